@@ -1,0 +1,67 @@
+"""The built-in models and hosts: YAML files in models/ and hosts/, with their sources inside."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from placement.errors import UnknownName
+from placement.host import HostSpec
+from placement.model import ModelSpec
+from placement.reading import read_file, read_text
+
+LOCAL_HOST = "local"
+"""The host that is discovered instead of listed."""
+
+
+def model_names() -> list[str]:
+    return _names("models")
+
+
+def host_names() -> list[str]:
+    return _names("hosts")
+
+
+@cache
+def builtin_model(name: str) -> ModelSpec:
+    """Raises UnknownName."""
+    return read_text(_text("models", name), ModelSpec, source=f"built-in model {name}", as_json=False)
+
+
+@cache
+def builtin_host(name: str) -> HostSpec:
+    """Raises UnknownName."""
+    return read_text(_text("hosts", name), HostSpec, source=f"built-in host {name}", as_json=False)
+
+
+def find_model(name_or_path: str) -> ModelSpec:
+    """A built-in model by name, else the document in that file. Raises UnknownName, InvalidDocument."""
+    if name_or_path in model_names():
+        return builtin_model(name_or_path)
+    return read_file(_existing(name_or_path, "model", model_names()), ModelSpec)
+
+
+def find_host(name_or_path: str) -> HostSpec:
+    """A built-in host by name, else the document in that file. Raises UnknownName, InvalidDocument."""
+    if name_or_path in host_names():
+        return builtin_host(name_or_path)
+    return read_file(_existing(name_or_path, "host", [*host_names(), LOCAL_HOST]), HostSpec)
+
+
+def _existing(name_or_path: str, what: str, names: list[str]) -> Path:
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise UnknownName(f"{name_or_path}: no built-in {what} of that name and no such file; built in are {', '.join(names)}")
+    return path
+
+
+def _names(folder: str) -> list[str]:
+    files = resources.files(__name__).joinpath(folder).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def _text(folder: str, name: str) -> str:
+    if name not in _names(folder):
+        raise UnknownName(f"no built-in {folder.removesuffix('s')} {name!r}")
+    return resources.files(__name__).joinpath(folder, f"{name}.yaml").read_text(encoding="utf-8")

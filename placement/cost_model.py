@@ -1,0 +1,193 @@
+"""CostModel: what lookups, collectives and dense layers cost on a host, either measured there or taken from datasheets.
+
+All coefficients are non-negative and physically named. Times are microseconds; `per_..._us` are microseconds per unit.
+Formulas broadcast over numpy arrays.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+
+from placement.document import Document
+from placement.host import DeviceType, HostSpec
+from placement.model import ComputeKernel, Name
+
+Coefficient = Annotated[float, Field(ge=0)]
+Times = NDArray[np.float64]
+
+
+class CostSource(StrEnum):
+    MEASURED = "measured"
+    DATASHEET = "datasheet"
+
+
+class LookupCost(Document):
+    """Time of one shard's lookups in one direction, in microseconds.
+
+    fixed + lookups x (per_lookup + row_bytes x per_lookup_byte)
+          + unique rows x (per_unique_row + row_bytes x per_unique_byte)
+          + bags x bag_bytes x per_bag_byte
+          + lookups x row_bytes x miss(working set) x per_overflow_byte
+
+    where a bag is one pooled output vector and miss(w) = max(0, 1 - cache_bytes / w).
+    """
+
+    fixed_us: Coefficient = 0.0
+    per_lookup_us: Coefficient = 0.0
+    per_lookup_byte_us: Coefficient = 0.0
+    per_unique_row_us: Coefficient = 0.0
+    per_unique_byte_us: Coefficient = 0.0
+    per_bag_byte_us: Coefficient = 0.0
+    per_overflow_byte_us: Coefficient = 0.0
+    cache_bytes: Annotated[int, Field(ge=0)] = 0
+
+    def time_us(self, lookups: ArrayLike, unique_rows: ArrayLike, row_bytes: ArrayLike, bags: ArrayLike, bag_bytes: ArrayLike) -> Times:
+        lookups, unique_rows, row_bytes = (np.asarray(side, dtype=np.float64) for side in (lookups, unique_rows, row_bytes))
+        working_set = np.maximum(unique_rows * row_bytes, 1.0)
+        miss = np.maximum(0.0, 1.0 - self.cache_bytes / working_set)
+        return np.asarray(
+            self.fixed_us
+            + lookups * (self.per_lookup_us + row_bytes * (self.per_lookup_byte_us + miss * self.per_overflow_byte_us))
+            + unique_rows * (self.per_unique_row_us + row_bytes * self.per_unique_byte_us)
+            + np.asarray(bags, dtype=np.float64) * np.asarray(bag_bytes, dtype=np.float64) * self.per_bag_byte_us
+        )
+
+
+class KernelCost(Document):
+    """Forward, and backward with the optimizer, of one compute kernel on one kind of device.
+
+    `fused_uvm_caching` needs no entry: its hits cost what `fused` costs, its misses what `fused_uvm` costs.
+    """
+
+    device: Name
+    kernel: ComputeKernel
+    forward: LookupCost
+    backward: LookupCost
+
+
+class CollectiveCost(Document):
+    """Time of a collective: fixed, and per byte a rank sends inside its node and across nodes."""
+
+    fixed_us: Coefficient
+    per_intra_node_byte_us: Coefficient
+    per_inter_node_byte_us: Coefficient
+
+    def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike) -> Times:
+        """The part that grows with bytes; `fixed_us` is paid once a step, not once a shard."""
+        return np.asarray(
+            np.asarray(intra_node_bytes, dtype=np.float64) * self.per_intra_node_byte_us
+            + np.asarray(inter_node_bytes, dtype=np.float64) * self.per_inter_node_byte_us
+        )
+
+
+class DenseCost(Document):
+    """Forward and backward of the dense layers on one kind of device."""
+
+    device: Name
+    fixed_us: Coefficient
+    per_flop_us: Coefficient
+
+
+class Residual(Document):
+    """How far the fit is from points it did not see: mean and median absolute error as a share of the measured time."""
+
+    what: str
+    points: int
+    mape: float
+    median: float
+    worst: float
+
+
+class CostModel(Document):
+    """Everything a plan's predicted times are derived from."""
+
+    schema_version: Literal[1] = 1
+    source: CostSource
+    host_name: Name
+    fingerprint: str | None = None
+    ranks: int | None = None
+    """Ranks that ran side by side while it was measured."""
+    software: dict[str, str] = Field(default_factory=dict)
+    measured_at: str | None = None
+    step_overhead_us: Coefficient
+    kernels: tuple[KernelCost, ...]
+    all_to_all: CollectiveCost
+    reduce_scatter: CollectiveCost
+    all_reduce: CollectiveCost
+    dense: tuple[DenseCost, ...]
+    residuals: tuple[Residual, ...] = ()
+    noise: float | None = None
+    """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
+
+    def kernel(self, device: str, kernel: ComputeKernel) -> KernelCost | None:
+        return next((cost for cost in self.kernels if cost.device == device and cost.kernel is kernel), None)
+
+    def dense_cost(self, device: str) -> DenseCost:
+        return next(cost for cost in self.dense if cost.device == device)
+
+
+# Assumed, not from datasheets: launch overheads and the share of a datasheet rate that random row access reaches.
+_CUDA_FIXED_US, _CPU_FIXED_US = 5.0, 20.0
+_BACKWARD_TRAFFIC = 2.0
+"""Backward reads and writes every touched row."""
+_DENSE_EFFICIENCY = 0.5
+_COLLECTIVE_FIXED_US = {DeviceType.CUDA: 20.0, DeviceType.CPU: 150.0}
+_STEP_OVERHEAD_US = {DeviceType.CUDA: 200.0, DeviceType.CPU: 1000.0}
+
+
+def datasheet_cost_model(host: HostSpec) -> CostModel:
+    """Bytes over the datasheet bandwidth of the memory that holds them, plus assumed fixed overheads.
+
+    This is what planners commonly assume; traps of it are stated in docs/cost-model.md.
+    """
+    kernels: list[KernelCost] = []
+    dense: list[DenseCost] = []
+    for device in host.node.devices:
+        fixed_us = _CUDA_FIXED_US if device.type is DeviceType.CUDA else _CPU_FIXED_US
+        for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE):
+            kernels.append(_bandwidth_kernel(device.kind, kernel, device.memory_bandwidth, fixed_us))
+        if device.system_link is not None:
+            kernels.append(_bandwidth_kernel(device.kind, ComputeKernel.FUSED_UVM, device.system_link, fixed_us))
+        dense.append(_dense(device.kind, device.fp32_flops))
+    if (remote := host.remote_servers) is not None:
+        kernels.append(_bandwidth_kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth, _CPU_FIXED_US))
+        dense.append(_dense(remote.kind, remote.fp32_flops))
+    return CostModel(
+        source=CostSource.DATASHEET,
+        host_name=host.name,
+        step_overhead_us=_STEP_OVERHEAD_US[host.node.devices[0].type],
+        kernels=tuple(kernels),
+        all_to_all=_links(host),
+        reduce_scatter=_links(host),
+        all_reduce=_links(host),
+        dense=tuple(dense),
+    )
+
+
+def _bandwidth_kernel(device: str, kernel: ComputeKernel, bytes_per_s: float, fixed_us: float) -> KernelCost:
+    per_byte_us = 1e6 / bytes_per_s
+    return KernelCost(
+        device=device,
+        kernel=kernel,
+        forward=LookupCost(fixed_us=fixed_us, per_lookup_byte_us=per_byte_us),
+        backward=LookupCost(fixed_us=fixed_us, per_lookup_byte_us=_BACKWARD_TRAFFIC * per_byte_us),
+    )
+
+
+def _dense(device: str, flops_per_s: float) -> DenseCost:
+    return DenseCost(device=device, fixed_us=0.0, per_flop_us=1e6 / (flops_per_s * _DENSE_EFFICIENCY))
+
+
+def _links(host: HostSpec) -> CollectiveCost:
+    """A rank has its own link inside the node and an equal share of the node's network."""
+    ranks_per_node = sum(device.count for device in host.node.devices)
+    return CollectiveCost(
+        fixed_us=_COLLECTIVE_FIXED_US[host.node.devices[0].type],
+        per_intra_node_byte_us=1e6 / host.node.intra_node_link,
+        per_inter_node_byte_us=1e6 * ranks_per_node / host.node.network,
+    )

@@ -1,0 +1,60 @@
+"""Sizes of the dense part of a model: layer shapes, parameters, flop. The same shapes are what the executor builds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placement.model import DcnLayers, Interaction, ModelSpec
+
+
+@dataclass(frozen=True)
+class DensePart:
+    """Linear layers as (inputs, outputs), and what the interaction adds."""
+
+    bottom: tuple[tuple[int, int], ...]
+    cross: tuple[tuple[int, int], ...]
+    top: tuple[tuple[int, int], ...]
+    pooled_width: int
+    """Width of all pooled embeddings of one example side by side."""
+    interaction_flops: int
+    """Multiply-adds x 2 of the dot products, per example."""
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...]:
+        return self.bottom + self.cross + self.top
+
+    @property
+    def parameters(self) -> int:
+        return sum(inputs * outputs + outputs for inputs, outputs in self.layers)
+
+    @property
+    def forward_flops(self) -> int:
+        """Per example."""
+        return sum(2 * inputs * outputs for inputs, outputs in self.layers) + self.interaction_flops
+
+    @property
+    def activation_width(self) -> int:
+        """Values kept per example for the backward pass."""
+        return self.pooled_width + sum(outputs for _, outputs in self.layers) + (self.top[0][0] if self.top else 0)
+
+
+def dense_part(model: ModelSpec) -> DensePart:
+    """The dense layers of a DLRM: bottom MLP, interaction, top MLP (Naumov et al., arXiv 1906.00091)."""
+    bottom = _chain(model.dense_features, model.bottom_mlp) if model.dense_features else ()
+    bottom_width = bottom[-1][1] if bottom else model.dense_features
+    pooled_width = sum(table.embedding_dim * len(table.features) for table in model.tables)
+    width = bottom_width + pooled_width
+    cross: tuple[tuple[int, int], ...] = ()
+    interaction_flops = 0
+    if model.interaction is Interaction.DCN:
+        dcn = model.dcn or DcnLayers()
+        cross = ((width, dcn.low_rank_dim), (dcn.low_rank_dim, width)) * dcn.num_layers
+    elif model.interaction is Interaction.DOT:
+        vectors = model.num_features + (1 if bottom_width else 0)
+        interaction_flops = 2 * vectors * vectors * model.tables[0].embedding_dim
+        width = bottom_width + vectors * (vectors - 1) // 2
+    return DensePart(bottom, cross, _chain(width, model.top_mlp), pooled_width, interaction_flops)
+
+
+def _chain(width: int, widths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple(zip((width, *widths[:-1]), widths, strict=True))

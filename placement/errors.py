@@ -1,0 +1,45 @@
+"""What can go wrong with what a person gave us.
+
+EmplaceError
+ |- InvalidDocument     a spec, plan or cost model breaks a rule: says file, field, value and rule
+ |- UnknownName         no built-in model or host of that name, and no such file
+ |- ToolError           the request is fine, but this machine or installation can't do it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class EmplaceError(Exception):
+    """Base of every error that is shown to a person without a traceback."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule: `pointer` is a JSON pointer (RFC 6901) into the document."""
+
+    pointer: str
+    value: str
+    rule: str
+
+    def __str__(self) -> str:
+        where = self.pointer or "(document)"
+        return f"{where}: {self.rule}" + (f" (got {self.value})" if self.value else "")
+
+
+class InvalidDocument(EmplaceError):
+    """The document from `source` breaks one or more rules."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = problems
+        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+
+
+class UnknownName(EmplaceError):
+    """Neither a built-in name nor a file."""
+
+
+class ToolError(EmplaceError):
+    """The input is fine; something this needs is missing or failed."""

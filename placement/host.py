@@ -1,0 +1,95 @@
+"""HostSpec: the machines a model trains on, as a datasheet states them.
+
+A host is one or more equal nodes, each with devices of one or more kinds, system memory and links, and perhaps remote
+servers that hold tables for it. One rank drives one device; on a CPU host a rank is a process on a share of the node.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from placement.document import Document
+from placement.model import Count, Name
+from placement.units import Flops, Rate, Size
+
+
+class DeviceType(StrEnum):
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class DeviceKind(Document):
+    """`count` equal devices of a node.
+
+    A CUDA device has its own memory (HBM) and a link to the node's system memory; a CPU device has neither, its
+    tables live in system memory, and `memory_bandwidth` is then this device's share of it.
+    """
+
+    kind: Name
+    type: DeviceType
+    count: Count
+    hbm_capacity: Size | None = None
+    hbm_reserve: Size | None = None
+    memory_bandwidth: Rate
+    system_link: Rate | None = None
+    fp32_flops: Flops
+    power_w: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _memory_fits_type(self) -> DeviceKind:
+        cuda_only = {"hbm_capacity": self.hbm_capacity, "system_link": self.system_link}
+        if self.type is DeviceType.CUDA and (missing := [key for key, value in cuda_only.items() if value is None]):
+            raise ValueError(f"a cuda device needs {' and '.join(missing)}")
+        if self.type is DeviceType.CPU and (extra := [key for key, value in cuda_only.items() if value is not None]):
+            raise ValueError(f"a cpu device has no {' and no '.join(extra)}: its tables live in the node's ddr_capacity")
+        return self
+
+
+class Node(Document):
+    """One machine."""
+
+    devices: Annotated[tuple[DeviceKind, ...], Field(min_length=1)]
+    ddr_capacity: Size
+    ddr_reserve: Size
+    intra_node_link: Rate
+    """Per device, to the other devices of its node."""
+    network: Rate
+    """Per node, to other nodes and remote servers."""
+    power_w: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _kinds_are_unique(self) -> Node:
+        kinds = [device.kind for device in self.devices]
+        if len(set(kinds)) != len(kinds):
+            raise ValueError("each kind of device is listed once, with its count")
+        return self
+
+
+class RemoteServers(Document):
+    """CPU servers whose system memory holds tables for the host (sparse parameter servers)."""
+
+    count: Count
+    kind: Name
+    ddr_capacity: Size
+    ddr_reserve: Size
+    memory_bandwidth: Rate
+    network: Rate
+    fp32_flops: Flops
+    power_w: Annotated[float, Field(gt=0)] | None = None
+
+
+class HostSpec(Document):
+    """Equal nodes and what links them. `sources` says where each figure comes from."""
+
+    schema_version: Literal[1]
+    name: Name
+    description: str | None = None
+    nodes: Count = 1
+    node: Node
+    remote_servers: RemoteServers | None = None
+    fingerprint: str | None = None
+    """Identifies the physical machine of a discovered host; a measured cost model carries the same."""
+    sources: dict[str, str] = Field(default_factory=dict)

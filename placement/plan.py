@@ -1,0 +1,153 @@
+"""Plan: the answer to one question, with everything needed to check it again."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from placement.cost_model import CostModel, CostSource
+from placement.document import Document
+from placement.host import HostSpec
+from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
+from placement.stages import Stage
+from placement.workload import Objective
+
+Bytes = Annotated[int, Field(ge=0)]
+
+
+class PlanStatus(StrEnum):
+    """`optimal` and `feasible` carry a placement; `infeasible` is proven; `undecided` ran into its limit with neither."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNDECIDED = "undecided"
+
+
+class PlanOptions(Document):
+    """How to answer: what of the host to use, what to minimise, when to stop."""
+
+    nodes: Annotated[int, Field(strict=True, gt=0, le=4096)] | None = None
+    ranks: Annotated[int, Field(strict=True, gt=0, le=16_384)] | None = None
+    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] | None = None
+    objective: Objective = Objective.MEAN
+    time_limit: Annotated[float, Field(gt=0, le=86_400)] = 10.0
+    """Seconds of a reference core; the search counts work, not time, so the same question gets the same plan."""
+    gap: Annotated[float, Field(ge=0, lt=1)] = 0.001
+    """Stop as soon as the plan is proven this close to the best."""
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+
+class Question(Document):
+    """Everything that decides the answer."""
+
+    model: ModelSpec
+    host: HostSpec
+    cost_model: CostModel
+    options: PlanOptions
+
+
+class ModelReference(Document):
+    name: Name
+    digest: str
+
+
+class CostModelReference(Document):
+    source: CostSource
+    digest: str
+
+
+class Shard(Document):
+    """`rows` and `columns` are [start, end) of the table. Bytes are at peak, buffers included."""
+
+    rank: Annotated[int, Field(ge=0)]
+    rows: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+    columns: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+    hbm_bytes: Bytes
+    ddr_bytes: Bytes
+
+
+class TablePlacement(Document):
+    name: Name
+    sharding_type: ShardingType
+    compute_kernel: ComputeKernel
+    cache_load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+    shards: tuple[Shard, ...]
+
+
+class RankLoad(Document):
+    """One rank under the plan. `hbm_bytes` and `ddr_bytes` include what it holds apart from its shards."""
+
+    rank: int
+    node: int
+    device: Name
+    is_server: bool = False
+    hbm_bytes: Bytes
+    hbm_capacity_bytes: int
+    ddr_bytes: Bytes
+    step_time_us: float
+    """This rank's own work: the sum of its stages."""
+    stages_us: dict[Stage, float]
+
+
+class NodeLoad(Document):
+    node: int
+    ddr_bytes: Bytes
+    ddr_capacity_bytes: int
+
+
+class Fix(Document):
+    """A change that makes the model fit; `verified` says it was solved with it. `patch` is machine-readable."""
+
+    change: str
+    kind: str
+    verified: bool
+    cost_bytes: int | None = None
+    patch: dict[str, Any] = Field(default_factory=dict)
+
+
+class Explanation(Document):
+    """Why there is no plan, and what would help, cheapest first."""
+
+    reasons: tuple[str, ...]
+    fixes: tuple[Fix, ...] = ()
+
+
+class SolverRecord(Document):
+    """How the answer was found. Only `seconds` and `*_seconds` differ between two equal runs."""
+
+    seconds: float
+    seed: int
+    limit: float
+    stopped_by: str
+    """Why it stopped: gap, exact, limit, proof or cancelled."""
+    bound: str
+    """Which bound proves `lower_bound_us`."""
+    moves: int = 0
+    version: str
+
+
+class Plan(Document):
+    schema_version: Literal[1] = 1
+    model: ModelReference
+    host: ModelReference
+    cost_model: CostModelReference
+    status: PlanStatus
+    gap: float | None = None
+    """(step_time_us - lower_bound_us) / step_time_us."""
+    step_time_us: float | None = None
+    lower_bound_us: float | None = None
+    throughput_samples_per_s: float | None = None
+    imbalance: float | None = None
+    ranks: tuple[RankLoad, ...] = ()
+    nodes: tuple[NodeLoad, ...] = ()
+    tables: tuple[TablePlacement, ...] = ()
+    explanation: Explanation | None = None
+    solver: SolverRecord
+    question: Question
+
+    @property
+    def has_placement(self) -> bool:
+        return self.status in (PlanStatus.OPTIMAL, PlanStatus.FEASIBLE)

@@ -1,0 +1,103 @@
+"""From a host and a number of ranks to the ranks themselves: who sits where, with how much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from placement.errors import InvalidDocument, Problem
+from placement.host import DeviceKind, DeviceType, HostSpec
+from placement.model import Tier
+
+MAX_RANKS = 16_384
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One process of a training job. `hbm_capacity_bytes` is what tables and buffers may use, the reserve taken off."""
+
+    rank: int
+    node: int
+    device: str
+    type: DeviceType
+    hbm_capacity_bytes: int
+    is_server: bool = False
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The ranks of a job, trainers first, then remote servers, one node each.
+
+    `node_ddr_capacity_bytes[n]` is node n's system memory less its reserve.
+    """
+
+    ranks: tuple[Rank, ...]
+    node_ddr_capacity_bytes: tuple[int, ...]
+    trainer_nodes: int
+
+    @property
+    def trainers(self) -> tuple[Rank, ...]:
+        return tuple(rank for rank in self.ranks if not rank.is_server)
+
+    @property
+    def servers(self) -> tuple[Rank, ...]:
+        return tuple(rank for rank in self.ranks if rank.is_server)
+
+    @property
+    def trainers_per_node(self) -> int:
+        return len(self.trainers) // self.trainer_nodes
+
+
+def build_topology(host: HostSpec, nodes: int | None, ranks: int | None, *, with_servers: bool) -> Topology:
+    """Lay `ranks` trainers (all devices by default) evenly over `nodes` (the host's number by default).
+
+    Raises InvalidDocument when the ranks don't divide over the nodes, or a CUDA node has fewer devices than ranks.
+    """
+    nodes = host.nodes if nodes is None else nodes
+    devices_per_node = sum(device.count for device in host.node.devices)
+    ranks = nodes * devices_per_node if ranks is None else ranks
+    _refuse_bad_counts(host, nodes, ranks, devices_per_node)
+    trainers = tuple(
+        Rank(
+            rank=node * (ranks // nodes) + index,
+            node=node,
+            device=device.kind,
+            type=device.type,
+            hbm_capacity_bytes=(device.hbm_capacity or 0) - (device.hbm_reserve or 0),
+        )
+        for node in range(nodes)
+        for index, device in enumerate(_devices_in_turn(host, ranks // nodes))
+    )
+    node_ddr = [host.node.ddr_capacity - host.node.ddr_reserve] * nodes
+    servers: tuple[Rank, ...] = ()
+    if with_servers and host.remote_servers is not None:
+        remote = host.remote_servers
+        servers = tuple(Rank(ranks + index, nodes + index, remote.kind, DeviceType.CPU, 0, is_server=True) for index in range(remote.count))
+        node_ddr += [remote.ddr_capacity - remote.ddr_reserve] * remote.count
+    return Topology(trainers + servers, tuple(node_ddr), nodes)
+
+
+def host_tiers(host: HostSpec) -> tuple[Tier, ...]:
+    """The tiers that this host has at all."""
+    has_hbm = any(device.type is DeviceType.CUDA for device in host.node.devices)
+    return ((Tier.HBM,) if has_hbm else ()) + (Tier.DDR,) + ((Tier.REMOTE,) if host.remote_servers else ())
+
+
+def _devices_in_turn(host: HostSpec, count: int) -> Iterator[DeviceKind]:
+    """The first `count` devices of a node; a CPU node takes as many ranks as asked."""
+    devices = [device for device in host.node.devices for _ in range(device.count)]
+    return (devices[min(index, len(devices) - 1)] for index in range(count))
+
+
+def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int, devices_per_node: int) -> None:
+    rule = None
+    if nodes < 1 or ranks < 1:
+        rule = "nodes and ranks must be at least 1"
+    elif ranks > MAX_RANKS:
+        rule = f"at most {MAX_RANKS} ranks"
+    elif ranks % nodes:
+        rule = f"the number of ranks must be a multiple of the number of nodes ({nodes})"
+    elif ranks > nodes * devices_per_node and any(device.type is DeviceType.CUDA for device in host.node.devices):
+        rule = f"{nodes} node(s) of {host.name} have {nodes * devices_per_node} devices, one rank each"
+    if rule is not None:
+        raise InvalidDocument("options", [Problem("/ranks", str(ranks), rule)])

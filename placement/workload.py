@@ -1,0 +1,115 @@
+"""What arrives at a shard in one step: lookups, unique rows, pooled vectors, and the bytes that cross links.
+
+A table's load is a property of the model and the batch; a shard's workload follows from the sharding type, the share of
+the rows and the columns it holds, and where the ranks sit. Every formula broadcasts over numpy arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from placement.lengths import LengthDistribution
+from placement.model import ModelSpec, ShardingType, Table
+from placement.topology import Topology
+
+ID_BYTES = 8
+LENGTH_BYTES = 8
+OUTPUT_BYTES = 4
+"""Pooled vectors are fp32 whatever the table's data type."""
+
+MEMORY_QUANTILE = 0.999
+"""Ids are counted in bytes at this quantile of a batch's feature length."""
+
+
+class Objective(StrEnum):
+    """Which step time a plan minimises. p95 counts every table's lookups at their own 95th percentile at once."""
+
+    MEAN = "mean"
+    P95 = "p95"
+
+
+@dataclass(frozen=True)
+class TableLoad:
+    """Of one table and step. `global` is the batch of all trainers, `local` that of one."""
+
+    global_lookups: Any
+    local_lookups: Any
+    global_unique_rows: Any
+    local_unique_rows: Any
+    global_peak_ids: Any
+    local_peak_ids: Any
+    global_bags: Any
+    local_bags: Any
+
+
+def table_load(table: Table, local_batch_size: int, trainers: int, objective: Objective) -> TableLoad:
+    """The load of `table` under `trainers` ranks with `local_batch_size` examples each."""
+    sizes = (local_batch_size * trainers, local_batch_size)
+    lookups = [sum(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
+    unique = table.accesses.unique_rows(lookups)
+    peak = [sum(int(np.ceil(f.lengths.total_quantile(MEMORY_QUANTILE, size))) for f in table.features) for size in sizes]
+    bags = [len(table.features) * size for size in sizes]
+    return TableLoad(lookups[0], lookups[1], float(unique[0]), float(unique[1]), peak[0], peak[1], bags[0], bags[1])
+
+
+def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -> float:
+    return lengths.total_quantile(0.95, examples) if objective is Objective.P95 else lengths.mean * examples
+
+
+@dataclass(frozen=True)
+class ShardWorkload:
+    """Of one shard and step. Bytes are what its rank exchanges with ranks of its node and of other nodes."""
+
+    lookups: Any
+    unique_rows: Any
+    peak_ids: Any
+    bags: Any
+    input_bytes: tuple[Any, Any]
+    output_bytes: tuple[Any, Any]
+    all_reduce_share: tuple[float, float]
+    """Times the shard's weight bytes: what an all-reduce of its gradient sends."""
+
+
+ROW_SPLIT = {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD}
+
+
+def shard_workload(
+    load: TableLoad, sharding_type: ShardingType, row_share: Any, columns: Any, topology: Topology, *, on_server: bool
+) -> ShardWorkload:
+    """The workload of a shard with `row_share` (0..1) of the rows and `columns` columns. docs/cost-model.md derives the bytes."""
+    world, local = len(topology.trainers), topology.trainers_per_node
+    nodes = topology.trainer_nodes
+    if sharding_type is ShardingType.DATA_PARALLEL:
+        reduce_share = (2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local)
+        return ShardWorkload(
+            load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags, (0.0, 0.0), (0.0, 0.0), reduce_share
+        )
+    lookups = load.global_lookups * row_share
+    peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
+    arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
+    near, far = (0.0, 1.0) if on_server else ((local - 1) / world, (world - local) / world)
+    bag_bytes = load.global_bags * columns * OUTPUT_BYTES
+    if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
+        # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
+        output_bytes = (bag_bytes * (local - 1) / local, bag_bytes * (nodes - 1) / nodes / local)
+    else:
+        output_bytes = (bag_bytes * near, bag_bytes * far)
+    return ShardWorkload(
+        lookups,
+        load.global_unique_rows * row_share,
+        peak_ids,
+        load.global_bags,
+        (arriving * near, arriving * far),
+        output_bytes,
+        (0.0, 0.0),
+    )
+
+
+def model_loads(model: ModelSpec, topology: Topology, objective: Objective) -> list[TableLoad]:
+    """One load per table, in the model's order."""
+    trainers = len(topology.trainers)
+    return [table_load(table, model.local_batch_size, trainers, objective) for table in model.tables]
