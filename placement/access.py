@@ -45,7 +45,7 @@ class AccessDistribution:
         bins = np.searchsorted(np.cumsum(self.mass), rng.random(lookups), side="right").clip(max=len(self.mass) - 1)
         starts = np.append(0.0, np.cumsum(self.rows))[bins]
         ranks = np.floor(starts + rng.random(lookups) * self.rows[bins]).astype(np.int64)
-        return np.minimum(ranks, round(float(self.rows.sum())) - 1)
+        return np.asarray(np.minimum(ranks, round(float(self.rows.sum())) - 1))
 
 
 class ZipfAccess(Document):
@@ -86,10 +86,7 @@ def _zipf(alpha: float, num_rows: int) -> AccessDistribution:
         return AccessDistribution(np.ones(num_rows), head**-alpha)
     edges = np.unique(np.round(np.geomspace(_ZIPF_EXACT_ROWS, num_rows, _ZIPF_BINS)))
     ends = edges + 0.5
-    if abs(alpha - 1) < 1e-9:
-        integral = np.log(ends)
-    else:
-        integral = (ends ** (1 - alpha)) / (1 - alpha)
+    integral = np.log(ends) if abs(alpha - 1) < 1e-9 else ends ** (1 - alpha) / (1 - alpha)
     return AccessDistribution(np.append(np.ones(len(head)), np.diff(edges)), np.append(head**-alpha, np.diff(integral)))
 
 

@@ -7,6 +7,7 @@ Truncation keeps the first `truncate` ids, so it moves the probability of longer
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class LengthDistribution:
     def sample(self, rng: np.random.Generator, examples: int) -> NDArray[np.int64]:
         """`examples` independent lengths."""
         lengths = np.searchsorted(self._cdf, rng.random(examples) * self._cdf[-1], side="right")
-        return np.minimum(lengths, self.longest)
+        return np.asarray(np.minimum(lengths, self.longest), dtype=np.int64)
 
     def truncated(self, longest: int) -> LengthDistribution:
         """Lengths over `longest` become `longest`."""
@@ -161,7 +162,7 @@ class QuantilesLength(Document):
         points = self._points()
         if not points or any(not 0 < q <= 1 for q, _ in points):
             raise ValueError("needs at least one quantile, each above 0 and at most 1")
-        if any(low > high for (_, low), (_, high) in zip(points, points[1:], strict=False)):
+        if any(low > high for (_, low), (_, high) in pairwise(points)):
             raise ValueError("lengths must not fall as the quantile rises")
         return self
 

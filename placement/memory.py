@@ -12,7 +12,6 @@ import numpy as np
 
 from placement.dense_part import dense_part
 from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
-from placement.topology import Topology
 from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
 STATE_BYTES = 4
@@ -88,7 +87,7 @@ def shard_bytes(
     return on_device + buffers, in_system
 
 
-def rank_bytes(model: ModelSpec, topology: Topology, loads: list[TableLoad], *, is_server: bool) -> int:
+def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> int:
     """What a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
