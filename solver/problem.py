@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def num_kinds(self) -> int:
-        return self.unit_time_us.shape[1]
+        return int(self.unit_time_us.shape[1])
 
     @property
     def num_stages(self) -> int:
@@ -149,6 +149,6 @@ def objective_us(problem: Problem, loads: Loads) -> float:
 
 def fits(problem: Problem, loads: Loads) -> bool:
     """Whether every capacity holds."""
-    pools = np.bincount(problem.device_pool, weights=None, minlength=len(problem.ddr_capacity)) * 0
+    pools = np.zeros(len(problem.ddr_capacity), dtype=np.int64)
     np.add.at(pools, problem.device_pool, loads.ddr_bytes)
     return bool((loads.hbm_bytes <= problem.hbm_capacity).all() and (pools <= problem.ddr_capacity).all())
