@@ -1,0 +1,62 @@
+"""Where this machine keeps what was measured on it: EMPLACE_HOME/cost-models/<fingerprint>-r<ranks>.json."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from placement.cost_model import CostModel
+from placement.errors import ToolError
+from placement.host import HostSpec
+from placement.reading import read_file
+
+
+def emplace_home() -> Path:
+    """EMPLACE_HOME, by default `~/.emplace`. Not created here."""
+    return Path(os.environ.get("EMPLACE_HOME") or "~/.emplace").expanduser()
+
+
+def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
+    """The model measured on exactly this machine: with as many ranks if there is one, else with the nearest number.
+
+    A host without a fingerprint was never measured. Raises InvalidDocument when a stored file was damaged.
+    """
+    if host.fingerprint is None:
+        return None
+    folder = emplace_home() / "cost-models"
+    stored = [read_file(path, CostModel) for path in sorted(folder.glob(f"{_file_stem(host.fingerprint)}-r*.json"))]
+    wanted = ranks if ranks is not None else host.nodes * sum(device.count for device in host.node.devices)
+    own = [model for model in stored if model.fingerprint == host.fingerprint and model.ranks is not None]
+    return min(own, key=lambda model: (abs((model.ranks or 0) - wanted), model.ranks), default=None)
+
+
+def save_cost_model(model: CostModel) -> Path:
+    """Keep a measured model, replacing the one of the same machine and ranks. Raises ToolError."""
+    if model.fingerprint is None or model.ranks is None:
+        raise ToolError("only a cost model measured on a known machine can be kept: it has no fingerprint or no ranks")
+    path = emplace_home() / "cost-models" / f"{_file_stem(model.fingerprint)}-r{model.ranks}.json"
+    write_file(path, model.model_dump_json(exclude_none=True, indent=2) + "\n")
+    return path
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write `text` whole or not at all, creating folders. Raises ToolError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(text)
+                file.close()
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise ToolError(f"{path}: can't be written: {error.strerror}") from None
+
+
+def _file_stem(fingerprint: str) -> str:
+    return fingerprint.replace(":", "-").replace("/", "-")

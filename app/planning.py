@@ -1,0 +1,70 @@
+"""From what a person names to a question, and from a question to an audited plan. The command line and the service share it."""
+
+from __future__ import annotations
+
+from app.local_store import find_cost_model
+from placement.catalog import LOCAL_HOST, find_host
+from placement.cost_model import CostModel, datasheet_cost_model
+from placement.errors import InvalidDocument, Problem, ToolError
+from placement.host import HostSpec
+from placement.model import ComputeKernel, ModelSpec
+from placement.plan import Plan, PlanOptions, Question
+from solver.outcome import ReportProgress, ShouldStop
+
+_MAX_SHOWN_VIOLATIONS = 20
+
+
+def resolve_host(name_or_path: str) -> HostSpec:
+    """A built-in host, a host file, or `local`: this machine. Raises UnknownName, InvalidDocument."""
+    if name_or_path != LOCAL_HOST:
+        return find_host(name_or_path)
+    from profiler.discover import discover_host
+
+    return discover_host()
+
+
+def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
+    """The question with its cost model: the given one, else the one measured on this host, else the datasheet's.
+
+    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices.
+    """
+    if cost_model is None:
+        cost_model = find_cost_model(host, options.ranks) or datasheet_cost_model(host)
+    problem = _mismatch(cost_model, host)
+    if problem is not None:
+        raise InvalidDocument("cost model", [problem])
+    return Question(model=model, host=host, cost_model=cost_model, options=options)
+
+
+def answer(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
+    """Solve, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
+
+    Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices.
+    """
+    from placement.audit import audit
+    from solver.plan import solve_question
+
+    plan = solve_question(question, report, should_stop)
+    violations = audit(plan)
+    if violations:
+        shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]
+        more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
+        raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
+    return plan
+
+
+def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:
+    """Why `cost_model` can't price `host`: another machine's, or a device or kernel is missing."""
+    if cost_model.fingerprint != host.fingerprint and cost_model.fingerprint is not None:
+        return Problem(
+            "/fingerprint", cost_model.fingerprint, f"was measured on another machine; {host.name} is {host.fingerprint or 'not measured'}"
+        )
+    if cost_model.fingerprint is None and cost_model.host_name != host.name:
+        return Problem("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
+    kinds = [device.kind for device in host.node.devices] + ([host.remote_servers.kind] if host.remote_servers else [])
+    for kind in kinds:
+        if cost_model.kernel(kind, ComputeKernel.FUSED) is None:
+            return Problem("/kernels", "", f"needs the kernel fused of the device {kind}")
+        if all(dense.device != kind for dense in cost_model.dense):
+            return Problem("/dense", "", f"needs the dense layers of the device {kind}")
+    return None
