@@ -1,0 +1,135 @@
+"""What Linux says about this machine: cores this process may use, sockets, caches, memory under its limits, network.
+
+Every reader takes `root`, the directory that stands for `/`, so that tests can show it other machines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+_CPUS = "sys/devices/system/cpu"
+_MEMORY_STEP_BYTES = 2**26
+"""Total memory differs by some pages from one boot to the next; below this it is not told apart."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The figures are the same from run to run: nothing here is a current load or a free amount."""
+
+    cpu_model: str
+    cpu_flags: frozenset[str]
+    clock_hz: float | None
+    cores: int
+    """Cores that this process may use: its affinity and its CPU quota."""
+    sockets: int
+    numa_nodes: int
+    caches: dict[str, int]
+    """Bytes of one cache of each level, such as {"L2": 1048576}."""
+    memory_bytes: int
+    """Memory that this process may use: the machine's, or its cgroup's limit where that is lower."""
+    network_bits_per_s: int | None
+    """The fastest physical interface that states its speed."""
+
+
+def read_machine(root: Path = ROOT) -> Machine:
+    """This machine, from /proc and /sys."""
+    cpuinfo = _first_cpu(root)
+    cpus = sorted(os.sched_getaffinity(0))
+    return Machine(
+        cpu_model=cpuinfo.get("model name") or cpuinfo.get("CPU part") or os.uname().machine,
+        cpu_flags=frozenset((cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()),
+        clock_hz=_clock_hz(root, cpuinfo),
+        cores=usable_cores(len(cpus), root),
+        sockets=_sockets(root, cpus),
+        numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
+        caches=_caches(root, cpus[0]),
+        memory_bytes=usable_memory_bytes(root),
+        network_bits_per_s=_network(root),
+    )
+
+
+def usable_cores(affinity: int, root: Path = ROOT) -> int:
+    """Cores in the affinity mask, or whole cores of the CPU quota where that is lower; at least one."""
+    quotas = [float(affinity)]
+    for directory in _cgroup_directories(root, "cpu"):
+        if len(limit := (_text(directory / "cpu.max") or "").split()) == 2 and limit[0] != "max":
+            quotas.append(int(limit[0]) / int(limit[1]))
+        quota, period = _number(directory / "cpu.cfs_quota_us"), _number(directory / "cpu.cfs_period_us")
+        if quota and period and quota > 0:
+            quotas.append(quota / period)
+    return max(1, int(min(quotas)))
+
+
+def usable_memory_bytes(root: Path = ROOT) -> int:
+    """Installed memory, or the lowest cgroup limit above this process where that is lower, rounded down to 64 MiB."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    if match is None:
+        raise ValueError(f"{root / 'proc/meminfo'} has no MemTotal")
+    amounts = [int(match[1]) * 1024]
+    for directory in _cgroup_directories(root, "memory"):
+        limits = (_number(directory / name) for name in ("memory.max", "memory.limit_in_bytes"))
+        amounts += [limit for limit in limits if limit is not None]
+    return min(amounts) // _MEMORY_STEP_BYTES * _MEMORY_STEP_BYTES
+
+
+def _cgroup_directories(root: Path, controller: str) -> list[Path]:
+    """The cgroups above this process for a controller, versions 1 and 2, innermost first."""
+    directories = []
+    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = root / "sys/fs/cgroup" / (controller if controllers else "")
+        inner = base / path.strip("/")
+        directories += [inner, *(parent for parent in inner.parents if parent == base or base in parent.parents)]
+    return directories
+
+
+def _first_cpu(root: Path) -> dict[str, str]:
+    lines = (root / "proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def _clock_hz(root: Path, cpuinfo: dict[str, str]) -> float | None:
+    """The highest clock, else half the bogomips (the base clock of an x86), to 100 MHz; the current clock would vary."""
+    if (khz := _number(root / _CPUS / "cpu0/cpufreq/cpuinfo_max_freq")) is not None:
+        return round(khz / 1e5) * 1e8
+    bogomips = cpuinfo.get("bogomips")
+    return round(float(bogomips) / 2 / 100) * 1e8 if bogomips else None
+
+
+def _sockets(root: Path, cpus: list[int]) -> int:
+    return len({_text(root / _CPUS / f"cpu{cpu}/topology/physical_package_id") for cpu in cpus})
+
+
+def _caches(root: Path, cpu: int) -> dict[str, int]:
+    units = {"K": 2**10, "M": 2**20}
+    caches = {}
+    for index in sorted((root / _CPUS / f"cpu{cpu}/cache").glob("index*")):
+        size = re.fullmatch(r"(\d+)([KM])", _text(index / "size") or "")
+        if size and _text(index / "type") in ("Data", "Unified"):
+            caches[f"L{_text(index / 'level')}"] = int(size[1]) * units[size[2]]
+    return caches
+
+
+def _network(root: Path) -> int | None:
+    interfaces = (path for path in (root / "sys/class/net").glob("*") if (path / "device").exists())
+    speeds = [speed for path in interfaces if (speed := _number(path / "speed")) and speed > 0]
+    return max(speeds) * 10**6 if speeds else None
+
+
+def _text(path: Path) -> str | None:
+    """Absent and unreadable are the same here: an interface that is down refuses to say its speed."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text and re.fullmatch(r"-?\d+", text) else None
