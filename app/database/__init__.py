@@ -1,0 +1,1 @@
+"""The stored resources: tables, the connection, and the queries on each resource."""

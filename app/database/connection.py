@@ -1,0 +1,79 @@
+"""One database, SQLite or PostgreSQL, and one transaction at a time on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session
+
+from placement.errors import ToolError
+
+_BUSY_TIMEOUT_MS = 30_000
+
+
+class Database:
+    """The engine behind `url`. Both services' tables and the job queue's live in it, so a plan and its job are stored together."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ToolError for a URL of another kind."""
+        self.url = normal_url(url)
+        self._engine = _create_engine(self.url)
+        self._writer = self._engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that only reads: one consistent view."""
+        with Session(self._engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction that may write: all of it, or nothing if an exception leaves the block."""
+        with Session(self._writer, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def normal_url(url: str) -> str:
+    """The URL with its driver; makes the folder of an SQLite file. Raises ToolError."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ToolError("EMPLACE_DATABASE_URL must be a URL such as sqlite:///emplace.db or postgresql://user@host/emplace") from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+        return parsed.set(drivername="sqlite").render_as_string(hide_password=False)
+    if backend in ("postgresql", "postgres") and parsed.database:
+        return parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    raise ToolError("EMPLACE_DATABASE_URL must name an SQLite file or a PostgreSQL database")
+
+
+def _create_engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+    engine = create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say so, below
+        for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A writer takes the lock at once: a reader that turns into a writer could find its view outdated.
+        connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
+
+    return engine

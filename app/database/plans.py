@@ -1,0 +1,83 @@
+"""Stored plans: one per question, found by what lists filter by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, undefer
+
+from app.database import jobs
+from app.database.tables import PlanRow, RunRow, State
+from placement.plan import Plan, Question
+
+_LIVE = (State.QUEUED, State.RUNNING, State.DONE)
+
+
+def columns_of(plan: Plan) -> dict[str, Any]:
+    """What a finished plan's row says about it."""
+    return {
+        "state": State.DONE,
+        "status": plan.status,
+        "gap": plan.gap,
+        "step_time_us": plan.step_time_us,
+        "throughput_samples_per_s": plan.throughput_samples_per_s,
+    }
+
+
+def find_answer(session: Session, question_digest: str) -> PlanRow | None:
+    """The plan, or the search for it, of an equal question."""
+    return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, PlanRow.state.in_(_LIVE)))
+
+
+def create(session: Session, question: Question) -> tuple[PlanRow, bool]:
+    """The row of this question, and whether it is new: of equal questions asked at once, one wins and all get its row."""
+    digest = question.content_digest()
+    while (row := find_answer(session, digest)) is None:
+        row = PlanRow(
+            question_digest=digest,
+            model_name=question.model.name,
+            model_digest=question.model.content_digest(),
+            host_name=question.host.name,
+            host_digest=question.host.content_digest(),
+            host_fingerprint=question.host.fingerprint,
+            cost_source=question.cost_model.source,
+            question=question.canonical_json(),
+        )
+        try:
+            with session.begin_nested():
+                session.add(row)
+        except IntegrityError:
+            continue
+        return row, True
+    return row, False
+
+
+def find(session: Session, plan_id: str, *, with_document: bool = False) -> PlanRow | None:
+    options = [undefer(PlanRow.document)] if with_document else []
+    return session.get(PlanRow, plan_id, options=options)
+
+
+def page(session: Session, filters: dict[str, str | None], before: str | None, limit: int) -> tuple[list[PlanRow], str | None]:
+    """The newest plans before a cursor that equal every given filter (by column), and the cursor of the next page."""
+    query = select(PlanRow)
+    for column, value in filters.items():
+        if value is not None:
+            query = query.where(getattr(PlanRow, column) == value)
+    return page_of(session, query, PlanRow.id, before, limit)
+
+
+def page_of(session: Session, query: Select[Any], key: Any, before: str | None, limit: int) -> tuple[list[Any], str | None]:
+    """`limit` rows of a query, newest first; ids sort by creation, so the last id is the cursor."""
+    if before is not None:
+        query = query.where(key < before)
+    rows = list(session.scalars(query.order_by(key.desc()).limit(limit + 1)))
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
+def remove(session: Session, plan_id: str) -> None:
+    """Delete a plan with its runs."""
+    for run_id in session.scalars(select(RunRow.id).where(RunRow.plan_id == plan_id)).all():
+        jobs.remove(session, RunRow, run_id)
+    jobs.remove(session, PlanRow, plan_id)

@@ -1,0 +1,56 @@
+"""Stored cost models, found by the fingerprint of the machine they were measured on and never used for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, undefer
+
+from app.database.plans import page_of
+from app.database.tables import ProfileRow, State
+from placement.cost_model import CostModel, CostSource
+from placement.host import HostSpec
+from placement.reading import read_text
+
+
+def columns_of(model: CostModel) -> dict[str, Any]:
+    """What a finished profile's row says about it."""
+    return {
+        "state": State.DONE,
+        "host_name": model.host_name,
+        "host_fingerprint": model.fingerprint,
+        "source": model.source,
+        "ranks": model.ranks,
+        "digest": model.content_digest(),
+    }
+
+
+def find(session: Session, profile_id: str) -> ProfileRow | None:
+    return session.get(ProfileRow, profile_id, options=[undefer(ProfileRow.document)])
+
+
+def find_cost_model(session: Session, host: HostSpec, ranks: int | None) -> CostModel | None:
+    """The newest model measured on exactly this machine with as many ranks, else with the nearest number. None: never measured."""
+    if host.fingerprint is None:
+        return None
+    wanted = ranks if ranks is not None else host.nodes * sum(device.count for device in host.node.devices)
+    query = select(ProfileRow).where(
+        ProfileRow.host_fingerprint == host.fingerprint,
+        ProfileRow.state == State.DONE,
+        ProfileRow.source == CostSource.MEASURED,
+    )
+    rows = session.scalars(query.order_by(ProfileRow.id.desc()))
+    nearest = min(rows, key=lambda row: abs((row.ranks or 0) - wanted), default=None)
+    if nearest is None or nearest.document is None:
+        return None
+    return read_text(nearest.document, CostModel, source=f"profile {nearest.id}", as_json=True)
+
+
+def page(session: Session, filters: dict[str, str | None], before: str | None, limit: int) -> tuple[list[ProfileRow], str | None]:
+    """The newest profiles before a cursor that equal every given filter (by column), and the cursor of the next page."""
+    query = select(ProfileRow).options(undefer(ProfileRow.document))
+    for column, value in filters.items():
+        if value is not None:
+            query = query.where(getattr(ProfileRow, column) == value)
+    return page_of(session, query, ProfileRow.id, before, limit)

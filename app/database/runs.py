@@ -1,0 +1,39 @@
+"""Stored runs of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, undefer
+
+from app.database.plans import page_of
+from app.database.tables import RunRow, State
+from placement.measurement import Measurement
+
+
+def columns_of(measurement: Measurement) -> dict[str, Any]:
+    """What a finished run's row says about it."""
+    return {
+        "state": State.DONE,
+        "verified": measurement.verified,
+        "step_time_us": measurement.step_time_us,
+        "throughput_samples_per_s": measurement.throughput_samples_per_s,
+    }
+
+
+def find(session: Session, run_id: str) -> RunRow | None:
+    return session.get(RunRow, run_id, options=[undefer(RunRow.document)])
+
+
+def page(session: Session, plan_id: str, before: str | None, limit: int) -> tuple[list[RunRow], str | None]:
+    """The newest runs of a plan before a cursor, with their documents, and the cursor of the next page."""
+    query = select(RunRow).where(RunRow.plan_id == plan_id).options(undefer(RunRow.document))
+    return page_of(session, query, RunRow.id, before, limit)
+
+
+def latest_done(session: Session, plan_ids: Iterable[str]) -> dict[str, RunRow]:
+    """The newest finished run of each plan that has one."""
+    rows = session.scalars(select(RunRow).where(RunRow.plan_id.in_(list(plan_ids)), RunRow.state == State.DONE).order_by(RunRow.id))
+    return {row.plan_id: row for row in rows}

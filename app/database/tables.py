@@ -1,0 +1,161 @@
+"""The tables. A row is a resource (id, state, times, what lists filter by); documents are stored as their JSON text."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from sqlalchemy import DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class State(StrEnum):
+    """Of anything that a worker does. The last three are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in UNFINISHED
+
+
+UNFINISHED = (State.QUEUED, State.RUNNING)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """32 hex digits that sort by creation: 48 bits of milliseconds, 80 random bits."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A time with its zone; SQLite would drop it."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class JobColumns:
+    """What every resource that a worker makes has. `attempts` counts the workers that took it up."""
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    state: Mapped[str] = mapped_column(String(16), default=State.QUEUED)
+    attempts: Mapped[int] = mapped_column(Integer, default=0)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    started_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    error: Mapped[str | None] = mapped_column(Text)
+
+
+class PlanRow(JobColumns, Base):
+    """A question and, once done, its plan."""
+
+    __tablename__ = "plans"
+
+    question_digest: Mapped[str] = mapped_column(String(80))
+    model_name: Mapped[str] = mapped_column(String(200), index=True)
+    model_digest: Mapped[str] = mapped_column(String(80))
+    host_name: Mapped[str] = mapped_column(String(200), index=True)
+    host_digest: Mapped[str] = mapped_column(String(80))
+    host_fingerprint: Mapped[str | None] = mapped_column(String(200))
+    cost_source: Mapped[str] = mapped_column(String(16))
+    status: Mapped[str | None] = mapped_column(String(16), index=True)
+    gap: Mapped[float | None] = mapped_column(Float)
+    step_time_us: Mapped[float | None] = mapped_column(Float)
+    throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)
+    question: Mapped[str] = mapped_column(Text, deferred=True)
+    document: Mapped[str | None] = mapped_column(Text, deferred=True)
+
+    __table_args__ = (
+        # One answer, or one search for it, per question.
+        Index(
+            "plans_one_per_question",
+            "question_digest",
+            unique=True,
+            sqlite_where=text("state IN ('queued', 'running', 'done')"),
+            postgresql_where=text("state IN ('queued', 'running', 'done')"),
+        ),
+    )
+
+
+class RunRow(JobColumns, Base):
+    """One execution of a plan on a worker's host, and its measurement."""
+
+    __tablename__ = "runs"
+
+    plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id", ondelete="CASCADE"), index=True)
+    host_fingerprint: Mapped[str] = mapped_column(String(200))
+    steps: Mapped[int] = mapped_column(Integer)
+    seed: Mapped[int] = mapped_column(Integer)
+    verified: Mapped[bool | None]
+    step_time_us: Mapped[float | None] = mapped_column(Float)
+    throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)
+    document: Mapped[str | None] = mapped_column(Text, deferred=True)
+
+
+class ProfileRow(JobColumns, Base):
+    """A cost model, uploaded or measured on a worker's host."""
+
+    __tablename__ = "profiles"
+
+    host_name: Mapped[str] = mapped_column(String(200))
+    host_fingerprint: Mapped[str | None] = mapped_column(String(200), index=True)
+    source: Mapped[str] = mapped_column(String(16))
+    ranks: Mapped[int | None] = mapped_column(Integer)
+    quick: Mapped[bool | None]
+    seed: Mapped[int | None] = mapped_column(Integer)
+    digest: Mapped[str | None] = mapped_column(String(80), index=True)
+    document: Mapped[str | None] = mapped_column(Text, deferred=True)
+
+
+class EventRow(Base):
+    """One line of progress of a plan, run or profile."""
+
+    __tablename__ = "events"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    resource_id: Mapped[str] = mapped_column(String(32), index=True)
+    at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    data: Mapped[str] = mapped_column(Text)
+
+
+class IdempotencyRow(Base):
+    """Which resource a request with this Idempotency-Key made."""
+
+    __tablename__ = "idempotency_keys"
+
+    key: Mapped[str] = mapped_column(String(300), primary_key=True)
+    request_digest: Mapped[str] = mapped_column(String(80))
+    resource_id: Mapped[str] = mapped_column(String(32), index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+
+
+class WorkerRow(Base):
+    """A live worker. `beat` grows while it lives; who sees it stand still for a lease takes the row away."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(String(200), primary_key=True)
+    machine: Mapped[str] = mapped_column(String(200))
+    pid: Mapped[int] = mapped_column(Integer)
+    host: Mapped[str] = mapped_column(Text)
+    host_fingerprint: Mapped[str | None] = mapped_column(String(200), index=True)
+    beat: Mapped[int] = mapped_column(Integer, default=0)
+    started_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    seen_at: Mapped[datetime] = mapped_column(UtcTime, default=now)

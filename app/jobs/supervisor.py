@@ -1,0 +1,62 @@
+"""Keeps one worker process running beside the service: whatever ends it, it starts again and goes on with its jobs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from app.jobs.worker import new_worker_id
+from app.steps.child import PARENT_VARIABLE
+
+_log = logging.getLogger(__name__)
+
+_STOP_SECONDS = 40.0
+_SOON_SECONDS, _MAX_PAUSE_SECONDS = 10.0, 30.0
+
+
+class WorkerSupervisor:
+    """Starts the worker again under the same id, so it takes its jobs up at once instead of after a lease."""
+
+    def __init__(self) -> None:
+        self.worker_id = new_worker_id()
+        self._stopping = threading.Event()
+        # The thread outlives the worker: the kernel ends a child when the thread that started it ends.
+        self._thread = threading.Thread(target=self._keep_running, name="worker-supervisor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the worker and wait for it."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _keep_running(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            started = time.monotonic()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "app.jobs.worker", self.worker_id],
+                env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the service, which then ends the worker
+            )
+            self._wait(process)
+            if not self._stopping.is_set():
+                _log.warning("the worker ended with status %s; it is started again", process.returncode)
+            lived = time.monotonic() - started
+            pause = 0.1 if lived > _SOON_SECONDS else min(2 * pause + 0.5, _MAX_PAUSE_SECONDS)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        while process.poll() is None:
+            if self._stopping.wait(0.1):
+                process.terminate()
+                try:
+                    process.wait(_STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()

@@ -1,0 +1,79 @@
+"""What every child program does alike: die with its parent, report, and end with a result or an error that reads well.
+
+The protocol, on standard output, one JSON object a line:
+
+    {"progress": {...}}                            any number of times
+    {"error": {"message": ..., "problems": [...]}} once, when there is no result
+
+The result goes to the file OUTPUT, whole or not at all; the exit status is 0 only then. Anything else that is printed
+goes to standard error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from app.local_store import write_file
+from placement.errors import EmplaceError, InvalidDocument
+
+PARENT_VARIABLE = "EMPLACE_PARENT_PID"
+_PR_SET_PDEATHSIG = 1
+_GRACE_SECONDS = 20
+
+Report = Callable[[dict[str, Any]], None]
+ShouldStop = Callable[[], bool]
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for a SIGTERM when the parent ends. Exits at once if it has ended already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
+        sys.exit("the parent process is gone")
+
+
+def stop_on_sigterm() -> ShouldStop:
+    """Turn SIGTERM into a flag, for work that has to clean up. What has not stopped after a grace period is ended by the kernel."""
+    stopping = False
+
+    def stop(_: int, __: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        signal.alarm(_GRACE_SECONDS)
+
+    signal.signal(signal.SIGTERM, stop)
+    return lambda: stopping
+
+
+def run_step(work: Callable[[str, Report], str]) -> None:
+    """Run `work(input text, report)` and write its result to OUTPUT."""
+    die_with_parent()
+    source, target = Path(sys.argv[1]), Path(sys.argv[2])
+    report = _protocol_output()
+    try:
+        result = work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress}))
+    except EmplaceError as error:
+        problems = error.problems if isinstance(error, InvalidDocument) else []
+        report({"error": {"message": str(error), "problems": [vars(problem) for problem in problems]}})
+        sys.exit(2)
+    write_file(target, result)
+
+
+def _protocol_output() -> Report:
+    """Keep standard output for the protocol: libraries that print write to standard error instead."""
+    lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def report(line: dict[str, Any]) -> None:
+        lines.write(json.dumps(line) + "\n")
+        lines.flush()
+
+    return report

@@ -1,0 +1,26 @@
+"""Measure this machine: {"ranks", "quick", "seed"} in, CostModel out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.steps.child import Report, run_step
+from placement.reading import parse_json
+
+
+def profile(text: str, report: Report) -> str:
+    from profiler.profile import profile_host
+
+    request = parse_json(text, "profile")
+    model = profile_host(
+        ranks=request["ranks"],
+        quick=request["quick"],
+        seed=request["seed"],
+        report=lambda message: report({"message": message}),
+        workdir=Path.cwd(),
+    )
+    return model.model_dump_json(exclude_none=True)
+
+
+if __name__ == "__main__":
+    run_step(profile)

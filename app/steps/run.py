@@ -1,0 +1,30 @@
+"""Execute a plan: {"plan", "steps", "seed", "timeout_s"} in, Measurement out. SIGTERM ends the rank processes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.steps.child import Report, run_step, stop_on_sigterm
+from placement.plan import Plan
+from placement.reading import from_data, parse_json
+
+
+def run(text: str, report: Report) -> str:
+    from executor.run import run_plan
+
+    should_stop = stop_on_sigterm()
+    request = parse_json(text, "run")
+    measurement = run_plan(
+        from_data(request["plan"], Plan, source="plan"),
+        steps=request["steps"],
+        seed=request["seed"],
+        workdir=Path.cwd(),
+        report=lambda message: report({"message": message}),
+        should_stop=should_stop,
+        timeout_s=request["timeout_s"],
+    )
+    return measurement.model_dump_json(exclude_none=True)
+
+
+if __name__ == "__main__":
+    run_step(run)
