@@ -1,0 +1,1 @@
+"""The `emplace` command. One module per command; main.py puts them together."""

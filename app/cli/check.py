@@ -1,0 +1,148 @@
+"""`emplace check`: the gate for continuous integration."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli import options
+from app.cli.options import plan_options, read_cost_model, read_model, read_plan
+from app.cli.output import print_text, save
+from app.cli.progress import StatusLine
+from app.gate import Budgets, CheckResult, baseline_of, judge
+from app.planning import answer, build_question, resolve_host
+from app.reports.check import REPORTERS
+from placement.cost_model import CostModel
+from placement.errors import EmplaceError, InvalidDocument, Problem
+from placement.host import HostSpec
+from placement.model import ModelSpec
+from placement.plan import Plan, PlanOptions
+from placement.reading import from_data
+
+
+class CheckFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+def check(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Built-in models or model files.")],
+    host: options.Host,
+    nodes: options.Nodes = None,
+    ranks: options.Ranks = None,
+    tiers: options.Tiers = None,
+    max_step_time_us: Annotated[float | None, typer.Option("--max-step-time-us", help="Budget: the longest step.")] = None,
+    min_throughput: Annotated[
+        float | None, typer.Option("--min-throughput", help="Budget: examples per second, all ranks together.")
+    ] = None,
+    baseline: Annotated[
+        list[Path] | None, typer.Option("--baseline", metavar="PLAN.json", help="A plan to compare with; repeat it for several models.")
+    ] = None,
+    max_regression: Annotated[
+        float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
+    ] = None,
+    time_limit: options.TimeLimit = None,
+    seed: options.Seed = None,
+    cost_model: options.CostModelFile = None,
+    server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
+    format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
+    out: options.Out = None,
+    soft_fail: Annotated[bool, typer.Option("--soft-fail", help="Report a no, but exit 0 (undecided stays 3).")] = False,
+) -> int:
+    """Does each MODEL fit HOST, within the budgets?
+
+    Exit code: 0 all fit, 1 one is proven not to (or to break a budget), 3 undecided within the limit, 2 bad input.
+    With --out the report goes to the file, and stdout shows the text (or the JSON document).
+    """
+    specs = _read_models(models)
+    limits = _budgets(specs, max_step_time_us, min_throughput, baseline or [], max_regression)
+    where, priced = resolve_host(host), read_cost_model(cost_model)
+    chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, time_limit=time_limit, seed=seed)
+    results = []
+    with StatusLine() as status:
+        for source, spec, limit in zip(models, specs, limits, strict=True):
+            status.say(f"checking {spec.name} on {where.name}")
+            if server is None:
+                plan = answer(build_question(spec, where, chosen, priced), report=status.solving)
+                results.append(judge(plan, limit, source))
+            else:
+                results.append(_ask(server, spec, where, chosen, priced, limit, source))
+    _report(results, format, out)
+    return _exit_code(results, soft_fail)
+
+
+def _read_models(names: list[str]) -> list[ModelSpec]:
+    """All models, or one error that names everything wrong in any of them."""
+    specs, problems = [], []
+    for name in names:
+        try:
+            specs.append(read_model(name))
+        except EmplaceError as error:
+            problems.append(str(error))
+    if problems:
+        raise EmplaceError("\n".join(problems))
+    return specs
+
+
+def _budgets(
+    specs: list[ModelSpec],
+    max_step_time_us: float | None,
+    min_throughput: float | None,
+    baseline_paths: list[Path],
+    max_regression: float | None,
+) -> list[Budgets]:
+    """One set of budgets per model. Raises InvalidDocument."""
+    if bool(baseline_paths) != (max_regression is not None):
+        raise InvalidDocument("options", [Problem("/max_regression", "", "--baseline and --max-regression go together")])
+    baselines = _baseline_plans(specs, baseline_paths)
+    given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression}
+    stated = {key: value for key, value in given.items() if value is not None}
+    return [
+        from_data(stated | ({"baseline": baseline_of(plan, str(path)).to_data()} if plan else {}), Budgets, source="options")
+        for path, plan in baselines
+    ]
+
+
+def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[tuple[Path | None, Plan | None]]:
+    """The baseline of each model: the one of its name, or the only one of the only model."""
+    if not paths:
+        return [(None, None)] * len(specs)
+    plans = [(path, read_plan(path)) for path in paths]
+    if len(specs) == len(plans) == 1:
+        return [plans[0]]
+    by_name = {plan.model.name: (path, plan) for path, plan in plans}
+    missing = [spec.name for spec in specs if spec.name not in by_name]
+    if missing:
+        raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
+    return [by_name[spec.name] for spec in specs]
+
+
+def _ask(
+    server: str, spec: ModelSpec, host: HostSpec, chosen: PlanOptions, cost_model: CostModel | None, budgets: Budgets, source: str
+) -> CheckResult:
+    from app.cli.remote import check_on_server
+
+    if cost_model is not None:
+        raise InvalidDocument("options", [Problem("/cost_model", "", "a service prices with its own cost models; leave --cost-model out")])
+    return check_on_server(server, spec, host, chosen, budgets, source)
+
+
+def _report(results: list[CheckResult], format: CheckFormat, out: Path | None) -> None:
+    report = REPORTERS[format](results)
+    if out is not None:
+        save(out, report)
+    to_stdout = report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](results)
+    print_text(to_stdout)
+
+
+def _exit_code(results: list[CheckResult], soft_fail: bool) -> int:
+    if any(result.fits is False for result in results) and not soft_fail:
+        return 1
+    return 3 if any(result.fits is None for result in results) else 0

@@ -1,0 +1,26 @@
+"""`emplace diff`: what changed between two plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.options import Format, OutputFormat, read_plan
+from app.cli.output import as_json, print_text, show
+from app.diff import diff_plans
+from app.reports.diff_text import diff_view
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="A.json")],
+    after: Annotated[Path, typer.Argument(metavar="B.json")],
+    format: Format = OutputFormat.TEXT,
+) -> None:
+    """Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."""
+    change = diff_plans(read_plan(before), read_plan(after))
+    if format is OutputFormat.JSON:
+        print_text(as_json(change.to_data()))
+    else:
+        show(diff_view(change))

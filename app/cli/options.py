@@ -1,0 +1,89 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from placement.catalog import find_model
+from placement.cost_model import CostModel
+from placement.errors import InvalidDocument, Problem
+from placement.host import HostSpec
+from placement.model import ModelSpec, Tier
+from placement.plan import Plan, PlanOptions
+from placement.reading import from_data, read_file
+
+
+class OutputFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+Host = Annotated[str, typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local': this machine.")]
+Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes to use. Default: all that the host has.")]
+Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. Default: one per device.")]
+Tiers = Annotated[
+    str | None, typer.Option("--tiers", metavar="hbm,ddr,remote", help="Where tables may live. Default: every tier of the host.")
+]
+TimeLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this much search. Default: 10.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Same question, same seed, same plan. Default: 0.")]
+CostModelFile = Annotated[
+    Path | None,
+    typer.Option("--cost-model", metavar="FILE", help="Price with this cost model instead of the one measured here or the datasheet's."),
+]
+Format = Annotated[OutputFormat, typer.Option("--format", help="What to print.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the result to this file.")]
+
+
+def plan_options(
+    *,
+    nodes: int | None,
+    ranks: int | None,
+    tiers: str | None,
+    time_limit: float | None,
+    seed: int | None,
+    objective: str | None = None,
+    gap: float | None = None,
+) -> PlanOptions:
+    """The options given on the command line; the rest keep their defaults. Raises InvalidDocument."""
+    given = {
+        "nodes": nodes,
+        "ranks": ranks,
+        "tiers": None if tiers is None else _tiers(tiers),
+        "objective": objective,
+        "time_limit": time_limit,
+        "gap": gap,
+        "seed": seed,
+    }
+    return from_data({key: value for key, value in given.items() if value is not None}, PlanOptions, source="options")
+
+
+def _tiers(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in list(Tier):
+            raise InvalidDocument(
+                "options", [Problem("/tiers", repr(name), f"must be one or more of {', '.join(Tier)}, separated by commas")]
+            )
+    return names
+
+
+def read_model(name_or_path: str) -> ModelSpec:
+    return find_model(name_or_path)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan that `emplace plan --format json` wrote. Raises InvalidDocument."""
+    return read_file(path, Plan)
+
+
+def read_cost_model(path: Path | None) -> CostModel | None:
+    return None if path is None else read_file(path, CostModel)
+
+
+def default_ranks(host: HostSpec) -> int:
+    """One rank per device."""
+    return host.nodes * sum(device.count for device in host.node.devices)

@@ -1,0 +1,48 @@
+"""Where results and messages go: results to stdout (and a file), everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from app.local_store import write_file
+
+_PLAIN_WIDTH = 120
+
+
+def show(view: RenderableType) -> None:
+    """Print a view: coloured on a terminal, plain elsewhere or with NO_COLOR."""
+    Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False).print(view)
+
+
+def as_text(view: RenderableType) -> str:
+    """A view as plain text."""
+    buffer = StringIO()
+    Console(file=buffer, width=_PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False).print(view)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def as_json(data: Any) -> str:
+    """One JSON document, for people and scripts."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def print_text(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def save(path: Path | None, text: str) -> None:
+    """Write a result file when one was asked for, and say so. Raises ToolError."""
+    if path is not None:
+        write_file(path, text)
+        note(f"wrote {path}")
+
+
+def note(message: str) -> None:
+    """A message to the person, on stderr."""
+    print(message, file=sys.stderr, flush=True)

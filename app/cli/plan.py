@@ -1,0 +1,76 @@
+"""`emplace plan`: plan offline."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from app.cli import options
+from app.cli.options import plan_options, read_cost_model, read_model
+from app.cli.output import as_json, print_text, save, show
+from app.cli.progress import StatusLine
+from app.planning import answer, build_question, resolve_host
+from app.reports.plan_text import plan_view
+from placement.errors import ToolError
+from placement.plan import Plan, PlanStatus
+from placement.workload import Objective
+
+EXIT_CODES = {PlanStatus.OPTIMAL: 0, PlanStatus.FEASIBLE: 0, PlanStatus.INFEASIBLE: 1, PlanStatus.UNDECIDED: 3}
+
+
+class PlanFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    TORCHREC = "torchrec"
+
+
+def plan(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A built-in model or a model file.")],
+    host: options.Host,
+    nodes: options.Nodes = None,
+    ranks: options.Ranks = None,
+    tiers: options.Tiers = None,
+    objective: Annotated[Objective, typer.Option("--objective", help="Which step time to minimise.")] = Objective.MEAN,
+    time_limit: options.TimeLimit = None,
+    gap: Annotated[float | None, typer.Option("--gap", help="Stop once the plan is proven this close to the best. Default: 0.001.")] = None,
+    seed: options.Seed = None,
+    cost_model: options.CostModelFile = None,
+    format: Annotated[PlanFormat, typer.Option("--format", help="What to print.")] = PlanFormat.TEXT,
+    out: options.Out = None,
+) -> int:
+    """Decide where each table of MODEL lives on HOST, and prove how good that is.
+
+    --out writes the plan as JSON (or as TorchRec reads it, with --format torchrec). Exit code: 0 planned, 1 proven not
+    to fit, 3 undecided within the limit.
+    """
+    chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, time_limit=time_limit, seed=seed, objective=objective, gap=gap)
+    question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
+    with StatusLine() as status:
+        found = answer(question, report=status.solving)
+    _print(found, format)
+    if format is PlanFormat.TORCHREC:
+        save(out, _torchrec(found))
+    else:
+        save(out, as_json(found.to_data()))
+    return EXIT_CODES[found.status]
+
+
+def _print(found: Plan, format: PlanFormat) -> None:
+    match format:
+        case PlanFormat.TEXT:
+            show(plan_view(found))
+        case PlanFormat.JSON:
+            print_text(as_json(found.to_data()))
+        case PlanFormat.TORCHREC:
+            print_text(_torchrec(found))
+
+
+def _torchrec(found: Plan) -> str:
+    """The plan as TorchRec reads it. Raises ToolError when there is none."""
+    from executor.export import to_torchrec
+
+    if not found.has_placement:
+        raise ToolError(f"{found.model.name} on {found.host.name} is {found.status}: there is no placement to export")
+    return as_json(to_torchrec(found))

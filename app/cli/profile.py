@@ -1,0 +1,42 @@
+"""`emplace profile`: measure this host."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.extras import needs_extra
+from app.cli.options import Format, Out, OutputFormat, default_ranks
+from app.cli.output import as_json, note, print_text, save, show
+from app.local_store import save_cost_model
+from app.planning import resolve_host
+from app.reports.profile_text import profile_view
+from placement.catalog import LOCAL_HOST
+from placement.errors import InvalidDocument, Problem
+
+
+def profile(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points: about a minute.")] = False,
+    ranks: Annotated[int | None, typer.Option("--ranks", help="Ranks that run side by side. Default: one per device.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Decides which points are measured.")] = 0,
+    format: Format = OutputFormat.TEXT,
+    out: Out = None,
+) -> None:
+    """Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'."""
+    with needs_extra("execute"):
+        from profiler.profile import profile_host
+    if ranks is not None and ranks < 1:
+        raise InvalidDocument("options", [Problem("/ranks", str(ranks), "must be at least 1")])
+    wanted = default_ranks(resolve_host(LOCAL_HOST)) if ranks is None else ranks
+    with tempfile.TemporaryDirectory(prefix="emplace-profile-") as workdir:
+        measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=Path(workdir))
+    kept = save_cost_model(measured)
+    if format is OutputFormat.JSON:
+        print_text(as_json(measured.to_data()))
+    else:
+        show(profile_view(measured))
+    note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
+    save(out, as_json(measured.to_data()))

@@ -1,0 +1,51 @@
+"""`emplace run`: train under a plan on this host."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.extras import needs_extra
+from app.cli.options import Format, Out, OutputFormat, read_plan
+from app.cli.output import as_json, note, print_text, save, show
+from app.reports.run_text import run_view
+from placement.errors import InvalidDocument, Problem, ToolError
+
+DEFAULT_STEPS = 30
+
+
+def run(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What 'emplace plan --format json' wrote.")],
+    steps: Annotated[int, typer.Option("--steps", help="Measured training steps, after warm-up.")] = DEFAULT_STEPS,
+    seed: Annotated[int, typer.Option("--seed", help="Decides the synthetic batches.")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")] = 600.0,
+    format: Format = OutputFormat.TEXT,
+    out: Out = None,
+) -> int:
+    """Train under PLAN on this machine, verify what ran, and show predicted beside measured.
+
+    Exit code: 0 verified, 1 a verdict failed, 2 it could not be run.
+    """
+    with needs_extra("execute"):
+        from executor.run import run_plan
+    found = read_plan(plan)
+    if not found.has_placement:
+        raise ToolError(f"{plan}: {found.model.name} on {found.host.name} is {found.status}: there is no placement to run")
+    _at_least_one(steps=steps, timeout=timeout)
+    with tempfile.TemporaryDirectory(prefix="emplace-run-") as workdir:
+        measured = run_plan(found, steps=steps, seed=seed, workdir=Path(workdir), report=note, should_stop=lambda: False, timeout_s=timeout)
+    if format is OutputFormat.JSON:
+        print_text(as_json(measured.to_data()))
+    else:
+        show(run_view(found, measured))
+    save(out, as_json(measured.to_data()))
+    return 0 if measured.verified else 1
+
+
+def _at_least_one(**values: float) -> None:
+    problems = [Problem(f"/{name}", str(value), "must be at least 1") for name, value in values.items() if not value >= 1]
+    if problems:
+        raise InvalidDocument("options", problems)

@@ -1,0 +1,208 @@
+"""The check: does a model fit a host, within stated budgets? The command line and `POST /v1/checks` share it.
+
+A "no" is only said when it is proven: no placement exists, or even the lower bound breaks a budget. A plan that breaks
+a budget which the bound does not break leaves the answer open.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from placement.cost_model import CostSource
+from placement.document import Document
+from placement.errors import InvalidDocument, Problem
+from placement.model import Name
+from placement.plan import Explanation, Plan, PlanStatus
+
+
+class Verdict(StrEnum):
+    FITS = "fits"
+    DOES_NOT_FIT = "does_not_fit"
+    OVER_BUDGET = "over_budget"
+    UNDECIDED = "undecided"
+
+
+class Baseline(Document):
+    """What another plan promised, and what it must have in common with a new one for the two to be comparable."""
+
+    name: Name
+    host: Name
+    cost_model_digest: str
+    trainers: int
+    step_time_us: Annotated[float, Field(gt=0)]
+
+
+class Budgets(Document):
+    """What a plan must keep. Absent means anything goes."""
+
+    max_step_time_us: Annotated[float, Field(gt=0)] | None = None
+    min_throughput: Annotated[float, Field(gt=0)] | None = None
+    """Examples per second of all trainers together."""
+    baseline: Baseline | None = None
+    max_regression: Annotated[float, Field(ge=0)] | None = None
+    """Percent by which the step may take longer than the baseline's."""
+
+    @model_validator(mode="after")
+    def _baseline_with_its_margin(self) -> Budgets:
+        if (self.baseline is None) != (self.max_regression is None):
+            raise ValueError("baseline and max_regression go together")
+        return self
+
+
+class BudgetResult(Document):
+    """One budget: `kept` is None while neither the plan keeps it nor the bound proves that none can."""
+
+    rule: str
+    kept: bool | None
+    limit_us: float
+    message: str
+
+
+class TightestMemory(Document):
+    """The memory that the plan fills most."""
+
+    where: str
+    used_bytes: int
+    capacity_bytes: int
+
+
+class CheckResult(Document):
+    """The answer for one model. `fits` is true, false (proven) or null (undecided), budgets included."""
+
+    model: Name
+    host: Name
+    source: str | None = None
+    """The file or built-in name that the model came from."""
+    fits: bool | None
+    verdict: Verdict
+    summary: str
+    budgets: tuple[BudgetResult, ...] = ()
+    explanation: Explanation | None = None
+    cost_source: CostSource
+    step_time_us: float | None = None
+    lower_bound_us: float | None = None
+    gap: float | None = None
+    throughput_samples_per_s: float | None = None
+    tightest_memory: TightestMemory | None = None
+
+
+def baseline_of(plan: Plan, source: str) -> Baseline:
+    """What later plans are held against. Raises InvalidDocument for a plan without a placement."""
+    if plan.step_time_us is None:
+        raise InvalidDocument(source, [Problem("/status", plan.status, "a baseline must be a plan with a placement")])
+    return Baseline(
+        name=plan.model.name,
+        host=plan.host.name,
+        cost_model_digest=plan.cost_model.digest,
+        trainers=trainers_of(plan),
+        step_time_us=plan.step_time_us,
+    )
+
+
+def trainers_of(plan: Plan) -> int:
+    return sum(not rank.is_server for rank in plan.ranks)
+
+
+def judge(plan: Plan, budgets: Budgets, source: str | None = None) -> CheckResult:
+    """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
+    results: tuple[BudgetResult, ...] = ()
+    if plan.has_placement:
+        results = tuple(_judge_budget(plan, rule, limit_us, text) for rule, limit_us, text in _limits(plan, budgets))
+    fits, verdict = _verdict(plan, results)
+    return CheckResult(
+        model=plan.model.name,
+        host=plan.host.name,
+        source=source,
+        fits=fits,
+        verdict=verdict,
+        summary=_summary(plan, verdict, results),
+        budgets=results,
+        explanation=plan.explanation,
+        cost_source=plan.cost_model.source,
+        step_time_us=plan.step_time_us,
+        lower_bound_us=plan.lower_bound_us,
+        gap=plan.gap,
+        throughput_samples_per_s=plan.throughput_samples_per_s,
+        tightest_memory=_tightest_memory(plan),
+    )
+
+
+def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
+    """Every budget as a longest step time: (rule, microseconds, the budget in words)."""
+    limits = []
+    if budgets.max_step_time_us is not None:
+        limits.append(("max-step-time", budgets.max_step_time_us, f"a step of at most {budgets.max_step_time_us:,.1f} us"))
+    if budgets.min_throughput is not None:
+        examples = plan.question.model.local_batch_size * trainers_of(plan)
+        limits.append(("min-throughput", examples * 1e6 / budgets.min_throughput, f"at least {budgets.min_throughput:,.0f} examples/s"))
+    if budgets.baseline is not None and budgets.max_regression is not None:
+        _refuse_incomparable(plan, budgets.baseline)
+        limit_us = budgets.baseline.step_time_us * (1 + budgets.max_regression / 100)
+        words = f"at most {budgets.max_regression:g}% over the baseline's step of {budgets.baseline.step_time_us:,.1f} us"
+        limits.append(("max-regression", limit_us, words))
+    return limits
+
+
+def _refuse_incomparable(plan: Plan, baseline: Baseline) -> None:
+    theirs = {"/host": baseline.host, "/cost_model_digest": baseline.cost_model_digest, "/trainers": baseline.trainers}
+    ours = {"/host": plan.host.name, "/cost_model_digest": plan.cost_model.digest, "/trainers": trainers_of(plan)}
+    problems = [
+        Problem(pointer, str(theirs[pointer]), f"is not comparable with this check's {ours[pointer]}; plan the baseline again")
+        for pointer in theirs
+        if theirs[pointer] != ours[pointer]
+    ]
+    if problems:
+        raise InvalidDocument(f"baseline {baseline.name}", problems)
+
+
+def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetResult:
+    step_us, bound_us = plan.step_time_us or 0.0, plan.lower_bound_us or 0.0
+    if step_us <= limit_us:
+        return BudgetResult(rule=rule, kept=True, limit_us=limit_us, message=f"kept: {words}")
+    if bound_us > limit_us:
+        excess = f"no placement takes less than {bound_us:,.1f} us, {bound_us - limit_us:,.1f} us over the {limit_us:,.1f} us allowed"
+        return BudgetResult(rule=rule, kept=False, limit_us=limit_us, message=f"broken: {words}; {excess}")
+    open_between = f"the best plan found takes {step_us:,.1f} us, the bound is {bound_us:,.1f} us; a longer --time-limit may decide"
+    return BudgetResult(rule=rule, kept=None, limit_us=limit_us, message=f"undecided: {words}; {open_between}")
+
+
+def _verdict(plan: Plan, results: tuple[BudgetResult, ...]) -> tuple[bool | None, Verdict]:
+    if plan.status is PlanStatus.INFEASIBLE:
+        return False, Verdict.DOES_NOT_FIT
+    if plan.status is PlanStatus.UNDECIDED:
+        return None, Verdict.UNDECIDED
+    if any(result.kept is False for result in results):
+        return False, Verdict.OVER_BUDGET
+    if any(result.kept is None for result in results):
+        return None, Verdict.UNDECIDED
+    return True, Verdict.FITS
+
+
+def _summary(plan: Plan, verdict: Verdict, results: tuple[BudgetResult, ...]) -> str:
+    where = f"{plan.model.name} on {plan.host.name}"
+    match verdict:
+        case Verdict.FITS:
+            kept = f" and keeps {len(results)} budget{'s' if len(results) != 1 else ''}" if results else ""
+            return f"{where} fits{kept}"
+        case Verdict.DOES_NOT_FIT:
+            return f"{where} does not fit"
+        case Verdict.OVER_BUDGET:
+            return f"{where} fits but breaks {', '.join(result.rule for result in results if result.kept is False)}"
+        case Verdict.UNDECIDED:
+            return f"{where} is undecided within the limit of {plan.solver.limit:g} s"
+
+
+def _tightest_memory(plan: Plan) -> TightestMemory | None:
+    memories = [
+        TightestMemory(where=f"hbm of rank {rank.rank}", used_bytes=rank.hbm_bytes, capacity_bytes=rank.hbm_capacity_bytes)
+        for rank in plan.ranks
+        if rank.hbm_capacity_bytes
+    ]
+    memories += [
+        TightestMemory(where=f"ddr of node {node.node}", used_bytes=node.ddr_bytes, capacity_bytes=node.ddr_capacity_bytes)
+        for node in plan.nodes
+    ]
+    return max(memories, key=lambda memory: memory.used_bytes / max(memory.capacity_bytes, 1), default=None)

@@ -1,0 +1,48 @@
+"""The interchangeable reports of a check: each turns a list of results into text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.gate import CheckResult, Verdict
+from app.reports.explanation_text import explanation_lines
+from app.reports.figures import microseconds, percent, rate
+from app.reports.github import github_report
+from app.reports.json_report import json_report
+from app.reports.junit import junit_report
+from app.reports.markdown import markdown_report
+from app.reports.sarif import sarif_report
+from placement.units import show_gib
+
+Reporter = Callable[[Sequence[CheckResult]], str]
+
+MARKS = {Verdict.FITS: "ok", Verdict.DOES_NOT_FIT: "NO", Verdict.OVER_BUDGET: "NO", Verdict.UNDECIDED: "??"}
+
+
+def text_report(results: Sequence[CheckResult]) -> str:
+    """For a terminal or a log."""
+    return "\n".join(line for result in results for line in _lines(result)) + "\n"
+
+
+def _lines(result: CheckResult) -> list[str]:
+    lines = [f"{MARKS[result.verdict]}  {result.summary}"]
+    if result.step_time_us is not None:
+        times = f"step {microseconds(result.step_time_us)} (bound {microseconds(result.lower_bound_us)}, gap {percent(result.gap)})"
+        lines.append(f"    {times}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")
+    if (memory := result.tightest_memory) is not None and result.step_time_us is not None:
+        share = percent(memory.used_bytes / max(memory.capacity_bytes, 1))
+        lines.append(f"    fullest memory: {memory.where}, {show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)} ({share})")
+    lines += [f"    {budget.message}" for budget in result.budgets]
+    if result.explanation is not None:
+        lines += [f"    {line}" for line in explanation_lines(result.explanation)]
+    return lines
+
+
+REPORTERS: dict[str, Reporter] = {
+    "text": text_report,
+    "json": json_report,
+    "junit": junit_report,
+    "sarif": sarif_report,
+    "github": github_report,
+    "markdown": markdown_report,
+}

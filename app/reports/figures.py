@@ -1,0 +1,31 @@
+"""How figures are spelled for people."""
+
+from __future__ import annotations
+
+
+def microseconds(value: float | None) -> str:
+    """`812.3 us`; from ten milliseconds on `12.34 ms`."""
+    if value is None:
+        return "-"
+    return f"{value / 1000:,.2f} ms" if value >= 10_000 else f"{value:,.1f} us"
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2%}"
+
+
+def rate(samples_per_s: float | None) -> str:
+    return "-" if samples_per_s is None else f"{samples_per_s:,.0f} examples/s"
+
+
+def bar(share: float, width: int = 20) -> str:
+    """`[########............]`, never empty for something and never full for less than all."""
+    filled = min(width, max(0, round(share * width)))
+    if 0 < share < 1:
+        filled = min(width - 1, max(1, filled))
+    return "[" + "#" * filled + "." * (width - filled) + "]"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 table`, `3 tables`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

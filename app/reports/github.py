@@ -1,0 +1,26 @@
+"""A check as GitHub Actions workflow commands: annotations on the model files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.gate import CheckResult
+from app.reports.findings import findings
+
+
+def github_report(results: Sequence[CheckResult]) -> str:
+    """One command per finding, one notice per model that passes."""
+    lines = [
+        f"::{finding.level} file={_property(finding.source)},title={_property(f'emplace {finding.rule}')}::{_message(finding.message)}"
+        for finding in findings(results)
+    ]
+    lines += [f"::notice title=emplace::{_message(result.summary)}" for result in results if result.fits]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

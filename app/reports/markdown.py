@@ -1,0 +1,55 @@
+"""A check as Markdown, for a comment on a change or a job summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.gate import CheckResult, Verdict
+from app.reports.explanation_text import describe_fix
+from app.reports.figures import microseconds, percent, rate
+from placement.units import show_gib
+
+_WORDS = {
+    Verdict.FITS: "fits",
+    Verdict.DOES_NOT_FIT: "**does not fit**",
+    Verdict.OVER_BUDGET: "**over budget**",
+    Verdict.UNDECIDED: "undecided",
+}
+
+
+def markdown_report(results: Sequence[CheckResult]) -> str:
+    lines = [
+        "| model | host | answer | predicted step | gap | throughput | fullest memory | figures |",
+        "|---|---|---|--:|--:|--:|--:|---|",
+    ]
+    lines += [_row(result) for result in results]
+    for result in results:
+        lines += _details(result)
+    return "\n".join(lines) + "\n"
+
+
+def _row(result: CheckResult) -> str:
+    memory = result.tightest_memory if result.step_time_us is not None else None
+    cells = (
+        _escaped(result.source or result.model),
+        result.host,
+        _WORDS[result.verdict],
+        microseconds(result.step_time_us),
+        percent(result.gap),
+        rate(result.throughput_samples_per_s),
+        f"{show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)}, {memory.where}" if memory else "-",
+        str(result.cost_source),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _details(result: CheckResult) -> list[str]:
+    lines = [f"- {_escaped(budget.message)}" for budget in result.budgets]
+    if result.explanation is not None:
+        lines += [f"- {_escaped(reason)}" for reason in result.explanation.reasons]
+        lines += [f"- fix: {_escaped(describe_fix(fix))}" for fix in result.explanation.fixes]
+    return ["", f"**{_escaped(result.summary)}**", "", *lines] if lines else []
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

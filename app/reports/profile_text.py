@@ -1,0 +1,40 @@
+"""A measured cost model as text: how well it predicts what it did not see."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as TextTable
+from rich.text import Text
+
+from app.reports.figures import count, percent
+from placement.cost_model import CostModel
+
+
+def profile_view(model: CostModel) -> RenderableType:
+    ranks = f", {count(model.ranks, 'rank')} side by side" if model.ranks else ""
+    parts: list[RenderableType] = [Text(f"{model.host_name}: measured{ranks}", style="bold")]
+    if model.residuals:
+        parts.append(_residuals(model))
+    if model.noise is not None:
+        parts.append(Text(f"  repeat noise of this machine while measuring: {percent(model.noise)}"))
+    software = ", ".join(f"{name} {version}" for name, version in model.software.items())
+    parts.append(Text(f"  {software}"))
+    return Group(*parts)
+
+
+def _residuals(model: CostModel) -> RenderableType:
+    table = TextTable(
+        title="error on points that were not fitted",
+        title_justify="left",
+        title_style="",
+        box=None,
+        header_style="dim",
+        padding=(0, 3, 0, 0),
+        pad_edge=False,
+    )
+    for index, column in enumerate(("what", "points", "mean", "median", "worst")):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for residual in model.residuals:
+        table.add_row(residual.what, str(residual.points), percent(residual.mape), percent(residual.median), percent(residual.worst))
+    return Padding(table, (0, 0, 1, 2))

@@ -1,0 +1,38 @@
+"""A check as SARIF 2.1.0 (OASIS), for code scanning: one result per finding, on the model's file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from app.gate import CheckResult
+from app.reports.findings import RULES, Finding, findings
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif_report(results: Sequence[CheckResult]) -> str:
+    rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in RULES.items()]
+    driver = {"name": "emplace", "version": version("emplace"), "rules": rules}
+    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings(results)], "columnKind": "unicodeCodePoints"}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": list(RULES).index(finding.rule),
+        "level": str(finding.level),
+        "message": {"text": finding.message},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": 1}}}],
+    }
+
+
+def _uri(source: str) -> str:
+    """Relative paths stay relative, so that the host of the code finds the file."""
+    path = Path(source)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
