@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from placement.errors import InvalidDocument, Problem
 from placement.host import DeviceKind, DeviceType, HostSpec
@@ -35,11 +36,11 @@ class Topology:
     node_ddr_capacity_bytes: tuple[int, ...]
     trainer_nodes: int
 
-    @property
+    @cached_property
     def trainers(self) -> tuple[Rank, ...]:
         return tuple(rank for rank in self.ranks if not rank.is_server)
 
-    @property
+    @cached_property
     def servers(self) -> tuple[Rank, ...]:
         return tuple(rank for rank in self.ranks if rank.is_server)
 

@@ -1,0 +1,198 @@
+"""Checks a plan again, from its question and its tables alone, without the solver's code.
+
+references -> ranks and nodes -> each table's layout and choices -> loads derived again, compared and held against capacities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from placement.choice import choice_findings
+from placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from placement.document import Document
+from placement.errors import InvalidDocument
+from placement.layout import layout_findings
+from placement.plan import Plan, PlanStatus
+from placement.topology import Topology, build_topology
+
+_RELATIVE, _ABSOLUTE = 1e-6, 1e-6
+"""Times and ratios may differ by rounding; bytes may not."""
+
+
+class Violation(Document):
+    """`where` is a JSON pointer into the plan; `what` says what is wrong there, with figures."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where or '(plan)'}: {self.what}"
+
+
+def audit(plan: Plan) -> list[Violation]:
+    """Every violation found; none for a sound plan.
+
+    Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
+    """
+    found = [*_references(plan), *_record(plan)]
+    if not plan.has_placement:
+        return found + list(_nothing_placed(plan))
+    try:
+        topology = _topology(plan)
+    except InvalidDocument as error:
+        return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
+    unsound = [*_rank_identities(plan, topology), *_tables(plan, topology)]
+    if unsound:
+        return found + unsound
+    derived = derive_loads(plan.question, plan.tables, topology)
+    return [
+        *found,
+        *_shard_bytes(plan, derived),
+        *_rank_loads(plan, derived),
+        *_capacities(plan, topology, derived),
+        *_totals(plan, topology, derived),
+    ]
+
+
+def _references(plan: Plan) -> Iterator[Violation]:
+    question = plan.question
+    for what, name, expected in (("model", plan.model.name, question.model.name), ("host", plan.host.name, question.host.name)):
+        if name != expected:
+            yield Violation(where=f"/{what}/name", what=f"is {name}, the question's {what} is {expected}")
+    for what, digest, expected in (
+        ("model", plan.model.digest, question.model.content_digest()),
+        ("host", plan.host.digest, question.host.content_digest()),
+        ("cost_model", plan.cost_model.digest, question.cost_model.content_digest()),
+    ):
+        if digest != expected:
+            yield Violation(where=f"/{what}/digest", what=f"is {digest}, the question's {what} has {expected}")
+    if plan.cost_model.source is not question.cost_model.source:
+        yield Violation(
+            where="/cost_model/source", what=f"is {plan.cost_model.source}, the question's cost model is {question.cost_model.source}"
+        )
+
+
+def _record(plan: Plan) -> Iterator[Violation]:
+    options = plan.question.options
+    if plan.solver.seed != options.seed:
+        yield Violation(where="/solver/seed", what=f"is {plan.solver.seed}, the question asks for {options.seed}")
+    if plan.solver.limit != options.time_limit:
+        yield Violation(where="/solver/limit", what=f"is {plan.solver.limit:g}, the question asks for {options.time_limit:g}")
+
+
+def _nothing_placed(plan: Plan) -> Iterator[Violation]:
+    for key in ("tables", "ranks", "nodes"):
+        if getattr(plan, key):
+            yield Violation(where=f"/{key}", what=f"must be empty in a plan that is {plan.status}")
+    for key in ("step_time_us", "throughput_samples_per_s", "imbalance", "gap"):
+        if getattr(plan, key) is not None:
+            yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
+    if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):
+        yield Violation(where="/explanation", what="an infeasible plan must say why")
+
+
+def _topology(plan: Plan) -> Topology:
+    """Servers are part of the job when the plan lists any."""
+    options = plan.question.options
+    with_servers = any(rank.is_server for rank in plan.ranks)
+    return build_topology(plan.question.host, options.nodes, options.ranks, with_servers=with_servers)
+
+
+def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:
+    if len(plan.ranks) != len(topology.ranks):
+        yield Violation(where="/ranks", what=f"lists {len(plan.ranks)} ranks, the job has {len(topology.ranks)}")
+    for index, (load, rank) in enumerate(zip(plan.ranks, topology.ranks, strict=False)):
+        for key in ("rank", "node", "device", "is_server", "hbm_capacity_bytes"):
+            said, expected = getattr(load, key), getattr(rank, key)
+            if said != expected:
+                yield Violation(where=f"/ranks/{index}/{key}", what=f"is {said}, the host gives {expected}")
+    if len(plan.nodes) != len(topology.node_ddr_capacity_bytes):
+        yield Violation(where="/nodes", what=f"lists {len(plan.nodes)} nodes, the job has {len(topology.node_ddr_capacity_bytes)}")
+    for index, (node, capacity) in enumerate(zip(plan.nodes, topology.node_ddr_capacity_bytes, strict=False)):
+        if node.node != index:
+            yield Violation(where=f"/nodes/{index}/node", what=f"is {node.node}, must be {index}")
+        if node.ddr_capacity_bytes != capacity:
+            yield Violation(where=f"/nodes/{index}/ddr_capacity_bytes", what=f"is {node.ddr_capacity_bytes}, the host gives {capacity}")
+
+
+def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:
+    tables = {table.name: table for table in plan.question.model.tables}
+    seen: set[str] = set()
+    for index, placement in enumerate(plan.tables):
+        where = f"/tables/{index}"
+        table = tables.get(placement.name)
+        if table is None:
+            yield Violation(where=f"{where}/name", what=f"the model has no table {placement.name}")
+        elif placement.name in seen:
+            yield Violation(where=f"{where}/name", what=f"the table {placement.name} is placed twice")
+        else:
+            findings = layout_findings(table, placement, topology)
+            findings = findings or choice_findings(plan.question, table, placement, topology)
+            yield from (Violation(where=where + pointer, what=f"table {table.name}: {what}") for pointer, what in findings)
+        seen.add(placement.name)
+    for name in tables:
+        if name not in seen:
+            yield Violation(where="/tables", what=f"the table {name} is nowhere")
+
+
+def _shard_bytes(plan: Plan, derived: DerivedLoads) -> Iterator[Violation]:
+    for index, (placement, hbm, ddr) in enumerate(zip(plan.tables, derived.shard_hbm, derived.shard_ddr, strict=True)):
+        for number, shard in enumerate(placement.shards):
+            where, what = f"/tables/{index}/shards/{number}", f"table {placement.name}: "
+            yield from _exact(f"{where}/hbm_bytes", shard.hbm_bytes, hbm[number], what)
+            yield from _exact(f"{where}/ddr_bytes", shard.ddr_bytes, ddr[number], what)
+
+
+def _rank_loads(plan: Plan, derived: DerivedLoads) -> Iterator[Violation]:
+    for index, load in enumerate(plan.ranks):
+        yield from _exact(f"/ranks/{index}/hbm_bytes", load.hbm_bytes, derived.rank_hbm[index])
+        yield from _exact(f"/ranks/{index}/ddr_bytes", load.ddr_bytes, derived.rank_ddr[index])
+        for stage, expected in zip(STAGES, derived.stages_us[index], strict=True):
+            yield from _close(f"/ranks/{index}/stages_us/{stage}", load.stages_us.get(stage, 0.0), expected)
+        yield from _close(f"/ranks/{index}/step_time_us", load.step_time_us, derived.stages_us[index].sum())
+    for index, node in enumerate(plan.nodes):
+        yield from _exact(f"/nodes/{index}/ddr_bytes", node.ddr_bytes, derived.node_ddr[index])
+
+
+def _capacities(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[Violation]:
+    for index, rank in enumerate(topology.ranks):
+        if derived.rank_hbm[index] > rank.hbm_capacity_bytes:
+            yield _over(f"/ranks/{index}/hbm_bytes", f"rank {rank.rank}", int(derived.rank_hbm[index]), rank.hbm_capacity_bytes)
+    for index, (node, capacity) in enumerate(zip(plan.nodes, topology.node_ddr_capacity_bytes, strict=True)):
+        if derived.node_ddr[index] > capacity:
+            yield _over(f"/nodes/{index}/ddr_bytes", f"node {node.node}", int(derived.node_ddr[index]), capacity)
+
+
+def _over(where: str, who: str, needed: int, capacity: int) -> Violation:
+    return Violation(where=where, what=f"{who} needs {needed} bytes and has {capacity}: {needed - capacity} over")
+
+
+def _totals(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[Violation]:
+    trainer_times = derived.stages_us[: len(topology.trainers)].sum(axis=1)
+    examples = plan.question.model.local_batch_size * len(topology.trainers)
+    expected = {
+        "step_time_us": derived.step_time_us,
+        "throughput_samples_per_s": examples * 1e6 / derived.step_time_us,
+        "imbalance": float(trainer_times.max() / trainer_times.mean()),
+    }
+    for key, value in expected.items():
+        yield from _close(f"/{key}", getattr(plan, key), value)
+    if plan.lower_bound_us is None or not 0 <= plan.lower_bound_us <= derived.step_time_us * (1 + _RELATIVE):
+        yield Violation(
+            where="/lower_bound_us", what=f"is {plan.lower_bound_us}, must be between 0 and the step time {derived.step_time_us}"
+        )
+        return
+    yield from _close("/gap", plan.gap, max(0.0, 1 - plan.lower_bound_us / derived.step_time_us))
+    if plan.status is PlanStatus.OPTIMAL and plan.gap is not None and plan.gap > plan.question.options.gap + _RELATIVE:
+        yield Violation(where="/status", what=f"is optimal with a gap of {plan.gap}, the question asks for {plan.question.options.gap}")
+
+
+def _exact(where: str, said: int, expected: Any, what: str = "") -> Iterator[Violation]:
+    if said != expected:
+        yield Violation(where=where, what=f"{what}is {said}, must be {int(expected)}")
+
+
+def _close(where: str, said: float | None, expected: float) -> Iterator[Violation]:
+    if said is None or abs(said - expected) > _RELATIVE * abs(expected) + _ABSOLUTE:
+        yield Violation(where=where, what=f"is {said}, must be {float(expected):.9g}")

@@ -1,0 +1,76 @@
+"""Whether a table's kernel, cache and tier can run where its shards are, and are what the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from placement.host import DeviceType
+from placement.layout import Finding
+from placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
+from placement.plan import Question, TablePlacement
+from placement.topology import Rank, Topology, host_tiers
+
+
+def choice_findings(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> list[Finding]:
+    """Every choice that can't run or isn't allowed, for a table whose shards are whole and on ranks that exist."""
+    ranks = [topology.ranks[shard.rank] for shard in placement.shards]
+    return [*_kernel(question, table, placement, ranks), *_tiers(question, table, placement, ranks), *_constraints(table, placement, ranks)]
+
+
+def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+    kernel, kind = placement.compute_kernel, placement.sharding_type
+    for rank in {rank.device: rank for rank in ranks}.values():
+        if (refusal := kernel_refusal(kernel, rank, question.model.optimizer, table.data_type)) is not None:
+            yield "/compute_kernel", refusal
+        elif missing := [part for part in priced_as(kernel) if question.cost_model.kernel(rank.device, part) is None]:
+            yield "/compute_kernel", f"the cost model has no {' and no '.join(missing)} kernel for {rank.device}"
+    if (kernel is ComputeKernel.DENSE) != (kind is ShardingType.DATA_PARALLEL):
+        yield "/compute_kernel", f"data_parallel goes with the dense kernel and no other type does, here are {kind} and {kernel}"
+    if (kernel is ComputeKernel.FUSED_UVM_CACHING) != (placement.cache_load_factor is not None):
+        yield "/cache_load_factor", "belongs to fused_uvm_caching and to no other kernel"
+
+
+def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+    used = {tier_of(placement.compute_kernel, rank) for rank in ranks}
+    for whose, allowed in (
+        ("the host has", host_tiers(question.host)),
+        ("the question allows", question.options.tiers),
+        ("its constraints allow", table.constraints.tiers),
+    ):
+        if allowed is not None and not used <= set(allowed):
+            yield "/compute_kernel", f"{placement.compute_kernel} puts it in {', '.join(sorted(used))}; {whose} {', '.join(allowed)}"
+
+
+def _constraints(table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+    limits: Constraints = table.constraints
+    kernel, kind = placement.compute_kernel, placement.sharding_type
+    if limits.sharding_types is not None and kind not in limits.sharding_types:
+        yield "/sharding_type", f"is {kind}, its constraints allow {', '.join(limits.sharding_types)}"
+    if limits.compute_kernels is not None and kernel not in limits.compute_kernels:
+        yield "/compute_kernel", f"is {kernel}, its constraints allow {', '.join(limits.compute_kernels)}"
+    if limits.ranks is not None and (outside := sorted({rank.rank for rank in ranks} - set(limits.ranks))):
+        yield "/shards", f"is on ranks {', '.join(map(str, outside[:8]))}, its constraints allow {', '.join(map(str, limits.ranks[:8]))}"
+
+
+def tier_of(kernel: ComputeKernel, rank: Rank) -> Tier:
+    """Where a shard's weights are; a cache in front of them doesn't count."""
+    if rank.is_server:
+        return Tier.REMOTE
+    on_device = rank.type is DeviceType.CUDA and kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
+    return Tier.HBM if on_device else Tier.DDR
+
+
+def priced_as(kernel: ComputeKernel) -> tuple[ComputeKernel, ...]:
+    """The kernels whose costs make up this one's."""
+    return (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM) if kernel is ComputeKernel.FUSED_UVM_CACHING else (kernel,)
+
+
+def kernel_refusal(kernel: ComputeKernel, rank: Rank, optimizer: Optimizer, data_type: DataType) -> str | None:
+    """Why a device can't run a kernel (FBGEMM 1.8), or None."""
+    if kernel is ComputeKernel.DENSE:
+        return "the dense kernel can't train int8 weights" if data_type is DataType.INT8 else None
+    if rank.type is DeviceType.CUDA:
+        return None
+    if kernel is not ComputeKernel.FUSED:
+        return f"{kernel} needs a CUDA device, rank {rank.rank} is {rank.device}"
+    return "FBGEMM has no fused adam on CPU devices" if optimizer is Optimizer.ADAM else None

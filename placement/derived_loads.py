@@ -1,0 +1,142 @@
+"""The bytes and times of a placement, derived shard by shard from the question. The audit compares a plan with them.
+
+A rank's bytes are those it holds apart from its shards plus those of its shards. A stage's time is what every trainer pays
+(a remote server: the collectives, no dense layers) plus what the rank's shards add. Every shard of a row split takes the time
+of a full block, also the last, shorter one; its bytes are its own. docs/cost-model.md states the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.host import DeviceType
+from placement.memory import rank_bytes, row_bytes, shard_bytes
+from placement.model import Table
+from placement.plan import Question, TablePlacement
+from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.topology import Rank, Topology
+from placement.workload import TableLoad, model_loads, shard_workload
+
+STAGES = tuple(Stage)
+
+
+@dataclass(frozen=True)
+class DerivedLoads:
+    """What a placement puts on R ranks and N nodes, in the K stages of `STAGES`."""
+
+    shard_hbm: list[NDArray[np.int64]]
+    """Per table of the plan, per shard."""
+    shard_ddr: list[NDArray[np.int64]]
+    rank_hbm: NDArray[np.int64]
+    """[R] with what the rank holds apart from its shards."""
+    rank_ddr: NDArray[np.int64]
+    """[R]"""
+    node_ddr: NDArray[np.int64]
+    """[N]"""
+    stages_us: NDArray[np.float64]
+    """[R, K]"""
+    step_time_us: float
+
+
+def derive_loads(question: Question, placements: tuple[TablePlacement, ...], topology: Topology) -> DerivedLoads:
+    """The loads of tables that are laid out soundly on `topology`."""
+    model, ranks = question.model, topology.ranks
+    tables = {table.name: table for table in model.tables}
+    in_order = model_loads(model, topology, question.options.objective)
+    loads = dict(zip(tables, in_order, strict=True))
+    on_cuda = np.array([rank.type is DeviceType.CUDA for rank in ranks])
+    own = {is_server: rank_bytes(model, in_order, is_server=is_server) for is_server in (False, True)}
+    own_bytes = np.array([own[rank.is_server] for rank in ranks], dtype=np.int64)
+    hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
+    base = rank_stages_us(question.cost_model, model, topology)
+    stages = np.array([[_base_us(base, stage, rank) for stage in STAGES] for rank in ranks])
+    shard_hbm, shard_ddr = [], []
+    for placement in placements:
+        parts = _Parts.of(question, placement, tables[placement.name], loads[placement.name], topology)
+        np.add.at(hbm, parts.ranks, parts.hbm)
+        np.add.at(ddr, parts.ranks, parts.ddr)
+        np.add.at(stages, parts.ranks, parts.stages_us)
+        shard_hbm.append(parts.hbm)
+        shard_ddr.append(parts.ddr)
+    node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
+    np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
+    step_time_us = question.cost_model.step_overhead_us + float(stages.max(axis=0).sum())
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_time_us)
+
+
+def _base_us(base: Mapping[Stage, float], stage: Stage, rank: Rank) -> float:
+    return 0.0 if rank.is_server and stage is Stage.DENSE else base.get(stage, 0.0)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The shards of one table: S of them."""
+
+    ranks: NDArray[np.int64]
+    hbm: NDArray[np.int64]
+    ddr: NDArray[np.int64]
+    stages_us: NDArray[np.float64]
+    """[S, K]"""
+
+    @staticmethod
+    def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> _Parts:
+        shards = placement.shards
+        numbers = np.array([shard.rank for shard in shards])
+        rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
+        columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
+        parts = _Parts(numbers, np.zeros_like(rows), np.zeros_like(rows), np.zeros((len(shards), len(STAGES))))
+        devices = [topology.ranks[shard.rank].device for shard in shards]
+        for device in dict.fromkeys(devices):
+            where = np.array([each == device for each in devices])
+            rank = topology.ranks[numbers[where][0]]
+            parts._fill(where, question, placement, table, load, topology, rank, rows[where], columns[where])
+        return parts
+
+    def _fill(
+        self,
+        where: NDArray[np.bool_],
+        question: Question,
+        placement: TablePlacement,
+        table: Table,
+        load: TableLoad,
+        topology: Topology,
+        rank: Rank,
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+    ) -> None:
+        """The shards on one kind of device."""
+        kernel, factor = placement.compute_kernel, placement.cache_load_factor
+        kind, share = placement.sharding_type, rows / table.num_embeddings
+        held = shard_workload(load, kind, share, columns, topology, on_server=rank.is_server)
+        self.hbm[where], self.ddr[where] = shard_bytes(
+            kernel,
+            table.data_type,
+            question.model.optimizer,
+            rows,
+            columns,
+            held.peak_ids,
+            held.bags,
+            cache_load_factor=factor or 0.0,
+            on_cuda=rank.type is DeviceType.CUDA,
+        )
+        width_bytes = row_bytes(table.data_type, columns)
+        block = placement.shards[0].rows[1]
+        full = shard_workload(load, kind, block / table.num_embeddings, columns, topology, on_server=rank.is_server)
+        stages = shard_stages_us(
+            question.cost_model,
+            rank.device,
+            kernel,
+            kind,
+            full,
+            row_bytes=width_bytes,
+            columns=columns,
+            weight_bytes=block * width_bytes,
+            hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
+        )
+        for index, stage in enumerate(STAGES):
+            if stage in stages:
+                self.stages_us[where, index] = stages[stage]

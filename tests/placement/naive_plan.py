@@ -1,0 +1,211 @@
+"""Valid plans of every sharding type, made in the plainest way: tables take turns over the ranks. No solver code.
+
+The loads that a plan states are worked out here again, one shard and one rank at a time, with scalars: what the audit
+derives with arrays must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placement.cost_model import CostModel, datasheet_cost_model
+from placement.host import DeviceType, HostSpec
+from placement.memory import rank_bytes, row_bytes, shard_bytes
+from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from placement.plan import (
+    CostModelReference,
+    ModelReference,
+    NodeLoad,
+    Plan,
+    PlanOptions,
+    PlanStatus,
+    Question,
+    RankLoad,
+    Shard,
+    SolverRecord,
+    TablePlacement,
+)
+from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.topology import Rank, Topology, build_topology
+from placement.workload import TableLoad, model_loads, shard_workload
+
+Choice = tuple[ShardingType, ComputeKernel, float | None]
+Box = tuple[int, tuple[int, int], tuple[int, int]]
+"""Rank, rows, columns."""
+
+
+def naive_plan(
+    model: ModelSpec,
+    host: HostSpec,
+    choices: Sequence[Choice],
+    options: PlanOptions | None = None,
+    *,
+    cost_model: CostModel | None = None,
+    with_servers: bool = False,
+) -> Plan:
+    """A plan with `choices[i]` for the model's table i. On servers when the job has some and the choice says remote."""
+    options = options or PlanOptions()
+    question = Question(model=model, host=host, cost_model=cost_model or datasheet_cost_model(host), options=options)
+    topology = build_topology(host, options.nodes, options.ranks, with_servers=with_servers)
+    loads = model_loads(model, topology, options.objective)
+    placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
+    hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
+    for rank in topology.ranks:
+        own = rank_bytes(model, loads, is_server=rank.is_server)
+        (hbm if rank.type is DeviceType.CUDA else ddr)[rank.rank] += own
+    for turn, (table, load, choice) in enumerate(zip(model.tables, loads, choices, strict=True)):
+        shards = []
+        for number, rows, columns in boxes(table, choice[0], topology, turn, on_server=with_servers):
+            rank = topology.ranks[number]
+            shard_hbm, shard_ddr, times = _price(question, table, load, choice, rank, rows, columns, topology)
+            shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
+            hbm[number] += shard_hbm
+            ddr[number] += shard_ddr
+            for stage, time_us in times.items():
+                stages[number][stage] += time_us
+        placements.append(
+            TablePlacement(
+                name=table.name, sharding_type=choice[0], compute_kernel=choice[1], cache_load_factor=choice[2], shards=tuple(shards)
+            )
+        )
+    return _plan(question, topology, tuple(placements), stages, hbm, ddr)
+
+
+def boxes(table: Table, kind: ShardingType, topology: Topology, turn: int, *, on_server: bool = False) -> list[Box]:
+    """Where each shard of a table goes when it is the table's turn."""
+    ranks = topology.servers if on_server else topology.trainers
+    rows, columns = (0, table.num_embeddings), (0, table.embedding_dim)
+    local = topology.trainers_per_node
+    node = turn % topology.trainer_nodes
+    of_node = [rank.rank for rank in topology.trainers if rank.node == node]
+    match kind:
+        case ShardingType.TABLE_WISE:
+            return [(ranks[turn % len(ranks)].rank, rows, columns)]
+        case ShardingType.DATA_PARALLEL:
+            return [(rank.rank, rows, columns) for rank in ranks]
+        case ShardingType.COLUMN_WISE:
+            pieces = column_pieces(table.embedding_dim, min(3, len(ranks)))
+            return [(ranks[(turn + index) % len(ranks)].rank, rows, piece) for index, piece in enumerate(pieces)]
+        case ShardingType.TABLE_COLUMN_WISE:
+            return [(rank, rows, piece) for rank, piece in zip(of_node, column_pieces(table.embedding_dim, local), strict=False)]
+        case ShardingType.ROW_WISE:
+            return [(rank.rank, block, columns) for rank, block in zip(ranks, row_blocks(table.num_embeddings, len(ranks)), strict=True)]
+        case ShardingType.TABLE_ROW_WISE:
+            return [(rank, block, columns) for rank, block in zip(of_node, row_blocks(table.num_embeddings, local), strict=True)]
+        case ShardingType.GRID_SHARD:
+            blocks = row_blocks(table.num_embeddings, local)
+            return [
+                (piece_node * local + index, block, piece)
+                for piece_node, piece in enumerate(column_pieces(table.embedding_dim, topology.trainer_nodes))
+                for index, block in enumerate(blocks)
+            ]
+
+
+def row_blocks(rows: int, count: int) -> list[tuple[int, int]]:
+    """TorchRec's blocks: 10 rows over 4 ranks are 3, 3, 3 and 1."""
+    block = -(-rows // count)
+    return [(min(index * block, rows), min((index + 1) * block, rows)) for index in range(count)]
+
+
+def column_pieces(columns: int, count: int) -> list[tuple[int, int]]:
+    """At most `count` pieces, each a multiple of 4 columns wide."""
+    width = 4 * -(-columns // (4 * count))
+    return [(start, min(start + width, columns)) for start in range(0, columns, width)]
+
+
+def _base(question: Question, topology: Topology, rank: Rank) -> dict[Stage, float]:
+    base = dict.fromkeys(Stage, 0.0) | rank_stages_us(question.cost_model, question.model, topology)
+    return base | {Stage.DENSE: 0.0} if rank.is_server else base
+
+
+def _price(
+    question: Question,
+    table: Table,
+    load: TableLoad,
+    choice: Choice,
+    rank: Rank,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    topology: Topology,
+) -> tuple[int, int, dict[Stage, float]]:
+    kind, kernel, factor = choice
+    num_rows, width = rows[1] - rows[0], columns[1] - columns[0]
+    work = shard_workload(load, kind, num_rows / table.num_embeddings, width, topology, on_server=rank.is_server)
+    blocks = {ShardingType.ROW_WISE: len(topology.trainers)} | dict.fromkeys(
+        (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD), topology.trainers_per_node
+    )
+    block = -(-table.num_embeddings // blocks.get(kind, 1))
+    hbm, ddr = shard_bytes(
+        kernel,
+        table.data_type,
+        question.model.optimizer,
+        num_rows,
+        width,
+        work.peak_ids,
+        work.bags,
+        cache_load_factor=factor or 0.0,
+        on_cuda=rank.type is DeviceType.CUDA,
+    )
+    width_bytes = row_bytes(table.data_type, width)
+    times = shard_stages_us(
+        question.cost_model,
+        rank.device,
+        kernel,
+        kind,
+        shard_workload(load, kind, block / table.num_embeddings, width, topology, on_server=rank.is_server),
+        row_bytes=width_bytes,
+        columns=width,
+        weight_bytes=block * width_bytes,
+        hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
+    )
+    return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
+
+
+def _plan(
+    question: Question,
+    topology: Topology,
+    tables: tuple[TablePlacement, ...],
+    stages: list[dict[Stage, float]],
+    hbm: list[int],
+    ddr: list[int],
+) -> Plan:
+    step = question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage)
+    totals = [sum(rank.values()) for rank in stages]
+    of_trainers = totals[: len(topology.trainers)]
+    node_ddr = [0] * len(topology.node_ddr_capacity_bytes)
+    for rank in topology.ranks:
+        node_ddr[rank.node] += ddr[rank.rank]
+    return Plan(
+        model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
+        host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
+        cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
+        status=PlanStatus.FEASIBLE,
+        gap=0.5,
+        step_time_us=step,
+        lower_bound_us=step / 2,
+        throughput_samples_per_s=question.model.local_batch_size * len(topology.trainers) / step * 1e6,
+        imbalance=max(of_trainers) * len(of_trainers) / sum(of_trainers),
+        ranks=tuple(
+            RankLoad(
+                rank=rank.rank,
+                node=rank.node,
+                device=rank.device,
+                is_server=rank.is_server,
+                hbm_bytes=hbm[rank.rank],
+                hbm_capacity_bytes=rank.hbm_capacity_bytes,
+                ddr_bytes=ddr[rank.rank],
+                step_time_us=totals[rank.rank],
+                stages_us=stages[rank.rank],
+            )
+            for rank in topology.ranks
+        ),
+        nodes=tuple(
+            NodeLoad(node=node, ddr_bytes=used, ddr_capacity_bytes=capacity)
+            for node, (used, capacity) in enumerate(zip(node_ddr, topology.node_ddr_capacity_bytes, strict=True))
+        ),
+        tables=tables,
+        solver=SolverRecord(
+            seconds=0.0, seed=question.options.seed, limit=question.options.time_limit, stopped_by="limit", bound="half", version="naive"
+        ),
+        question=question,
+    )
