@@ -1,0 +1,28 @@
+"""What can go wrong while a plan is executed.
+
+EmplaceError (placement.errors)
+ |- ToolError
+ |   `- NotRunnableHere          the plan can't be executed on this machine; says why
+ `- ExecutionFailed              a rank failed, or the run took too long; says which and why
+     `- ExecutionCancelled       someone asked it to stop
+"""
+
+from __future__ import annotations
+
+from placement.errors import EmplaceError, ToolError
+
+
+class NotRunnableHere(ToolError):
+    """The plan is fine, but not for this machine."""
+
+
+class ExecutionFailed(EmplaceError):
+    """The run ended early. The message is the root cause: rank, signal or error."""
+
+    def __init__(self, message: str, rank: int | None = None) -> None:
+        self.rank = rank
+        super().__init__(message)
+
+
+class ExecutionCancelled(ExecutionFailed):
+    """Someone asked it to stop."""

@@ -1,0 +1,69 @@
+"""A plan as plain JSON that a TorchRec program turns into a ShardingPlan. Imports no torch.
+
+The keys are the arguments of torchrec's ParameterSharding, ShardMetadata and CacheParams; docs/execution.md shows a loader.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from executor.errors import NotRunnableHere
+from placement.host import DeviceType
+from placement.model import ShardingType
+from placement.plan import Plan, Shard, TablePlacement
+from placement.topology import Topology, build_topology
+
+MODULE_PATH = "ebc"
+"""Where a model that this plan is for keeps its EmbeddingBagCollection."""
+
+
+def to_torchrec(plan: Plan) -> dict[str, Any]:
+    """`{"world_size", "local_world_size", "plan": {module path: {table: parameter sharding}}}`.
+
+    Raises NotRunnableHere for a plan without a placement, or with tables on remote servers: one DMP has one set of ranks.
+    """
+    if not plan.has_placement:
+        raise NotRunnableHere(f"the plan is {plan.status}: it has no placement")
+    topology = plan_topology(plan)
+    devices = [_device(topology, rank.rank) for rank in topology.ranks]
+    return {
+        "schema_version": 1,
+        "world_size": len(topology.ranks),
+        "local_world_size": topology.trainers_per_node,
+        "plan": {MODULE_PATH: {table.name: _parameter_sharding(table, devices) for table in plan.tables}},
+    }
+
+
+def plan_topology(plan: Plan) -> Topology:
+    """The ranks of a plan. Raises NotRunnableHere if remote servers are among them."""
+    if any(rank.is_server for rank in plan.ranks):
+        raise NotRunnableHere("the plan keeps tables on remote servers, which TorchRec's DistributedModelParallel has no notion of")
+    options = plan.question.options
+    return build_topology(plan.question.host, options.nodes, options.ranks, with_servers=False)
+
+
+def _device(topology: Topology, rank: int) -> str:
+    if topology.ranks[rank].type is DeviceType.CUDA:
+        return f"cuda:{rank % topology.trainers_per_node}"
+    return "cpu"
+
+
+def _parameter_sharding(table: TablePlacement, devices: list[str]) -> dict[str, Any]:
+    sharding: dict[str, Any] = {"sharding_type": table.sharding_type.value, "compute_kernel": table.compute_kernel.value}
+    if table.sharding_type is ShardingType.DATA_PARALLEL:
+        return sharding | {"ranks": list(range(len(devices))), "sharding_spec": None}
+    # TorchRec reads the order: pieces of columns from left to right, and inside a piece blocks of rows by rank.
+    shards = sorted(table.shards, key=lambda shard: (shard.columns, shard.rank))
+    sharding["ranks"] = [shard.rank for shard in shards]
+    sharding["sharding_spec"] = {"shards": [_shard(shard, devices) for shard in shards]}
+    if table.cache_load_factor is not None:
+        sharding["cache_params"] = {"load_factor": table.cache_load_factor}
+    return sharding
+
+
+def _shard(shard: Shard, devices: list[str]) -> dict[str, Any]:
+    return {
+        "shard_offsets": [shard.rows[0], shard.columns[0]],
+        "shard_sizes": [shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]],
+        "placement": f"rank:{shard.rank}/{devices[shard.rank]}",
+    }

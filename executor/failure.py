@@ -1,0 +1,71 @@
+"""Why a launch failed: the first thing that went wrong, not what its peers said when they lost it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+_FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
+_LOST_PEER = re.compile(r"closed by peer|reset by peer|broken pipe|timed out waiting|remote process exited|nccl.*abort", re.IGNORECASE)
+_SHOWN_LINES = 15
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`rank` is None when no rank is to blame, such as when the launch itself failed."""
+
+    message: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class _Raised:
+    rank: int
+    message: str
+    at: int
+    """Seconds since the epoch."""
+
+
+def root_cause(logs: Path, agent_log: str) -> Cause:
+    """From torchrun's error files (one per rank that raised) and the exit codes in its summary.
+
+    A rank that a signal killed comes first: its peers only report lost connections. Then the earliest error that is not such a
+    report, then any error, then an exit code, then the agent's last words.
+    """
+    exit_codes = {int(rank): int(code) for rank, code in _FAILED_RANK.findall(agent_log)}
+    killed = {rank: -code for rank, code in exit_codes.items() if code < 0 and code != -signal.SIGTERM}
+    if killed:
+        rank = min(killed)
+        return Cause(f"rank {rank} was killed by {_signal_name(killed[rank])}", rank)
+    raised = sorted(_raised(logs), key=lambda error: (bool(_LOST_PEER.search(error.message)), error.at, error.rank))
+    if raised:
+        return Cause(f"rank {raised[0].rank} failed: {raised[0].message}", raised[0].rank)
+    if exit_codes:
+        rank = min(exit_codes)
+        return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}\n{_tail(_stderr(logs, rank))}", rank)
+    return Cause(f"torchrun failed\n{_tail(agent_log)}")
+
+
+def _signal_name(number: int) -> str:
+    name = signal.Signals(number).name
+    return f"{name}; the kernel sends it when memory runs out" if number == signal.SIGKILL else name
+
+
+def _raised(logs: Path) -> list[_Raised]:
+    """torchrun lays files out as <run id>/attempt_<n>/<rank>/error.json."""
+    errors = []
+    for path in logs.glob("*/attempt_*/*/error.json"):
+        message = json.loads(path.read_text(encoding="utf-8"))["message"]
+        errors.append(_Raised(int(path.parent.name), message["message"], int(message["extraInfo"]["timestamp"])))
+    return errors
+
+
+def _stderr(logs: Path, rank: int) -> str:
+    return "".join(path.read_text(errors="replace") for path in logs.glob(f"*/attempt_*/{rank}/stderr.log"))
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-_SHOWN_LINES:])

@@ -1,0 +1,87 @@
+"""What the launcher hands to the ranks, and what each rank hands back: documents, so that files are checked when read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from placement.document import Document
+from placement.plan import Plan
+from placement.stages import Stage
+
+
+class Job(Document):
+    """Plans to train in turn, in one launch. All of them have the same ranks."""
+
+    plans: tuple[Plan, ...]
+    local_world_size: int
+    """Ranks per node of the plans' topology, which torchrun's own may only emulate."""
+    warmup_steps: int
+    steps: int
+    staged_steps: int
+    seed: int
+    folder: str
+    """Where ranks write: progress, who they are, their reports."""
+
+
+class HeldShard(Document):
+    """A part of a table that a rank really held: [start, end) of rows and columns, read back from the running model."""
+
+    table: str
+    sharding_type: str
+    compute_kernel: str
+    rank: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+class UpdateError(Document):
+    """How far one parameter's update is from the unsharded reference's: ||sharded - reference|| / ||reference - start||."""
+
+    parameter: str
+    relative_error: float
+    relative_update: float
+    """||reference - start|| / ||start||: whether there was an update to compare at all."""
+
+
+class RankReport(Document):
+    """One rank's account of one plan."""
+
+    rank: int
+    step_times_us: tuple[float, ...]
+    stages_us: dict[Stage, float]
+    peak_bytes: int
+    held: tuple[HeldShard, ...]
+    update_errors: tuple[UpdateError, ...] = ()
+    """Of rank 0 only, which runs the reference."""
+    backend: str
+    software: dict[str, str]
+
+
+class RankProcess(Document):
+    """Who a rank is and what it is doing, rewritten as it goes on."""
+
+    rank: int
+    pid: int
+    started_at: float
+    """Of the process, as the system tells it: with the pid it names one process for good."""
+    phase: str
+
+
+def report_path(folder: Path, plan_index: int, rank: int) -> Path:
+    return folder / f"plan{plan_index}-rank{rank}.json"
+
+
+def process_path(folder: Path, rank: int) -> Path:
+    return folder / f"process-rank{rank}.json"
+
+
+def progress_path(folder: Path) -> Path:
+    return folder / "progress.txt"
+
+
+def write_atomically(path: Path, document: Document) -> None:
+    """A reader sees the whole document or none."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(document.canonical_json(), encoding="utf-8")
+    os.replace(partial, path)

@@ -1,0 +1,132 @@
+"""Starts ranks with torchrun, watches them, and leaves none behind, however it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from executor.errors import ExecutionCancelled, ExecutionFailed
+from executor.failure import root_cause
+from executor.job import RankProcess, process_path, progress_path
+from placement.errors import InvalidDocument
+from placement.reading import read_file
+
+AGENT_LOG = "agent.log"
+LOGS = "logs"
+_POLL_S = 0.1
+_PATIENCE_S = 10.0
+"""For the agent to end its workers after SIGTERM; more, and it is killed."""
+
+
+def launch_ranks(
+    program: Sequence[str],
+    ranks: int,
+    folder: Path,
+    report: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    timeout_s: float,
+) -> None:
+    """Run `python -m torch.distributed.run ... PROGRAM` with `ranks` local ranks until all end well.
+
+    Lines that ranks append to `folder`'s progress file go to `report`. Raises ExecutionFailed with the root cause when a
+    rank fails or `timeout_s` seconds have passed, ExecutionCancelled once `should_stop` says so. No process survives.
+    """
+    deadline = time.monotonic() + timeout_s
+    told = 0
+    with (folder / AGENT_LOG).open("wb") as log:
+        agent = subprocess.Popen(
+            _command(program, ranks, folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(ranks, folder)
+        )
+        try:
+            while agent.poll() is None:
+                told = _pass_on(folder, told, report)
+                if should_stop():
+                    raise ExecutionCancelled("the run was cancelled")
+                if time.monotonic() > deadline:
+                    raise ExecutionFailed(f"the run did not end within {timeout_s:g} s; {_phases(folder, ranks)}")
+                time.sleep(_POLL_S)
+        finally:
+            _end(agent, folder, ranks)
+    _pass_on(folder, told, report)
+    if agent.returncode != 0:
+        cause = root_cause(folder / LOGS, (folder / AGENT_LOG).read_text(errors="replace"))
+        raise ExecutionFailed(cause.message, cause.rank)
+
+
+def threads_per_rank(ranks: int) -> int:
+    """Every rank gets its share of the cores that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)) // ranks)
+
+
+def _command(program: Sequence[str], ranks: int, folder: Path) -> list[str]:
+    # profiler.agent is torch.distributed.run that ends when this process does.
+    torchrun = [
+        sys.executable,
+        "-m",
+        "profiler.agent",
+        str(os.getpid()),
+        "--standalone",
+        "--max-restarts",
+        "0",
+        "--nproc-per-node",
+        str(ranks),
+    ]
+    return [*torchrun, "--log-dir", str(folder / LOGS), "--redirects", "3", *program]
+
+
+def _environment(ranks: int, folder: Path) -> dict[str, str]:
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"OMP_NUM_THREADS": str(threads_per_rank(ranks)), "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder)}
+
+
+def _pass_on(folder: Path, told: int, report: Callable[[str], None]) -> int:
+    """Report whole lines after position `told`; returns the new position."""
+    path = progress_path(folder)
+    if not path.exists():
+        return told
+    with path.open("rb") as progress:
+        progress.seek(told)
+        fresh = progress.read()
+    whole = fresh[: fresh.rfind(b"\n") + 1]
+    for line in whole.decode("utf-8").splitlines():
+        report(line)
+    return told + len(whole)
+
+
+def _processes(folder: Path, ranks: int) -> list[RankProcess]:
+    """What each rank last said about itself."""
+    said = []
+    for rank in range(ranks):
+        with suppress(InvalidDocument):
+            said.append(read_file(process_path(folder, rank), RankProcess))
+    return said
+
+
+def _phases(folder: Path, ranks: int) -> str:
+    phases = {process.rank: process.phase for process in _processes(folder, ranks)}
+    return ", ".join(f"rank {rank} was last seen {phases.get(rank, 'starting')}" for rank in range(ranks))
+
+
+def _end(agent: subprocess.Popen[bytes], folder: Path, ranks: int) -> None:
+    """SIGTERM lets the agent end its workers; what is left after that is killed by the pids that ranks wrote down."""
+    if agent.poll() is None:
+        agent.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            agent.wait(_PATIENCE_S)
+        agent.kill()
+    agent.wait()
+    for said in _processes(folder, ranks):
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(said.pid)
+            # A pid may have been given to someone else since; with its start time it names one process.
+            if process.create_time() == said.started_at:
+                process.kill()
+                process.wait(_PATIENCE_S)

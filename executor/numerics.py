@@ -1,0 +1,149 @@
+"""Does the sharded model learn what an unsharded one learns? Compares the update, not the weights.
+
+A scaled-down copy of the plan trains a few steps with plain SGD beside an unsharded reference on rank 0 that sees the
+batches of all ranks. Always SGD: row-wise Adagrad keeps one state value per row *of each shard*, so under column sharding it
+differs from the unsharded one by design. The learning rate is set so that a step moves every part by a tenth of its size: with a
+small one the weights would agree whatever the gradients are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from executor.batches import draw_batch
+from executor.job import UpdateError
+from executor.model import Batch, Dlrm
+from executor.placed import local_parts
+from executor.scaled import scaled_plan
+from executor.training import Training, table_of
+from placement.model import Optimizer
+from placement.plan import Plan
+
+STEPS = 4
+MAX_EXAMPLES = 128
+_STEP_SIZE = 0.1
+_LOST = 1e9
+
+State = dict[str, Tensor]
+
+
+def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.ProcessGroup) -> list[UpdateError]:
+    """One error per parameter on rank 0, none on the others. `control` is a gloo group of all ranks."""
+    small = scaled_plan(plan)
+    spec = small.question.model
+    examples, world = min(spec.local_batch_size, MAX_EXAMPLES), dist.get_world_size()
+    is_reference = dist.get_rank() == 0
+
+    torch.manual_seed(seed)
+    reference = Dlrm(spec, torch.device("cpu"))
+    start = {name: value.detach().clone() for name, value in reference.state_dict().items()}
+
+    def batches(rank: int) -> list[Batch]:
+        return [draw_batch(spec, examples, seed, rank, number) for number in range(STEPS)]
+
+    everyone = [batches(rank) for rank in range(world)] if is_reference else []
+    rates = [_learning_rates(reference, [own[0] for own in everyone])] if is_reference else [None]
+    dist.broadcast_object_list(rates, src=0, group=control)
+    sparse_rate, dense_rate = rates[0]  # type: ignore[misc]
+
+    training = Training(small, Optimizer.SGD, device, sparse_rate=sparse_rate, dense_rate=dense_rate)
+    _load(training, start)
+    for batch in batches(dist.get_rank()):
+        training.step(batch.copy_to(device))
+    parts: list[Any] | None = [None] * world if is_reference else None
+    dist.gather_object(list(_read_back(training)), parts, dst=0, group=control)
+    if parts is None:
+        return []
+    _train_reference(reference, everyone, sparse_rate, dense_rate)
+    return _errors(start, dict(reference.state_dict()), _assembled(start, parts))
+
+
+def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float]:
+    """(tables, dense layers): rates at which the first step changes what it touches by _STEP_SIZE of its size."""
+    _global_loss(reference, batches).backward()  # type: ignore[no-untyped-call]
+    rates = []
+    for module in (reference.ebc, reference.dense):
+        touched = [(p.detach()[p.grad != 0], p.grad[p.grad != 0]) for p in module.parameters() if p.grad is not None]
+        weight = torch.cat([weights for weights, _ in touched]).norm()
+        gradient = torch.cat([gradients for _, gradients in touched]).norm()
+        rates.append(float(_STEP_SIZE * weight / gradient) if gradient > 0 else 1.0)
+    reference.zero_grad()
+    return rates[0], rates[1]
+
+
+def _global_loss(model: Dlrm, batches: list[Batch]) -> Tensor:
+    return torch.stack([model(batch) for batch in batches]).mean()
+
+
+def _train_reference(reference: Dlrm, everyone: list[list[Batch]], sparse_rate: float, dense_rate: float) -> None:
+    groups = [{"params": reference.ebc.parameters(), "lr": sparse_rate}, {"params": reference.dense.parameters(), "lr": dense_rate}]
+    optimizer = torch.optim.SGD(groups)
+    for step in zip(*everyone, strict=True):
+        optimizer.zero_grad()
+        _global_loss(reference, list(step)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def _load(training: Training, start: State) -> None:
+    """Give every shard its part of the reference's weights."""
+    with torch.no_grad():
+        for part in local_parts(training.dmp):
+            (first_row, last_row), (first_column, last_column) = part.rows, part.columns
+            part.weights.copy_(start[part.parameter][first_row:last_row, first_column:last_column])
+        for name, value in _dense_state(training):
+            value.copy_(start[name])
+
+
+def _read_back(training: Training) -> Iterator[tuple[str, tuple[int, int] | None, tuple[int, int] | None, Tensor]]:
+    """(parameter, rows, columns, weights) of everything that this rank holds; no rows and columns for dense layers."""
+    for part in local_parts(training.dmp):
+        yield part.parameter, part.rows, part.columns, part.weights.detach().cpu().clone()
+    for name, value in _dense_state(training):
+        yield name, None, None, value.detach().cpu().clone()
+
+
+def _dense_state(training: Training) -> Iterator[tuple[str, Tensor]]:
+    return (("dense." + name, value) for name, value in training.dlrm.get_submodule("dense").state_dict().items())
+
+
+def _assembled(start: State, parts: list[Any]) -> dict[str, list[Tensor]]:
+    """Whole parameters from the ranks' parts, for everything replicated one per rank. What no rank holds stays NaN."""
+    whole: dict[str, list[Tensor]] = {}
+    for rank_parts in parts:
+        for name, rows, columns, weights in rank_parts:
+            if rows is None or weights.shape == start[name].shape:
+                whole.setdefault(name, []).append(weights)
+            else:
+                target = whole.setdefault(name, [torch.full(start[name].shape, float("nan"), dtype=weights.dtype)])[0]
+                target[rows[0] : rows[1], columns[0] : columns[1]] = weights
+    return whole
+
+
+def _errors(start: State, reference: State, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
+    """One per table, and one for all dense layers: a single bias may move by next to nothing, and rounding would judge it."""
+    groups: dict[str, list[str]] = {}
+    for name in start:
+        table = table_of(name)
+        groups.setdefault("the dense layers" if table is None else f"table {table}", []).append(name)
+    return [_error(group, names, start, reference, sharded) for group, names in groups.items()]
+
+
+def _error(group: str, names: list[str], start: State, reference: State, sharded: dict[str, list[Tensor]]) -> UpdateError:
+    before, expected = (_joined([state[name] for name in names]) for state in (start, reference))
+    copies = min(len(sharded.get(name, [])) for name in names)
+    trained = [_joined([sharded[name][copy] for name in names]) for copy in range(copies)]
+    update = float((expected - before).norm())
+    # A part that no rank holds is NaN: as wrong as a document can say.
+    worst = max((float(torch.nan_to_num((copy - expected).norm(), nan=_LOST, posinf=_LOST)) for copy in trained), default=_LOST)
+    return UpdateError(
+        parameter=group, relative_error=min(worst / update if update else worst, _LOST), relative_update=update / float(before.norm())
+    )
+
+
+def _joined(values: list[Tensor]) -> Tensor:
+    return torch.cat([value.double().reshape(-1) for value in values])

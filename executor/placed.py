@@ -1,0 +1,60 @@
+"""The placement that really happened: every part of a table that this rank holds, read from the running model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed._shard.sharded_tensor.api import ShardedTensor
+from torchrec.distributed.model_parallel import DistributedModelParallel
+
+from executor.job import HeldShard
+from executor.training import table_of
+
+
+@dataclass
+class LocalPart:
+    """[start, end) of rows and columns, and the weights themselves: writing to them changes the model."""
+
+    parameter: str
+    table: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    weights: Tensor
+
+
+def local_parts(dmp: DistributedModelParallel) -> Iterator[LocalPart]:
+    """Where a part starts comes from its metadata; how large it is, from the tensor itself."""
+    for name, value in dmp.state_dict().items():
+        table = table_of(name)
+        if table is None:
+            continue
+        pieces: list[tuple[Any, Tensor]] = [((0, 0), value)]
+        if isinstance(value, ShardedTensor):
+            pieces = [(shard.metadata.shard_offsets, shard.tensor) for shard in value.local_shards()]
+        for (row, column), weights in pieces:
+            yield LocalPart(name, table, (row, row + weights.shape[0]), (column, column + weights.shape[1]), weights)
+
+
+def held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
+    """Everything this rank holds, with the kernel that computes it."""
+    kernels = {
+        config.name: (sharding_type, config.compute_kernel.value)
+        for sharding_type, lookup in zip(dmp.module.ebc._sharding_types, dmp.module.ebc._lookups, strict=True)
+        for group in getattr(lookup, "module", lookup).grouped_configs
+        for config in group.embedding_tables
+    }
+    return tuple(
+        HeldShard(
+            table=part.table,
+            sharding_type=kernels[part.table][0],
+            compute_kernel=kernels[part.table][1],
+            rank=dist.get_rank(),
+            rows=part.rows,
+            columns=part.columns,
+        )
+        for part in local_parts(dmp)
+    )

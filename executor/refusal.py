@@ -1,0 +1,59 @@
+"""Which plans can't be executed on this machine, and why."""
+
+from __future__ import annotations
+
+from executor.errors import NotRunnableHere
+from placement.audit import audit
+from placement.errors import InvalidDocument, Problem
+from placement.host import DeviceType, HostSpec
+from placement.model import DataType, Optimizer
+from placement.plan import Plan
+
+
+def refuse_foreign(plan: Plan, here: HostSpec) -> None:
+    """Raises NotRunnableHere with the reason when `plan` was not made for `here`, or TorchRec can't train it there."""
+    reason = _reason(plan, here)
+    if reason is not None:
+        raise NotRunnableHere(reason)
+
+
+def refuse_unsound(plan: Plan) -> None:
+    """Raises InvalidDocument with every violation that the audit finds."""
+    violations = audit(plan)
+    if violations:
+        raise InvalidDocument("plan", [Problem(violation.where, "", violation.what) for violation in violations])
+
+
+def _reason(plan: Plan, here: HostSpec) -> str | None:
+    if not plan.has_placement:
+        return f"the plan is {plan.status}: it has no placement to execute"
+    if servers := sum(rank.is_server for rank in plan.ranks):
+        return f"{servers} remote servers needed, 0 here"
+    needed, present = cuda_ranks(plan), _cuda_devices(here)
+    if needed > present:
+        return f"{needed} CUDA devices needed, {present} here"
+    host = plan.question.host
+    if host.fingerprint is None:
+        return f"the plan is for {host.name}, a host from datasheets, not for this machine; plan with --host local to run here"
+    if host.fingerprint != here.fingerprint:
+        return f"the plan is for another machine: its fingerprint is {host.fingerprint}, this one's is {here.fingerprint}"
+    return _unsupported(plan)
+
+
+def cuda_ranks(plan: Plan) -> int:
+    """Ranks that need a CUDA device of their own."""
+    kinds = {device.kind for device in plan.question.host.node.devices if device.type is DeviceType.CUDA}
+    return sum(rank.device in kinds for rank in plan.ranks)
+
+
+def _cuda_devices(host: HostSpec) -> int:
+    return sum(device.count for device in host.node.devices if device.type is DeviceType.CUDA)
+
+
+def _unsupported(plan: Plan) -> str | None:
+    spec = plan.question.model
+    if spec.optimizer is Optimizer.ADAM and not cuda_ranks(plan):
+        return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
+    if quantized := [table.name for table in spec.tables if table.data_type is DataType.INT8]:
+        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection: {', '.join(quantized[:3])}"
+    return None

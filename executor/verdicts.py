@@ -1,0 +1,127 @@
+"""Five checks of an execution, each with the figures it rests on. docs/execution.md states every threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from executor.job import HeldShard, RankReport, UpdateError
+from placement.cost_model import CostSource
+from placement.host import DeviceType
+from placement.measurement import Verdict
+from placement.plan import Plan
+from placement.units import show_gib
+
+MAX_UPDATE_ERROR = 1e-3
+"""Rounding leaves about 1e-6; one misplaced shard of 10,000 equal ones already leaves 1e-2."""
+
+MEMORY_SHARE = 1.05
+MEMORY_ALLOWANCE_BYTES = 64 * 2**20
+"""What a process takes whatever it trains: thread pools, communication buffers, the allocator's slack."""
+
+STABLE_SHARE = 0.2
+"""Half of the 95% confidence interval of the median step time, as a share of it."""
+
+PREDICTION_SHARE = 0.5
+"""How far a step time predicted from this machine's measured cost model may be from the measured one."""
+
+_SHOWN = 3
+
+
+def placement_verdict(plan: Plan, held: Sequence[HeldShard]) -> Verdict:
+    """Every shard on its rank, with its rows, columns and kernel, and nothing else anywhere."""
+    wanted = {
+        HeldShard(
+            table=table.name,
+            sharding_type=table.sharding_type,
+            compute_kernel=table.compute_kernel,
+            rank=shard.rank,
+            rows=shard.rows,
+            columns=shard.columns,
+        )
+        for table in plan.tables
+        for shard in table.shards
+    }
+    got = set(held)
+    differences = [f"missing: {_place(shard)}" for shard in _ordered(wanted - got)]
+    differences += [f"not in the plan: {_place(shard)}" for shard in _ordered(got - wanted)]
+    if not differences:
+        detail = f"all {len(wanted)} shards of {len(plan.tables)} tables are where the plan puts them, read back from the running model"
+        return Verdict(name="placement", passed=True, detail=detail)
+    more = f" and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+    return Verdict(name="placement", passed=False, detail="; ".join(differences[:_SHOWN]) + more)
+
+
+def numerics_verdict(errors: Sequence[UpdateError]) -> Verdict:
+    """Each table, and the dense layers together, must move as in the unsharded reference."""
+    moved = [error for error in errors if error.relative_update > 0]
+    if not moved:
+        return Verdict(name="numerics", passed=False, detail="no weight moved in the reference, so there is nothing to compare")
+    worst = max(errors, key=lambda error: error.relative_error)
+    detail = (
+        f"the update of {worst.parameter} differs by {worst.relative_error:.1e} of its size from an unsharded reference, "
+        f"the worst of {len(errors)}; {MAX_UPDATE_ERROR:g} is allowed; {len(moved)} of {len(errors)} moved"
+    )
+    return Verdict(name="numerics", passed=worst.relative_error <= MAX_UPDATE_ERROR, detail=detail)
+
+
+def predicted_bytes(plan: Plan, rank: int) -> int:
+    """What the plan says the rank holds in the memory whose peak is measured: the device's, or the process's on a CPU."""
+    load = plan.ranks[rank]
+    kinds = {device.kind: device.type for device in plan.question.host.node.devices}
+    return load.hbm_bytes if kinds[load.device] is DeviceType.CUDA else load.ddr_bytes
+
+
+def memory_verdict(plan: Plan, reports: Sequence[RankReport]) -> Verdict:
+    """No rank may peak above what the plan reckoned with; less is fine."""
+    limits = {report.rank: predicted_bytes(plan, report.rank) * MEMORY_SHARE + MEMORY_ALLOWANCE_BYTES for report in reports}
+    closest = max(reports, key=lambda report: report.peak_bytes / limits[report.rank])
+    detail = (
+        f"rank {closest.rank} peaked at {show_gib(closest.peak_bytes)}, predicted {show_gib(predicted_bytes(plan, closest.rank))}; "
+        f"allowed: {MEMORY_SHARE - 1:.0%} and {show_gib(MEMORY_ALLOWANCE_BYTES)} more"
+    )
+    return Verdict(name="memory", passed=closest.peak_bytes <= limits[closest.rank], detail=detail)
+
+
+def throughput_verdict(plan: Plan, step_times_us: NDArray[np.float64]) -> Verdict:
+    """Whether the step time is known well, and agrees with a prediction that was measured on this machine.
+
+    A datasheet's prediction is shown and not judged: it is not expected to match.
+    """
+    steps, middle = len(step_times_us), float(np.median(step_times_us))
+    interval = median_interval(step_times_us)
+    if interval is None:
+        return Verdict(name="throughput", passed=False, detail=f"{steps} steps are too few to know the median; take at least 6")
+    half = (interval[1] - interval[0]) / 2 / middle
+    predicted = plan.step_time_us or 0.0
+    off = predicted / middle - 1
+    detail = f"{middle / 1e3:.2f} ms a step over {steps} steps, the median known to ±{half:.0%} ({STABLE_SHARE:.0%} allowed); "
+    detail += f"predicted {predicted / 1e3:.2f} ms ({off:+.0%}) from a {plan.cost_model.source} cost model"
+    passed = half <= STABLE_SHARE
+    if plan.cost_model.source is CostSource.MEASURED:
+        detail += f", {PREDICTION_SHARE:.0%} allowed"
+        passed = passed and abs(off) <= PREDICTION_SHARE
+    return Verdict(name="throughput", passed=passed, detail=detail)
+
+
+def median_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """95% confidence interval of the median by order statistics: no assumption about the distribution. None for too few values."""
+    skipped = int(stats.binom.ppf(0.025, len(values), 0.5))
+    if skipped < 1:
+        return None
+    ordered = np.sort(values)
+    return float(ordered[skipped - 1]), float(ordered[len(values) - skipped])
+
+
+def _ordered(shards: set[HeldShard]) -> list[HeldShard]:
+    return sorted(shards, key=lambda shard: (shard.table, shard.rank, shard.columns, shard.rows))
+
+
+def _place(shard: HeldShard) -> str:
+    return (
+        f"{shard.table} rows {shard.rows[0]}..{shard.rows[1]} columns {shard.columns[0]}..{shard.columns[1]} "
+        f"on rank {shard.rank} ({shard.sharding_type}, {shard.compute_kernel})"
+    )
