@@ -65,3 +65,165 @@ def test_mixed_and_remote_plans_are_sound() -> None:
     assert audit(mixed_plan()) == []
     remote = [choice(ShardingType.TABLE_WISE), choice(ShardingType.COLUMN_WISE), choice(ShardingType.TABLE_WISE)]
     assert audit(naive_plan(model(), gpu_host(), remote, with_servers=True)) == []
+
+
+FREE = {"/solver/seconds", "/solver/stopped_by", "/solver/bound", "/solver/moves", "/solver/version", "/question/options/gap"}
+"""What no question decides, and the asked gap of a plan that doesn't claim to have reached it."""
+
+
+def leaves(value: Any, pointer: str = "") -> list[str]:
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items() for leaf in leaves(part, f"{pointer}/{key}")]
+    if isinstance(value, list):
+        return [leaf for index, part in enumerate(value) for leaf in leaves(part, f"{pointer}/{index}")]
+    return [pointer]
+
+
+def value_at(data: Any, pointer: str) -> Any:
+    for part in pointer.strip("/").split("/"):
+        data = data[int(part)] if isinstance(data, list) else data[part]
+    return data
+
+
+DECIDE_OTHER_FIGURES = {"/status", "/lower_bound_us", "/tables/1/cache_load_factor"}
+"""What other figures follow from, so that those are named."""
+
+PLAN = mixed_plan()
+DATA = PLAN.to_data()
+LEAVES = [leaf for leaf in leaves(DATA) if leaf not in FREE]
+
+
+@settings(max_examples=400, deadline=None)
+@given(pointer=st.sampled_from(LEAVES), draw=st.data())
+def test_any_changed_value_is_noticed(pointer: str, draw: st.DataObject) -> None:
+    value = value_at(DATA, pointer)
+    if isinstance(value, bool):
+        other: Any = not value
+    elif isinstance(value, int):
+        other = value + draw.draw(st.integers(-(2**33), 2**33).filter(bool))
+    elif isinstance(value, float):
+        other = value + draw.draw(st.sampled_from([-1.0, 1.0])) * draw.draw(st.floats(1e-5, 1e3)) * max(abs(value), 1.0)
+    else:
+        other = draw.draw(
+            st.sampled_from([*ShardingType, *ComputeKernel, "infeasible", "optimal", "p95", "x"]).filter(lambda v: v != value)
+        )
+    try:
+        plan = tampered(PLAN, pointer, other)
+    except ValidationError:
+        return
+    found = where_of(plan)
+    assert found, f"{pointer}: {value} -> {other} went unnoticed"
+    if not pointer.startswith("/question") and pointer not in DECIDE_OTHER_FIGURES:
+        place = "/".join(pointer.split("/")[: 3 if pointer.startswith(("/tables", "/ranks", "/nodes")) else 2])
+        assert any(where.startswith(place) or where == "/tables" for where in found), f"{pointer}: named only {found}"
+
+
+def test_what_tells_the_figures() -> None:
+    plan = tampered(PLAN, "/tables/0/shards/1/hbm_bytes", 7)
+    expected = PLAN.tables[0].shards[1].hbm_bytes
+    assert [str(violation) for violation in audit(plan)] == [f"/tables/0/shards/1/hbm_bytes: table a: is 7, must be {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "where", "what"),
+    [
+        ("/tables/0/name", "zz", "/tables/0/name", "no table zz"),
+        ("/tables/0/name", "b", "/tables/1/name", "placed twice"),
+        ("/tables/0/name", "b", "/tables", "the table a is nowhere"),
+        ("/tables/0/shards/7/rank", 8, "/tables/0/shards/7/rank", "no rank 8"),
+        ("/tables/0/shards/7/rank", 6, "/tables/0/shards", "rank"),
+        ("/tables/0/shards/0/rows", [0, 124], "/tables/0/shards", "rows 124..125 are in no shard"),
+        ("/tables/0/shards/0/rows", [0, 126], "/tables/0/shards", "rows 125..126 are in more than one shard"),
+        ("/tables/0/shards/7/rows", [875, 1001], "/tables/0/shards/7/rows", "1000 rows"),
+        ("/tables/1/shards/0/columns", [0, 22], "/tables/1/shards/0/columns", "divisible by 4"),
+        ("/tables/1/shards/0/columns", [0, 20], "/tables/1/shards", "columns 20..24 are in no shard"),
+        ("/tables/1/shards/1/rank", 1, "/tables/1/shards", "rank of its own"),
+        ("/tables/1/cache_load_factor", None, "/tables/1/cache_load_factor", "fused_uvm_caching"),
+        ("/tables/0/compute_kernel", "dense", "/tables/0/compute_kernel", "data_parallel"),
+        ("/tables/2/shards/3/rank", 2, "/tables/2/shards", "missing on ranks 3"),
+        ("/tables/2/shards/3/rows", [0, 49_999], "/tables/2/shards/3", "whole table"),
+        ("/nodes/0/ddr_capacity_bytes", 1, "/nodes/0/ddr_capacity_bytes", "the host gives"),
+        ("/ranks/3/node", 1, "/ranks/3/node", "the host gives 0"),
+        ("/status", "optimal", "/status", "gap of 0.5"),
+        ("/status", "infeasible", "/tables", "must be empty"),
+        ("/lower_bound_us", 1e12, "/lower_bound_us", "between 0 and the step time"),
+        ("/question/options", {"ranks": 7}, "/question/options/ranks", "multiple"),
+        ("/question/options", {"tiers": ["hbm"]}, "/tables/1/compute_kernel", "the question allows hbm"),
+        ("/question/options", {"seed": 3}, "/solver/seed", "asks for 3"),
+    ],
+)
+def test_each_rule_names_its_place(pointer: str, value: Any, where: str, what: str) -> None:
+    found = audit(tampered(PLAN, pointer, value))
+    assert any(violation.where == where and what in violation.what for violation in found), found
+
+
+@pytest.mark.parametrize(
+    ("constraints", "where"),
+    [
+        ({"tiers": ["ddr"]}, "/tables/0/compute_kernel"),
+        ({"sharding_types": ["table_wise"]}, "/tables/0/sharding_type"),
+        ({"compute_kernels": ["fused_uvm"]}, "/tables/0/compute_kernel"),
+        ({"ranks": [0, 1, 2]}, "/tables/0/shards"),
+    ],
+)
+def test_constraints_are_held(constraints: dict[str, Any], where: str) -> None:
+    data = model_data()
+    data["tables"][0]["constraints"] = constraints
+    plan = naive_plan(model(tables=data["tables"]), gpu_host(), [choice(ShardingType.ROW_WISE)] * 3)
+    assert where_of(plan) == {where}
+
+
+def test_rows_must_be_split_evenly_as_torchrec_does() -> None:
+    shards = copy.deepcopy(DATA["tables"][0]["shards"])
+    shards[0]["rows"], shards[1]["rows"] = [0, 100], [100, 250]
+    found = audit(tampered(PLAN, "/tables/0/shards", shards))
+    assert {violation.where for violation in found} == {"/tables/0/shards/0/rows", "/tables/0/shards/1/rows"}
+    assert "must be [0, 125]" in found[0].what
+
+
+def test_blocks_must_follow_the_ranks() -> None:
+    shards = copy.deepcopy(DATA["tables"][0]["shards"])
+    shards[0]["rank"], shards[1]["rank"] = 1, 0
+    assert where_of(tampered(PLAN, "/tables/0/shards", shards)) == {"/tables/0/shards"}
+
+
+def test_a_missing_shard_leaves_rows_uncovered() -> None:
+    found = audit(tampered(PLAN, "/tables/0/shards", DATA["tables"][0]["shards"][:-1]))
+    assert any("rows 875..1000 are in no shard" in violation.what for violation in found)
+
+
+@pytest.mark.parametrize("kind", [ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE])
+def test_row_splits_do_not_go_with_servers(kind: ShardingType) -> None:
+    whole = choice(ShardingType.TABLE_WISE)
+    plan = naive_plan(model(), gpu_host(), [whole] * 3, with_servers=True)
+    row_wise = naive_plan(model(), gpu_host(), [choice(kind), whole, whole]).to_data()["tables"][0]
+    assert "/tables/0/sharding_type" in where_of(tampered(plan, "/tables/0", row_wise))
+
+
+def test_capacity_is_held_per_rank_and_node() -> None:
+    host = gpu_host()
+    small = host.node.devices[0].model_copy(update={"hbm_capacity": 100 * 2**20 + 1000})
+    node = host.node.model_copy(update={"devices": (small,), "ddr_capacity": 2**30 + 1000})
+    plan = naive_plan(model(), host.model_copy(update={"node": node}), [choice(ShardingType.TABLE_WISE, UVM)] * 3)
+    found = {violation.where: violation.what for violation in audit(plan)}
+    assert "/nodes/0/ddr_bytes" in found
+    needed = plan.nodes[0].ddr_bytes
+    assert found["/nodes/0/ddr_bytes"] == f"node 0 needs {needed} bytes and has 1000: {needed - 1000} over"
+    assert "/ranks/2/hbm_bytes" in found
+
+
+def test_uvm_needs_a_gpu_and_adam_too() -> None:
+    host = gpu_host().model_dump(mode="json", exclude_none=True)
+    host["node"]["devices"] = [{"kind": "cpu", "type": "cpu", "count": 2, "memory_bandwidth": "100GB/s", "fp32_flops": "1TFLOP/s"}]
+    on_cpu = type(gpu_host()).model_validate(host)
+    assert audit(naive_plan(model(), on_cpu, [choice(ShardingType.ROW_WISE)] * 3)) == []
+    adam = naive_plan(model(optimizer="adam"), on_cpu, [choice(ShardingType.TABLE_WISE)] * 3)
+    assert any("adam" in violation.what for violation in audit(adam))
+    uvm = naive_plan(model(), on_cpu, [choice(ShardingType.TABLE_WISE)] * 3)
+    assert "/tables/0/compute_kernel" in where_of(tampered(uvm, "/tables/0/compute_kernel", "fused_uvm"))
+
+
+def test_options_reach_the_figures() -> None:
+    for options in (PlanOptions(ranks=2), PlanOptions(nodes=1), PlanOptions(objective="p95")):  # type: ignore[arg-type]
+        kinds = [choice(ShardingType.ROW_WISE), choice(ShardingType.GRID_SHARD), choice(ShardingType.TABLE_COLUMN_WISE)]
+        assert audit(naive_plan(model(), gpu_host(), kinds, options)) == []
