@@ -66,14 +66,23 @@ def usable_cores(affinity: int, root: Path = ROOT) -> int:
 
 def usable_memory_bytes(root: Path = ROOT) -> int:
     """Installed memory, or the lowest cgroup limit above this process where that is lower, rounded down to 64 MiB."""
-    match = re.search(r"^MemTotal:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
-    if match is None:
-        raise ValueError(f"{root / 'proc/meminfo'} has no MemTotal")
-    amounts = [int(match[1]) * 1024]
+    amounts = [_meminfo_bytes(root, "MemTotal")]
     for directory in _cgroup_directories(root, "memory"):
         limits = (_number(directory / name) for name in ("memory.max", "memory.limit_in_bytes"))
         amounts += [limit for limit in limits if limit is not None]
     return min(amounts) // _MEMORY_STEP_BYTES * _MEMORY_STEP_BYTES
+
+
+def available_memory_bytes(root: Path = ROOT) -> int:
+    """What can be taken now without swapping, inside the limits. Varies: for a measurement to fit in, not for documents."""
+    return min(_meminfo_bytes(root, "MemAvailable"), usable_memory_bytes(root))
+
+
+def _meminfo_bytes(root: Path, key: str) -> int:
+    match = re.search(rf"^{key}:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    if match is None:
+        raise ValueError(f"{root / 'proc/meminfo'} has no {key}")
+    return int(match[1]) * 1024
 
 
 def _cgroup_directories(root: Path, controller: str) -> list[Path]:

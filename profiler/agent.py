@@ -1,0 +1,30 @@
+"""`python -m profiler.agent PARENT_PID TORCHRUN_ARGUMENTS...`: torchrun that does not outlive the process that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+AGENT_PID_VARIABLE = "EMPLACE_AGENT_PID"
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent_pid: int, signal_number: int) -> None:
+    """Have the kernel send `signal_number` to this process when its parent ends (Linux prctl(2)); exit now if it already has."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
+    if os.getppid() != parent_pid:
+        sys.exit(1)
+
+
+def main() -> None:
+    die_with(int(sys.argv.pop(1)), signal.SIGTERM)
+    os.environ[AGENT_PID_VARIABLE] = str(os.getpid())
+    from torch.distributed.run import main as torchrun
+
+    torchrun(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

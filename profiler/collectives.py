@@ -1,0 +1,107 @@
+"""The collectives of a DistributedModelParallel step, through the modules TorchRec itself uses for them."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torchrec.distributed.dist_data import KJTAllToAll, PooledEmbeddingsAllToAll, PooledEmbeddingsReduceScatter
+from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
+
+from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
+from profiler.exercise import Exercise
+from profiler.points import CollectivePoint, Operation
+
+_WIDTH = 128
+_IDS_PER_BAG = 4
+_BUCKET_BYTES = 25 * 2**20
+"""DistributedDataParallel's default bucket (bucket_cap_mb)."""
+
+
+def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercise:
+    """The point, built for the default process group, which needs at least two ranks."""
+    ranks = dist.get_world_size()
+    match point.operation:
+        case Operation.INPUT_ALL_TO_ALL:
+            return InputExercise(point.sent_bytes, ranks, device)
+        case Operation.OUTPUT_ALL_TO_ALL:
+            split = PooledEmbeddingsAllToAll(dist.group.WORLD, dim_sum_per_rank=[_WIDTH] * ranks, device=device)
+            # Each rank holds _WIDTH columns for every rank's examples and sends the others theirs.
+            examples = max(1, point.sent_bytes // ((ranks - 1) * _WIDTH * OUTPUT_BYTES))
+            return OutputExercise(split, examples * ranks, device)
+        case Operation.REDUCE_SCATTER:
+            examples = max(1, point.sent_bytes // ((ranks - 1) * _WIDTH * OUTPUT_BYTES))
+            return OutputExercise(PooledEmbeddingsReduceScatter(dist.group.WORLD), examples * ranks, device)
+        case Operation.ALL_REDUCE:
+            # A ring all-reduce sends 2 (ranks-1)/ranks of the buffer from each rank (as placement.workload counts).
+            return ReplicaExercise(max(1, point.sent_bytes * ranks // (2 * (ranks - 1) * OUTPUT_BYTES)), device)
+
+
+class InputExercise:
+    """Ids of two features a rank; the reply of every rank is waited for. There is no backward."""
+
+    def __init__(self, sent_bytes: int, ranks: int, device: torch.device) -> None:
+        features = 2 * ranks
+        bytes_per_example = 2 * (ranks - 1) * (_IDS_PER_BAG * ID_BYTES + LENGTH_BYTES)
+        bags = max(1, sent_bytes // bytes_per_example) * features
+        self._input = KeyedJaggedTensor.from_lengths_sync(
+            keys=[f"f{index}" for index in range(features)],
+            values=torch.zeros(bags * _IDS_PER_BAG, dtype=torch.int64, device=device),
+            lengths=torch.full((bags,), _IDS_PER_BAG, dtype=torch.int64, device=device),
+        )
+        self._all_to_all = KJTAllToAll(dist.group.WORLD, [2] * ranks)
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+
+    def forward(self) -> None:
+        self._all_to_all(self._input).wait().wait()
+
+    def backward(self) -> None:
+        return
+
+
+class OutputExercise:
+    """Pooled vectors to where their examples live, and their gradients back."""
+
+    def __init__(self, module: torch.nn.Module, rows: int, device: torch.device) -> None:
+        self._module = module
+        self._input = torch.rand(rows, _WIDTH, device=device, requires_grad=True)
+        self._output = torch.empty(0)
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+        self._input.grad = None
+
+    def forward(self) -> None:
+        self._output = self._module(self._input).wait()
+        self._gradient = torch.ones_like(self._output)
+
+    def backward(self) -> None:
+        torch.autograd.backward(self._output, self._gradient)
+
+
+class ReplicaExercise:
+    """What the bytes of a replicated parameter cost in a step besides its use: the gradient's zeros, its way through
+    DistributedDataParallel's buckets, the optimizer. `forward` is the gradient, `backward` the rest."""
+
+    def __init__(self, values: int, device: torch.device) -> None:
+        self._weight = torch.zeros(values, device=device, requires_grad=True)
+        self._bucket = torch.zeros(values, device=device)
+        self._optimizer = torch.optim.Adagrad([self._weight], lr=0.01)
+        self._pieces = torch.split(self._bucket, _BUCKET_BYTES // OUTPUT_BYTES)
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+        self._weight.grad = None
+
+    def forward(self) -> None:
+        self._weight.grad = torch.zeros_like(self._weight)
+
+    def backward(self) -> None:
+        gradient = self._weight.grad
+        assert gradient is not None
+        torch.div(gradient, dist.get_world_size(), out=self._bucket)
+        for work in [dist.all_reduce(piece, async_op=True) for piece in self._pieces]:
+            work.wait()
+        gradient.copy_(self._bucket)
+        self._optimizer.step()

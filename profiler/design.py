@@ -1,0 +1,152 @@
+"""Which points to measure: a space-filling sequence, so that any first part of it is a design of its own.
+
+Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns, 1 to 100 lookups a bag.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from placement.model import ComputeKernel, DataType, Feature, Interaction, ModelSpec, Optimizer, Table
+from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, TableShape
+
+_COLUMNS = (4, 8, 16, 32, 64, 128, 256)
+_ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
+_TABLES_IN_GROUP = (1, 1, 2, 4, 8)
+_VALUE_BYTES = 4
+_STEP_TABLES_PER_RANK = 2
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure, and how large a point may be."""
+
+    budget_s: float
+    round_s: float
+    lookup_points: int
+    collective_sizes: int
+    dense_points: int
+    max_lookups: int
+    max_output_bytes: int
+    max_table_bytes: int
+    max_collective_bytes: int
+    max_dense_flops: float
+    variants: bool
+    """Also points with other optimizers and data types, which are compared with the fit and not part of it."""
+
+
+QUICK = Effort(
+    budget_s=46.0,
+    round_s=0.6,
+    lookup_points=96,
+    collective_sizes=5,
+    dense_points=12,
+    max_lookups=400_000,
+    max_output_bytes=2**25,
+    max_table_bytes=2**27,
+    max_collective_bytes=2**22,
+    max_dense_flops=1e9,
+    variants=False,
+)
+FULL = Effort(
+    budget_s=780.0,
+    round_s=3.0,
+    lookup_points=420,
+    collective_sizes=14,
+    dense_points=60,
+    max_lookups=2_000_000,
+    max_output_bytes=2**28,
+    max_table_bytes=2**31,
+    max_collective_bytes=2**27,
+    max_dense_flops=3e10,
+    variants=True,
+)
+
+
+def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> Design:
+    """The points for `ranks` ranks with at most `table_bytes` of tables each. Same arguments, same design."""
+    rng = np.random.default_rng(seed)
+    return Design(
+        seed=seed,
+        budget_s=effort.budget_s,
+        round_s=effort.round_s,
+        step=step_model(ranks),
+        collectives=_collectives(effort) if ranks > 1 else (),
+        dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
+        lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
+    )
+
+
+def step_model(ranks: int) -> ModelSpec:
+    """A model so small that a training step of it is nearly all overhead: what its stages don't explain is overhead."""
+    tables = [
+        Table(name=f"t{index}", num_embeddings=1024, embedding_dim=16, features=(Feature(name=f"f{index}", length={"fixed": 1}),))
+        for index in range(_STEP_TABLES_PER_RANK * ranks)
+    ]
+    return ModelSpec(
+        schema_version=1,
+        name="step-overhead",
+        local_batch_size=32,
+        dense_features=13,
+        bottom_mlp=(16,),
+        top_mlp=(16, 1),
+        interaction=Interaction.CAT,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        tables=tuple(tables),
+    )
+
+
+def _collectives(effort: Effort) -> tuple[CollectivePoint, ...]:
+    sizes = np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int)
+    return tuple(CollectivePoint(operation=operation, sent_bytes=int(size)) for size in sizes for operation in Operation)
+
+
+def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
+    widths = tuple(int(2 ** rng.uniform(5, 10.5)) for _ in range(rng.integers(2, 6)))
+    vectors = int(rng.integers(8, 41)) if rng.random() < 0.4 else 0
+    point = DensePoint(batch=1, widths=widths, vectors=vectors, vector_width=int(2 ** rng.integers(4, 8)))
+    largest = max(32.0, min(16_384.0, effort.max_dense_flops / point.flops))
+    return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(largest))))})
+
+
+def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
+    with warnings.catch_warnings():  # scipy warns that a number of points is no power of two; any prefix will do here
+        warnings.simplefilter("ignore", UserWarning)
+        places = qmc.Sobol(d=6, seed=rng).random(effort.lookup_points)
+    return tuple(_lookup_point(effort, rng, place, kernels[index % len(kernels)], table_bytes) for index, place in enumerate(places))
+
+
+def _lookup_point(
+    effort: Effort, rng: np.random.Generator, place: NDArray[np.float64], kernel: ComputeKernel, table_bytes: int
+) -> LookupPoint:
+    """`place` is a point of the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
+    count = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
+    shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // count, kernel) for index in range(count)]
+    lookups, columns = sum(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
+    most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
+    data_type, optimizer = DataType.FP32, Optimizer.ROWWISE_ADAGRAD
+    if effort.variants and kernel is not ComputeKernel.DENSE:
+        data_type = DataType.FP16 if rng.random() < 0.1 else data_type
+        optimizer = rng.choice([Optimizer.ROWWISE_ADAGRAD, Optimizer.SGD, Optimizer.ADAGRAD], p=[0.8, 0.1, 0.1])
+    return LookupPoint(
+        kernel=kernel,
+        data_type=data_type,
+        optimizer=Optimizer(str(optimizer)),
+        bags=int(np.exp(np.log(16) + place[4] * np.log(most / 16))),
+        tables=tuple(shapes),
+    )
+
+
+def _table(place: NDArray[np.float64], table_bytes: int, kernel: ComputeKernel) -> TableShape:
+    columns = _COLUMNS[int(place[1] * len(_COLUMNS))]
+    # A replicated table has a gradient as large as itself: only small ones are worth it.
+    limit = table_bytes // 16 if kernel is ComputeKernel.DENSE else table_bytes
+    most_rows = max(16.0, min(20e6, limit / (columns * _VALUE_BYTES)))
+    lookups = 100 ** (2 * place[2] - 1) if place[2] > 0.5 else 1.0
+    rows = int(np.exp(np.log(10) + place[0] * np.log(most_rows / 10)))
+    return TableShape(rows=rows, columns=columns, lookups_per_bag=lookups, zipf=_ZIPF[int(place[3] * len(_ZIPF))])

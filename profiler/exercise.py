@@ -1,0 +1,72 @@
+"""What every microbenchmark is: something with a forward and a backward that can be timed again and again.
+
+Points are timed in rounds: all forwards of a round in turn, then all backwards, as in a training step. Between two
+visits to a point the others have used the caches, and every visit brings another batch, so nothing is warm by accident.
+All ranks do the same at the same time, so what they take from each other is in the figures.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from profiler.clock import now_us
+
+_MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
+
+
+class Exercise(Protocol):
+    """One point, built on this rank."""
+
+    def prepare(self, repetition: int) -> None:
+        """Untimed: pick the batch, drop what the last repetition left."""
+
+    def forward(self) -> None: ...
+
+    def backward(self) -> None: ...
+
+
+Timings = tuple[list[float], list[float]]
+"""Microseconds of every repetition: forward, backward."""
+
+
+def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.device) -> list[Timings]:
+    """Time each exercise, as often as `round_s` seconds allow (the slowest rank decides), after one repetition unmeasured."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            start = now_us(device)
+            _repeat(exercises, 0, device)
+        elapsed_s = largest_of_ranks(now_us(device) - start) / 1e6
+        repetitions = int(min(max(round_s / elapsed_s, _MIN_REPETITIONS), _MAX_REPETITIONS))
+        rounds = [_repeat(exercises, 1 + repetition, device) for repetition in range(repetitions)]
+    finally:
+        gc.enable()
+    return [([one[index][0] for one in rounds], [one[index][1] for one in rounds]) for index in range(len(exercises))]
+
+
+def _repeat(exercises: Sequence[Exercise], repetition: int, device: torch.device) -> list[tuple[float, float]]:
+    for exercise in exercises:
+        exercise.prepare(repetition)
+    forward = [_time(exercise.forward, device) for exercise in exercises]
+    backward = [_time(exercise.backward, device) for exercise in exercises]
+    return list(zip(forward, backward, strict=True))
+
+
+def _time(action: Callable[[], None], device: torch.device) -> float:
+    dist.barrier()
+    start = now_us(device)
+    action()
+    return now_us(device) - start
+
+
+def largest_of_ranks(value: float) -> float:
+    """The largest of all ranks' values; the same on every rank."""
+    holder = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.all_reduce(holder, op=dist.ReduceOp.MAX)
+    return float(holder.item())

@@ -1,0 +1,138 @@
+"""From timed points to coefficients: non-negative least squares, weighted for relative error.
+
+Each cost is linear in its coefficients, so a point is a row of quantities and a time. The mean absolute relative error is
+minimised by iteratively reweighted least squares, which a few disturbed points can't bend. Errors are cross-validated:
+each point is predicted by a fit that did not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from placement.cost_model import CollectiveCost, DenseCost, LookupCost, Residual
+from profiler.points import TableCounts
+
+Array = NDArray[np.float64]
+
+_FOLDS = 5
+_REWEIGHTINGS = 12
+_SMALLEST_ERROR = 0.02
+"""Relative errors below this count alike: the clock does not resolve them."""
+_CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
+
+
+@dataclass(frozen=True)
+class LookupPoints:
+    """Measured groups of one kernel in one direction: what each table of each group was asked, and microseconds [points]."""
+
+    groups: Sequence[tuple[TableCounts, ...]]
+    times_us: Array
+    with_gradient: bool = False
+    """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
+
+
+@dataclass(frozen=True)
+class LookupFit:
+    """`group_us` is paid once per group of tables, not per table: a step pays it with its overhead. `per_weight_byte_us`
+    is for the gradient of a replicated table, whose cost CollectiveCost all_reduce holds."""
+
+    cost: LookupCost
+    group_us: float
+    per_weight_byte_us: float
+
+    def predict(self, points: LookupPoints) -> Array:
+        return np.array([self._group(tables, points.with_gradient) for tables in points.groups])
+
+    def _group(self, tables: tuple[TableCounts, ...], with_gradient: bool) -> float:
+        lookups, unique, row_bytes, bags, bag_bytes, weight_bytes = _counts(tables)
+        gradient = self.per_weight_byte_us * weight_bytes.sum() if with_gradient else 0.0
+        return float(self.group_us + gradient + self.cost.time_us(lookups, unique, row_bytes, bags, bag_bytes).sum())
+
+
+def fit_lookup(points: LookupPoints) -> LookupFit:
+    """The coefficients of placement.cost_model.LookupCost; `cache_bytes` is the power of two with the smallest error."""
+    return min(
+        (_fit_lookup(points, size) for size in _CACHE_SIZES),
+        key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean()),
+    )
+
+
+def _fit_lookup(points: LookupPoints, cache_bytes: int) -> LookupFit:
+    rows = [_quantities(tables, cache_bytes, points.with_gradient) for tables in points.groups]
+    fixed, lookup, lookup_byte, unique, unique_byte, bag_byte, overflow, group, weight = fit_nonnegative(
+        np.array(rows), points.times_us
+    ).tolist()
+    cost = LookupCost(
+        fixed_us=fixed,
+        per_lookup_us=lookup,
+        per_lookup_byte_us=lookup_byte,
+        per_unique_row_us=unique,
+        per_unique_byte_us=unique_byte,
+        per_bag_byte_us=bag_byte,
+        per_overflow_byte_us=overflow,
+        cache_bytes=cache_bytes,
+    )
+    return LookupFit(cost, group, weight)
+
+
+def _quantities(tables: tuple[TableCounts, ...], cache_bytes: int, with_gradient: bool) -> Array:
+    """One row of the regression: LookupCost's quantities summed over the group's tables, the group, its gradient's bytes."""
+    lookups, unique, row_bytes, bags, bag_bytes, weight_bytes = _counts(tables)
+    miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
+    terms = [np.ones(len(tables)), lookups, lookups * row_bytes, unique, unique * row_bytes, bags * bag_bytes, lookups * row_bytes * miss]
+    return np.append([term.sum() for term in terms], [1.0, weight_bytes.sum() if with_gradient else 0.0])
+
+
+def _counts(tables: tuple[TableCounts, ...]) -> Array:
+    """[6, tables]: lookups, unique rows, row bytes, bags, bag bytes, weight bytes."""
+    return np.array([(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes, t.weight_bytes) for t in tables], dtype=np.float64).T
+
+
+def fit_collective(sent_bytes: Array, times_us: Array, per_inter_node_byte_us: float) -> CollectiveCost:
+    """A fixed time and one per byte sent, measured inside one node; across nodes a byte never costs less than that."""
+    fixed, per_byte = fit_nonnegative(np.column_stack([np.ones_like(sent_bytes), sent_bytes]), times_us).tolist()
+    return CollectiveCost(fixed_us=fixed, per_intra_node_byte_us=per_byte, per_inter_node_byte_us=max(per_byte, per_inter_node_byte_us))
+
+
+def fit_dense(device: str, flops: Array, times_us: Array) -> DenseCost:
+    """A fixed time and one per flop, forward and backward together."""
+    fixed, per_flop = fit_nonnegative(np.column_stack([np.ones_like(flops), flops]), times_us).tolist()
+    return DenseCost(device=device, fixed_us=fixed, per_flop_us=per_flop)
+
+
+def fit_nonnegative(quantities: Array, times_us: Array) -> Array:
+    """Coefficients c >= 0 [columns] with small mean |quantities @ c - times| / times; quantities [points, columns]."""
+    relative = quantities / times_us[:, None]
+    scale = np.maximum(np.abs(relative).max(axis=0), 1e-300)
+    matrix = relative / scale
+    weights = np.ones(len(times_us))
+    for _ in range(_REWEIGHTINGS):
+        root = np.sqrt(weights)
+        solution, _ = nnls(matrix * root[:, None], root, maxiter=50 * matrix.shape[1])
+        weights = 1.0 / np.maximum(np.abs(matrix @ solution - 1.0), _SMALLEST_ERROR)
+    return np.asarray(solution / scale)
+
+
+def held_out(points: int, seed: int, predict: Callable[[NDArray[np.intp], NDArray[np.intp]], Array]) -> Array:
+    """Each point's prediction by a fit without it: `predict(seen, unseen)` fits on the first, returns times of the second."""
+    order = np.random.default_rng(seed).permutation(points)
+    predicted = np.empty(points)
+    for unseen in np.array_split(order, min(_FOLDS, points)):
+        predicted[unseen] = predict(np.setdiff1d(order, unseen), unseen)
+    return predicted
+
+
+def relative_errors(predicted: Array, times_us: Array) -> Array:
+    """Absolute errors as shares of the measured times."""
+    return np.asarray(np.abs(predicted - times_us) / times_us)
+
+
+def residual(what: str, predicted: Array, times_us: Array) -> Residual:
+    """Summary of the errors of predictions for points that their fit did not see."""
+    errors = relative_errors(predicted, times_us)
+    return Residual(what=what, points=len(errors), mape=float(errors.mean()), median=float(np.median(errors)), worst=float(errors.max()))

@@ -1,0 +1,107 @@
+"""What is measured, and what comes back: plain documents that cross from the parent to the ranks and back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from placement.document import Document
+from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+
+
+class Operation(StrEnum):
+    """Collectives as a DistributedModelParallel step uses them; each stands for its forward and its backward."""
+
+    INPUT_ALL_TO_ALL = "input_all_to_all"
+    """Ids and lengths (KJTAllToAll); has no backward."""
+    OUTPUT_ALL_TO_ALL = "output_all_to_all"
+    """Pooled vectors of whole tables and columns; backward sends their gradients the other way."""
+    REDUCE_SCATTER = "reduce_scatter"
+    """Pooled vectors of row shards; backward is an all-gather."""
+    ALL_REDUCE = "all_reduce"
+    """A replicated parameter's whole way: gradient, bucket, all-reduce, optimizer step."""
+
+
+class TableShape(Document):
+    """A table and how it is looked up. `zipf` 0 is uniform access; lengths are Poisson around `lookups_per_bag`, or 1."""
+
+    rows: int
+    columns: int
+    lookups_per_bag: float
+    zipf: float
+
+
+class LookupPoint(Document):
+    """One group of tables behind one FBGEMM operator, each with `bags` bags a batch."""
+
+    kernel: ComputeKernel
+    data_type: DataType
+    optimizer: Optimizer
+    bags: int
+    tables: tuple[TableShape, ...]
+
+
+class CollectivePoint(Document):
+    """`sent_bytes` is what each rank sends to the others."""
+
+    operation: Operation
+    sent_bytes: int
+
+
+class DensePoint(Document):
+    """A stack of linear layers `widths[0] -> widths[1] -> ...`, after pairwise dot products of `vectors` vectors if any."""
+
+    batch: int
+    widths: tuple[int, ...]
+    vectors: int
+    vector_width: int
+
+    @property
+    def flops(self) -> int:
+        """Forward and backward: three times the forward multiply-adds x 2, as placement.dense_part counts them."""
+        linear = sum(2 * inputs * outputs for inputs, outputs in zip(self.widths, self.widths[1:], strict=False))
+        return 3 * self.batch * (linear + 2 * self.vectors * self.vectors * self.vector_width)
+
+
+class Design(Document):
+    """Everything one launch of the rank program measures, in this order, for `budget_s` seconds at most."""
+
+    seed: int
+    budget_s: float
+    round_s: float
+    """Seconds that the repetitions of one round of points may take."""
+    step: ModelSpec
+    collectives: tuple[CollectivePoint, ...]
+    dense: tuple[DensePoint, ...]
+    lookups: tuple[LookupPoint, ...]
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.collectives) + len(self.dense) + len(self.lookups)
+
+
+class Kind(StrEnum):
+    STEP = "step"
+    COLLECTIVE = "collective"
+    DENSE = "dense"
+    LOOKUP = "lookup"
+
+
+class TableCounts(Document):
+    """What one batch asks of one table, counted in the batches themselves (means): the quantities of placement.workload."""
+
+    lookups: float
+    unique_rows: float
+    row_bytes: int
+    bags: int
+    bag_bytes: int
+    weight_bytes: int
+
+
+class Sample(Document):
+    """One point on one rank: the time of every repetition. `index` is the point's place in its part of the design."""
+
+    kind: Kind
+    index: int
+    forward_us: tuple[float, ...]
+    backward_us: tuple[float, ...]
+    tables: tuple[TableCounts, ...] = ()

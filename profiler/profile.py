@@ -1,0 +1,116 @@
+"""`profile_host`: measure this machine with all ranks at work, fit, and say how well the fit predicts what it did not see."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from placement.cost_model import CostModel
+from placement.errors import InvalidDocument, Problem
+from placement.host import DeviceType, HostSpec
+from placement.model import ComputeKernel
+from profiler.design import FULL, QUICK, Effort, make_design
+from profiler.discover import discover_host
+from profiler.launch import run_ranks
+from profiler.machine import available_memory_bytes, read_machine
+from profiler.modelling import fit_cost_model
+from profiler.points import Design
+from profiler.samples import read_samples
+
+Report = Callable[[str], None]
+
+MAX_RANKS = 64
+_PROGRAM = "profiler.rank"
+_OVERRUN_S = 120.0
+"""Beyond the budget: start, the round that was under way, the end."""
+_TABLE_MEMORY_SHARE = 0.25
+_ON_CPU = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
+_ON_CUDA = (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM, ComputeKernel.FUSED, ComputeKernel.DENSE)
+_SOFTWARE = {"torch": ("torch",), "torchrec": ("torchrec",), "fbgemm": ("fbgemm-gpu-cpu", "fbgemm-gpu"), "numpy": ("numpy",)}
+_NOISY = 0.1
+_PROGRESS_S = 5.0
+
+
+def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Path) -> CostModel:
+    """Measure this host with `ranks` ranks side by side: about a minute when `quick`, else up to a quarter of an hour.
+
+    Nothing is left in `workdir`, nor any process, however it ends. Raises InvalidDocument for an impossible number of
+    ranks, ToolError when the measurement fails.
+    """
+    return profile_with(QUICK if quick else FULL, ranks, seed, report, workdir)
+
+
+def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path) -> CostModel:
+    """As profile_host, with any effort."""
+    host = discover_host()
+    _refuse_bad_ranks(host, ranks)
+    on_cuda = host.node.devices[0].type is DeviceType.CUDA
+    table_bytes = int(available_memory_bytes() * _TABLE_MEMORY_SHARE / ranks)
+    design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
+    report(f"{host.description}; measuring with {ranks} rank(s), at most {design.size} points in {effort.budget_s:.0f} s")
+    workdir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="profile-", dir=workdir) as scratch:
+        _measure(design, ranks, report, Path(scratch))
+        samples = read_samples(Path(scratch), ranks)
+    report(f"measured {len(samples[0])} points, fitting")
+    model = fit_cost_model(design, samples, host).model_copy(
+        update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    )
+    _report_errors(model, report)
+    return model
+
+
+def software_versions() -> dict[str, str]:
+    """Of what the times depend on; the CPU and the CUDA build of FBGEMM have different names."""
+    return {name: next(found for found in map(_version, packages) if found) for name, packages in _SOFTWARE.items()}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _measure(design: Design, ranks: int, report: Report, scratch: Path) -> None:
+    (scratch / "design.json").write_text(design.canonical_json())
+    deadline = time.monotonic() + design.budget_s
+    arguments = [str(scratch / "design.json"), str(scratch), str(deadline)]
+    threads = max(1, read_machine().cores // ranks)
+    run_ranks(_PROGRAM, arguments, ranks, threads, scratch, _Progress(design, report, scratch), design.budget_s + _OVERRUN_S)
+
+
+class _Progress:
+    """Says now and then how many points the first rank has written."""
+
+    def __init__(self, design: Design, report: Report, scratch: Path) -> None:
+        self._design, self._report, self._path = design, report, scratch / "rank-0.jsonl"
+        self._started = self._said = time.monotonic()
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._said < _PROGRESS_S or not self._path.exists():
+            return
+        self._said = now
+        done = self._path.read_bytes().count(b"\n")
+        self._report(f"{done} of at most {self._design.size} points, {now - self._started:.0f} of {self._design.budget_s:.0f} s")
+
+
+def _refuse_bad_ranks(host: HostSpec, ranks: int) -> None:
+    device = host.node.devices[0]
+    most = device.count if device.type is DeviceType.CUDA else MAX_RANKS
+    if not 1 <= ranks <= most:
+        raise InvalidDocument("options", [Problem("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
+
+
+def _report_errors(model: CostModel, report: Report) -> None:
+    for one in model.residuals:
+        report(
+            f"error on points not fitted, {one.what}: mean {one.mape:.1%}, median {one.median:.1%}, worst {one.worst:.0%} of {one.points} points"
+        )
+    noise = model.noise or 0.0
+    report(f"repeat noise {noise:.1%}" + ("; the machine was busy or unsteady, so measure again when it is idle" if noise > _NOISY else ""))

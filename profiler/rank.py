@@ -1,0 +1,102 @@
+"""The program of one rank: `python -m profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
+
+Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
+clock of the machine shows DEADLINE seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from placement.reading import read_file
+from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.collectives import collective_exercise
+from profiler.dense import DenseExercise
+from profiler.exercise import Exercise, largest_of_ranks, time_round
+from profiler.lookup import LookupExercise
+from profiler.points import Design, Kind, Sample
+from profiler.step import StepExercise
+
+_ROUND = 4
+"""Points that are timed together."""
+
+Build = Callable[[], Exercise]
+
+
+@record
+def main() -> None:
+    die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
+    design, deadline = read_file(Path(sys.argv[1]), Design), float(sys.argv[3])
+    device = _device()
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    with (Path(sys.argv[2]) / f"rank-{dist.get_rank()}.jsonl").open("w") as out:
+        for samples in measure(design, device):
+            out.writelines(sample.canonical_json() + "\n" for sample in samples)
+            out.flush()
+            if largest_of_ranks(time.monotonic()) > deadline:
+                break
+    dist.destroy_process_group()
+
+
+def measure(design: Design, device: torch.device) -> Iterator[list[Sample]]:
+    """The samples of this rank, one list a round. All ranks must be doing the same."""
+    for kind, points in _rounds(design, device):
+        exercises = [build() for _, build in points]
+        timings = time_round(exercises, design.round_s, device)
+        yield [
+            Sample(
+                kind=kind,
+                index=index,
+                forward_us=tuple(forward),
+                backward_us=tuple(backward),
+                tables=exercise.counts if isinstance(exercise, LookupExercise) else (),
+            )
+            for (index, _), exercise, (forward, backward) in zip(points, exercises, timings, strict=True)
+        ]
+
+
+def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[tuple[int, Build]]]]:
+    """Points that are timed together, in the design's order."""
+    rank = dist.get_rank()
+    builds: list[tuple[Kind, list[Build]]] = [
+        (Kind.STEP, [lambda: StepExercise(design.step, device)]),
+        (Kind.COLLECTIVE, [lambda point=point: collective_exercise(point, device) for point in design.collectives]),  # type: ignore[misc]
+        (Kind.DENSE, [lambda point=point: DenseExercise(point, device) for point in design.dense]),  # type: ignore[misc]
+        (
+            Kind.LOOKUP,
+            [
+                lambda point=point, index=index: LookupExercise(point, np.random.default_rng([design.seed, rank, index]), device)  # type: ignore[misc]
+                for index, point in enumerate(design.lookups)
+            ],
+        ),
+    ]
+    for kind, points in builds:
+        yield from ((kind, part) for part in _parts(enumerate(points)))
+
+
+def _parts(points: Iterable[tuple[int, Build]]) -> Iterator[list[tuple[int, Build]]]:
+    listed = list(points)
+    return (listed[start : start + _ROUND] for start in range(0, len(listed), _ROUND))
+
+
+def _device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    return device
+
+
+if __name__ == "__main__":
+    main()

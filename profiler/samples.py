@@ -1,0 +1,79 @@
+"""What the ranks measured, brought together: one time per point, and how much the machine disagreed with itself."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from placement.reading import from_data
+from profiler.points import Kind, Sample, TableCounts
+
+
+_WORTH_COMPARING_US = 20.0
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A point that every rank has measured: typical microseconds and, of a lookup, the mean of the ranks' counts."""
+
+    forward_us: float
+    backward_us: float
+    tables: tuple[TableCounts, ...]
+
+
+def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:
+    """One list a rank, as the rank program wrote them; a line that is not complete was never finished."""
+    return [_read(directory / f"rank-{rank}.jsonl") for rank in range(ranks)]
+
+
+def _read(path: Path) -> list[Sample]:
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [from_data(json.loads(line), Sample, source=str(path)) for line in lines]
+
+
+def together(samples: list[list[Sample]]) -> dict[tuple[Kind, int], Timed]:
+    """The points that all ranks have. Ranks that only compute don't wait for each other: theirs is the mean of the ranks'
+    medians. A collective ends when the slowest has it: the median of the slowest rank's times."""
+    by_point: dict[tuple[Kind, int], list[Sample]] = defaultdict(list)
+    for sample in (sample for rank in samples for sample in rank):
+        by_point[sample.kind, sample.index].append(sample)
+    return {point: _timed(point[0], found) for point, found in by_point.items() if len(found) == len(samples)}
+
+
+def _timed(kind: Kind, found: list[Sample]) -> Timed:
+    typical = _slowest if kind in (Kind.STEP, Kind.COLLECTIVE) else _mean
+    return Timed(
+        forward_us=typical([sample.forward_us for sample in found]),
+        backward_us=typical([sample.backward_us for sample in found]),
+        tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
+    )
+
+
+def _slowest(times: list[tuple[float, ...]]) -> float:
+    slowest: list[float] = [max(at_once) for at_once in zip(*times, strict=True)]
+    return median(slowest)
+
+
+def _mean(times: list[tuple[float, ...]]) -> float:
+    return fmean(median(of_rank) for of_rank in times)
+
+
+def _mean_counts(tables: tuple[TableCounts, ...]) -> TableCounts:
+    counted = {key: fmean(getattr(table, key) for table in tables) for key in ("lookups", "unique_rows")}
+    return tables[0].model_copy(update=counted)
+
+
+def repeat_noise(samples: list[list[Sample]]) -> float:
+    """Median over points of the relative difference between the median of a point's first and of its last repetitions."""
+    differences = []
+    for sample in (sample for rank in samples for sample in rank):
+        for times in (sample.forward_us, sample.backward_us):
+            half = len(times) // 2
+            first, last = median(times[:half]), median(times[-half:])
+            # Directions that do nothing take no time worth comparing.
+            if first + last > 2 * _WORTH_COMPARING_US:
+                differences.append(2 * abs(first - last) / (first + last))
+    return median(differences)
