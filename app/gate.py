@@ -106,7 +106,7 @@ def trainers_of(plan: Plan) -> int:
     return sum(not rank.is_server for rank in plan.ranks)
 
 
-def judge(plan: Plan, budgets: Budgets, source: str | None = None) -> CheckResult:
+def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
     results: tuple[BudgetResult, ...] = ()
     if plan.has_placement:
@@ -115,7 +115,6 @@ def judge(plan: Plan, budgets: Budgets, source: str | None = None) -> CheckResul
     return CheckResult(
         model=plan.model.name,
         host=plan.host.name,
-        source=source,
         fits=fits,
         verdict=verdict,
         summary=_summary(plan, verdict, results),

@@ -12,14 +12,13 @@ from app.cli import options
 from app.cli.options import plan_options, read_cost_model, read_model, read_plan
 from app.cli.output import print_text, save
 from app.cli.progress import StatusLine
+from app.cli.remote import check_on_server
 from app.gate import Budgets, CheckResult, baseline_of, judge
 from app.planning import answer, build_question, resolve_host
 from app.reports.check import REPORTERS
-from placement.cost_model import CostModel
 from placement.errors import EmplaceError, InvalidDocument, Problem
-from placement.host import HostSpec
 from placement.model import ModelSpec
-from placement.plan import Plan, PlanOptions
+from placement.plan import Plan
 from placement.reading import from_data
 
 
@@ -70,10 +69,10 @@ def check(
         for source, spec, limit in zip(models, specs, limits, strict=True):
             status.say(f"checking {spec.name} on {where.name}")
             if server is None:
-                plan = answer(build_question(spec, where, chosen, priced), report=status.solving)
-                results.append(judge(plan, limit, source))
+                result = judge(answer(build_question(spec, where, chosen, priced), report=status.solving), limit)
             else:
-                results.append(_ask(server, spec, where, chosen, priced, limit, source))
+                result = check_on_server(server, spec, where, chosen, priced, limit)
+            results.append(result.model_copy(update={"source": source}))
     _report(results, format, out)
     return _exit_code(results, soft_fail)
 
@@ -122,16 +121,6 @@ def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[tuple[Pat
     if missing:
         raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
     return [by_name[spec.name] for spec in specs]
-
-
-def _ask(
-    server: str, spec: ModelSpec, host: HostSpec, chosen: PlanOptions, cost_model: CostModel | None, budgets: Budgets, source: str
-) -> CheckResult:
-    from app.cli.remote import check_on_server
-
-    if cost_model is not None:
-        raise InvalidDocument("options", [Problem("/cost_model", "", "a service prices with its own cost models; leave --cost-model out")])
-    return check_on_server(server, spec, host, chosen, budgets, source)
 
 
 def _report(results: list[CheckResult], format: CheckFormat, out: Path | None) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.util import find_spec
 
 from placement.errors import ToolError
 
-_OWN_PACKAGES = {"app", "executor", "placement", "profiler", "solver"}
+EXTRAS = {"serve": ("alembic", "dbos", "fastapi", "sqlalchemy", "uvicorn"), "execute": ("torch", "fbgemm_gpu", "torchrec")}
 
 
-@contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """Around the imports of an optional part. Raises ToolError naming what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
-            raise
-        raise ToolError(f"this needs {error.name}, which is not installed: pip install 'emplace[{extra}]' (docs/dependencies.md)") from None
+def require_extra(extra: str) -> None:
+    """Raises ToolError naming what to install when a package of `extra` is missing."""
+    missing = [package for package in EXTRAS[extra] if find_spec(package) is None]
+    if missing:
+        raise ToolError(f"this needs {', '.join(missing)}, which is not installed: pip install 'emplace[{extra}]' (docs/dependencies.md)")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.cli import options
 from app.cli.options import plan_options, read_cost_model, read_model
-from app.cli.output import as_json, print_text, save, show
+from app.cli.output import as_json, as_text, note, print_text, save, show
 from app.cli.progress import StatusLine
 from app.planning import answer, build_question, resolve_host
 from app.reports.plan_text import plan_view
-from placement.errors import ToolError
 from placement.plan import Plan, PlanStatus
 from placement.workload import Objective
 
@@ -49,28 +49,24 @@ def plan(
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
         found = answer(question, report=status.solving)
-    _print(found, format)
     if format is PlanFormat.TORCHREC:
-        save(out, _torchrec(found))
+        _torchrec(found, out)
     else:
+        if format is PlanFormat.JSON:
+            print_text(as_json(found.to_data()))
+        else:
+            show(plan_view(found))
         save(out, as_json(found.to_data()))
     return EXIT_CODES[found.status]
 
 
-def _print(found: Plan, format: PlanFormat) -> None:
-    match format:
-        case PlanFormat.TEXT:
-            show(plan_view(found))
-        case PlanFormat.JSON:
-            print_text(as_json(found.to_data()))
-        case PlanFormat.TORCHREC:
-            print_text(_torchrec(found))
-
-
-def _torchrec(found: Plan) -> str:
-    """The plan as TorchRec reads it. Raises ToolError when there is none."""
+def _torchrec(found: Plan, out: Path | None) -> None:
+    """Print and save the plan as TorchRec reads it; where there is none, stderr says why."""
     from executor.export import to_torchrec
 
     if not found.has_placement:
-        raise ToolError(f"{found.model.name} on {found.host.name} is {found.status}: there is no placement to export")
-    return as_json(to_torchrec(found))
+        note(as_text(plan_view(found)))
+        return
+    exported = as_json(to_torchrec(found))
+    print_text(exported)
+    save(out, exported)

@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import needs_extra
+from app.cli.extras import require_extra
 from app.cli.options import Format, Out, OutputFormat, default_ranks
 from app.cli.output import as_json, note, print_text, save, show
 from app.local_store import save_cost_model
 from app.planning import resolve_host
 from app.reports.profile_text import profile_view
 from placement.catalog import LOCAL_HOST
-from placement.errors import InvalidDocument, Problem
 
 
 def profile(
@@ -26,10 +25,9 @@ def profile(
     out: Out = None,
 ) -> None:
     """Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'."""
-    with needs_extra("execute"):
-        from profiler.profile import profile_host
-    if ranks is not None and ranks < 1:
-        raise InvalidDocument("options", [Problem("/ranks", str(ranks), "must be at least 1")])
+    require_extra("execute")
+    from profiler.profile import profile_host
+
     wanted = default_ranks(resolve_host(LOCAL_HOST)) if ranks is None else ranks
     with tempfile.TemporaryDirectory(prefix="emplace-profile-") as workdir:
         measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=Path(workdir))

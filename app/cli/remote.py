@@ -5,34 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 from app.gate import Budgets, CheckResult
+from placement.cost_model import CostModel
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ModelSpec
 from placement.plan import PlanOptions
 from placement.reading import from_data
 
-_PATIENCE_S = 60.0
-"""Beyond the solve's own limit."""
+_PATIENCE_S = 120.0
+"""Beyond the solve's own limit: explaining a no, and waiting for other checks."""
 
 
-def check_on_server(url: str, model: ModelSpec, host: HostSpec, options: PlanOptions, budgets: Budgets, source: str) -> CheckResult:
+def check_on_server(
+    url: str, model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None, budgets: Budgets
+) -> CheckResult:
     """`POST /v1/checks`. Raises ToolError when the service can't be reached or refuses."""
     import httpx
 
     body = {"model": model.to_data(), "host": host.to_data(), "options": options.to_data(), "budgets": budgets.to_data()}
+    if cost_model is not None:
+        body["cost_model"] = cost_model.to_data()
     try:
         response = httpx.post(f"{url.rstrip('/')}/v1/checks", json=body, timeout=options.time_limit + _PATIENCE_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise ToolError(f"{url}: {error or type(error).__name__}") from None
+        raise ToolError(f"{url}: {str(error) or type(error).__name__}") from None
     if response.status_code != httpx.codes.OK:
-        raise ToolError(f"{url} answered {response.status_code}: {_problem_text(response)}")
-    return from_data(response.json(), CheckResult, source=url).model_copy(update={"source": source})
+        raise ToolError(f"{url} answered {response.status_code}: {_detail(response)}")
+    return from_data(_json(response, url), CheckResult, source=url)
 
 
-def _problem_text(response: Any) -> str:
+def _detail(response: Any) -> str:
     """What a problem document (RFC 9457) says, or the start of any other body."""
     try:
-        problem = response.json()
-        return "; ".join([problem["title"], *filter(None, [problem.get("detail")]), *(str(each) for each in problem.get("errors", []))])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
         return str(response.text[:200])
+
+
+def _json(response: Any, url: str) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise ToolError(f"{url} is no Emplace service: its answer is not JSON") from None

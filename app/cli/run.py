@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import needs_extra
+from app.cli.extras import require_extra
 from app.cli.options import Format, Out, OutputFormat, read_plan
 from app.cli.output import as_json, note, print_text, save, show
 from app.reports.run_text import run_view
-from placement.errors import InvalidDocument, Problem, ToolError
+from placement.errors import InvalidDocument, Problem
 
 DEFAULT_STEPS = 30
 
@@ -29,12 +29,11 @@ def run(
 
     Exit code: 0 verified, 1 a verdict failed, 2 it could not be run.
     """
-    with needs_extra("execute"):
-        from executor.run import run_plan
-    found = read_plan(plan)
-    if not found.has_placement:
-        raise ToolError(f"{plan}: {found.model.name} on {found.host.name} is {found.status}: there is no placement to run")
+    require_extra("execute")
+    from executor.run import run_plan
+
     _at_least_one(steps=steps, timeout=timeout)
+    found = read_plan(plan)
     with tempfile.TemporaryDirectory(prefix="emplace-run-") as workdir:
         measured = run_plan(found, steps=steps, seed=seed, workdir=Path(workdir), report=note, should_stop=lambda: False, timeout_s=timeout)
     if format is OutputFormat.JSON:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import needs_extra
+from app.cli.extras import require_extra
 
 
 def serve(
@@ -14,13 +14,15 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")] = 8000,
 ) -> None:
     """Serve the API, the dashboard and a worker."""
-    with needs_extra("serve"):
-        from app.api.server import serve as serve_api
+    require_extra("serve")
+    from app.api.server import serve as serve_api
+
     serve_api(host, port)
 
 
 def worker() -> None:
     """Add a worker on the database of EMPLACE_DATABASE_URL."""
-    with needs_extra("serve"):
-        from app.jobs.worker import run_worker
+    require_extra("serve")
+    from app.jobs.worker import run_worker
+
     run_worker()
