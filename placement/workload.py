@@ -91,7 +91,8 @@ def shard_workload(
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
-    near, far = (0.0, 1.0) if on_server else ((local - 1) / world, (world - local) / world)
+    # More servers than trainers exchange at once over the trainers' links: each gets a share of them, so its bytes count for more.
+    near, far = (0.0, max(1.0, len(topology.servers) / world)) if on_server else ((local - 1) / world, (world - local) / world)
     bag_bytes = load.global_bags * columns * OUTPUT_BYTES
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
         # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.

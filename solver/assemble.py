@@ -1,0 +1,131 @@
+"""From an assignment of the integer program to a placement, exact to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from placement.host import DeviceType
+from placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
+from placement.stages import PLACED_STAGES, Stage, rank_stages_us
+from placement.topology import Rank
+from solver.options import Layout, load_factor, piece_widths
+from solver.pricing import Priced, ShardPrices
+from solver.problem import Assignment, Scope, target_devices
+
+_Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where everything is, what every rank and node carries, and the step time that follows."""
+
+    tables: tuple[TablePlacement, ...]
+    ranks: tuple[RankLoad, ...]
+    nodes: tuple[NodeLoad, ...]
+    step_time_us: float
+    imbalance: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the exact bytes hold."""
+        return all(rank.hbm_bytes <= rank.hbm_capacity_bytes for rank in self.ranks) and all(
+            node.ddr_bytes <= node.ddr_capacity_bytes for node in self.nodes
+        )
+
+
+def assemble(priced: Priced, assignment: Assignment) -> Placement:
+    """The placement that an assignment stands for, each shard with its own rows and columns."""
+    books = _Books(priced)
+    tables = tuple(_table(priced, books, index, assignment) for index in range(priced.problem.num_tables))
+    ranks = books.ranks()
+    nodes = tuple(
+        NodeLoad(node=node, ddr_bytes=sum(rank.ddr_bytes for rank in ranks if rank.node == node), ddr_capacity_bytes=capacity)
+        for node, capacity in enumerate(priced.topology.node_ddr_capacity_bytes)
+    )
+    times = [rank.step_time_us for rank in ranks if not rank.is_server]
+    step_time_us = priced.problem.constant_us + float(books.time_us.max(axis=0).sum())
+    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
+
+
+class _Books:
+    """What every rank carries."""
+
+    def __init__(self, priced: Priced) -> None:
+        self._priced = priced
+        self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
+        self.time_us = np.repeat(priced.problem.stage_base_us[None, :], len(priced.topology.ranks), axis=0)
+        self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
+        self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
+        self._prices: dict[tuple[str, int, int], ShardPrices] = {}
+
+    def open_table(self) -> None:
+        """Forget the prices of the table before."""
+        self._prices.clear()
+
+    def enter(self, layout: Layout, table: int, rank: Rank, rows: _Range, columns: _Range) -> Shard:
+        """Book one shard. Most shards of a table are equal, so each shape is priced once."""
+        shape = (rank.device, rows[1] - rows[0], columns[1] - columns[0])
+        if shape not in self._prices:
+            data_type = self._priced.question.model.tables[table].data_type
+            sides = np.array([[shape[1]]]), np.array([[shape[2]]])
+            self._prices[shape] = self._priced.pricer.shards(layout, rank, data_type, np.array([table]), *sides)
+        price = self._prices[shape]
+        hbm, ddr = int(price.hbm_bytes[0, 0]), int(price.ddr_bytes[0, 0])
+        self.time_us[rank.rank] += price.time_us[0, 0]
+        self.hbm_bytes[rank.rank] += hbm
+        self.ddr_bytes[rank.rank] += ddr
+        return Shard(rank=rank.rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
+
+    def ranks(self) -> tuple[RankLoad, ...]:
+        """A server runs no dense layers, and joins every collective."""
+        question = self._priced.question
+        dense_us = rank_stages_us(question.cost_model, question.model, self._priced.topology)[Stage.DENSE]
+        loads = []
+        for rank in self._priced.topology.ranks:
+            placed = dict(zip(PLACED_STAGES, self.time_us[rank.rank].tolist(), strict=True))
+            stages_us = {stage: placed.get(stage, 0.0 if rank.is_server else dense_us) for stage in Stage}
+            loads.append(
+                RankLoad(
+                    rank=rank.rank,
+                    node=rank.node,
+                    device=rank.device,
+                    is_server=rank.is_server,
+                    hbm_bytes=int(self.hbm_bytes[rank.rank]),
+                    hbm_capacity_bytes=rank.hbm_capacity_bytes,
+                    ddr_bytes=int(self.ddr_bytes[rank.rank]),
+                    step_time_us=sum(stages_us.values()),
+                    stages_us=stages_us,
+                )
+            )
+        return tuple(loads)
+
+
+def _table(priced: Priced, books: _Books, table: int, assignment: Assignment) -> TablePlacement:
+    layout = priced.layouts[priced.option_layout[assignment.option[table]]]
+    books.open_table()
+    shards = [books.enter(layout, table, *piece) for piece in _pieces(priced, layout, table, assignment.targets[table])]
+    return TablePlacement(
+        name=priced.question.model.tables[table].name,
+        sharding_type=layout.sharding_type,
+        compute_kernel=layout.kernel,
+        cache_load_factor=load_factor(priced.pricer.tables, layout, table),
+        shards=tuple(sorted(shards, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
+    )
+
+
+def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[tuple[Rank, _Range, _Range]]:
+    """(rank, rows, columns) of every shard: each target's ranks, in order, hold the blocks of its piece."""
+    num_rows = int(priced.pricer.tables.rows[table])
+    widths = piece_widths(priced.pricer.tables.columns[table : table + 1], layout.pieces)[0].tolist()
+    for target, (start, end) in zip(targets, pairwise(accumulate(widths, initial=0)), strict=True):
+        devices = target_devices(priced.problem, Scope(layout.scope), target)
+        for index, device in enumerate(devices):
+            block, width = -(-num_rows // layout.row_blocks), (end - start) // layout.column_blocks
+            row_block = index if layout.row_blocks > 1 else 0
+            column_block = index if layout.column_blocks > 1 else 0
+            rows = (row_block * block, min((row_block + 1) * block, num_rows))
+            yield priced.topology.ranks[device], rows, (start + column_block * width, start + (column_block + 1) * width)

@@ -1,0 +1,146 @@
+"""One question solved: on the trainers alone, and with remote servers beside them where those are allowed.
+
+The two are separate programs because a process group with servers can't run the sharding types that spread over every
+rank. The answer is the better of the two plans; its bound the lower of the two bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from placement.model import Tier
+from placement.plan import Question
+from placement.topology import Topology, build_topology, host_tiers
+from solver.assemble import Placement, assemble
+from solver.exact import solve_exactly
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.pricing import Priced, price
+from solver.problem import Problem
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What solving found. `lower_bound_us` holds for every plan there is; infinity when `stopped_by` is PROOF."""
+
+    placement: Placement | None
+    lower_bound_us: float
+    stopped_by: StoppedBy
+    bound: str
+    moves: int
+
+    @property
+    def step_time_us(self) -> float:
+        return math.inf if self.placement is None else self.placement.step_time_us
+
+    @property
+    def gap(self) -> float:
+        """As a share of the step time, when there is a placement."""
+        return max(0.0, 1.0 - self.lower_bound_us / self.step_time_us)
+
+    def __or__(self, other: Attempt) -> Attempt:
+        """Of two programs that together hold every plan."""
+        better = self if self.step_time_us <= other.step_time_us else other
+        looser = self if self.lower_bound_us <= other.lower_bound_us else other
+        stopped_by = max(self.stopped_by, other.stopped_by, key=_BY_WEIGHT.index)
+        return Attempt(better.placement, looser.lower_bound_us, stopped_by, looser.bound, self.moves + other.moves)
+
+
+_BY_WEIGHT = (StoppedBy.PROOF, StoppedBy.EXACT, StoppedBy.GAP, StoppedBy.LIMIT, StoppedBy.CANCELLED)
+"""Of two programs, the one that was left furthest from settled tells why the whole stopped."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A topology with the tiers that it is solved with."""
+
+    name: str
+    topology: Topology
+    tiers: frozenset[Tier]
+
+
+def allowed_tiers(question: Question) -> frozenset[Tier]:
+    """The tiers that the host has and the question allows."""
+    tiers = frozenset(host_tiers(question.host))
+    return tiers if question.options.tiers is None else tiers & frozenset(question.options.tiers)
+
+
+def variants(question: Question) -> list[Variant]:
+    """The programs whose best plan is the answer. Raises InvalidDocument for ranks that the host can't have."""
+    options, tiers = question.options, allowed_tiers(question)
+    alone = build_topology(question.host, options.nodes, options.ranks, with_servers=False)
+    found = [Variant("trainers", alone, tiers - {Tier.REMOTE})] if tiers - {Tier.REMOTE} else []
+    if Tier.REMOTE in tiers:
+        with_servers = build_topology(question.host, options.nodes, options.ranks, with_servers=True)
+        found.append(Variant("trainers and servers", with_servers, tiers))
+    return found
+
+
+def attempt(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
+    """Solve every variant of the question, with an equal share of its limit each."""
+    started = time.perf_counter()
+    parts = variants(question)
+    whole = Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
+    for variant in parts:
+        limits = Limits(question.options.time_limit / len(parts), question.options.gap, question.options.seed)
+        here = None if report is None else _Relay(report, variant.name, started, whole)
+        whole |= _solve(price(question, variant.topology, variant.tiers), limits, here, should_stop)
+    return whole
+
+
+class _Relay:
+    """Passes progress of one program on as progress of the whole."""
+
+    def __init__(self, report: ReportProgress, name: str, started: float, before: Attempt) -> None:
+        self._report, self._name, self._started, self._before = report, name, started, before
+
+    def __call__(self, progress: Progress) -> None:
+        bound = min(progress.bound_us, self._before.lower_bound_us)
+        known = [time_us for time_us in (progress.incumbent_us, self._before.step_time_us) if time_us is not None and time_us < math.inf]
+        incumbent = min(known, default=None)
+        gap = None if incumbent is None else max(0.0, 1.0 - bound / incumbent)
+        self._report(Progress(time.perf_counter() - self._started, incumbent, bound, gap, f"{self._name}: {progress.phase}"))
+
+
+def _solve(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    if not every_table_has_an_option(priced):
+        return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
+    outcome = solve_exactly(priced.problem, limits, report, should_stop)
+    placement = None if outcome.assignment is None else assemble(priced, outcome.assignment)
+    moves = outcome.moves
+    if placement is not None and not placement.fits:
+        placement, more = _solve_tighter(priced, limits, report, should_stop)
+        moves += more
+    stopped_by = outcome.stopped_by if placement is not None or outcome.stopped_by is StoppedBy.PROOF else _undecided(outcome)
+    return Attempt(placement, outcome.lower_bound_us, stopped_by, outcome.bound, moves)
+
+
+def _undecided(outcome: Outcome) -> StoppedBy:
+    return StoppedBy.CANCELLED if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
+
+
+def every_table_has_an_option(priced: Priced) -> bool:
+    """Whether each table fits some device on its own, beside what ranks hold anyway."""
+    fits_at_all = bool((priced.problem.hbm_capacity >= 0).all() and (priced.problem.ddr_capacity >= 0).all())
+    return fits_at_all and len(np.unique(priced.problem.option_table)) == len(priced.question.model.tables)
+
+
+def _solve_tighter(
+    priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None
+) -> tuple[Placement | None, int]:
+    """The program charges a row split its shortest block. Where the exact bytes went over, leave room for the difference."""
+    problem = priced.problem
+    ranks_per_pool = np.bincount(problem.device_pool, minlength=len(problem.ddr_capacity))
+    tighter: Problem = replace(
+        problem,
+        hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
+        ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
+    )
+    outcome = solve_exactly(tighter, limits, report, should_stop)
+    if outcome.assignment is None:
+        return None, outcome.moves
+    placement = assemble(priced, outcome.assignment)
+    return (placement if placement.fits else None), outcome.moves

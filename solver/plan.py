@@ -1,0 +1,62 @@
+"""The solver's public face: a question in, a plan out."""
+
+from __future__ import annotations
+
+import math
+import time
+from importlib.metadata import version
+
+from placement.plan import CostModelReference, Explanation, ModelReference, Plan, PlanStatus, Question, SolverRecord
+from solver.attempt import Attempt, attempt
+from solver.explain import explain
+from solver.outcome import ReportProgress, ShouldStop, StoppedBy
+
+PROVEN = 1e-6
+"""A plan is called optimal when the proof leaves this share of the step time or less."""
+
+
+def solve_question(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
+    """The best plan found with its proven gap; or a proof that none exists, explained; or undecided.
+
+    Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
+    """
+    started = time.perf_counter()
+    found = attempt(question, report, should_stop)
+    explanation = explain(question, should_stop) if found.stopped_by is StoppedBy.PROOF else None
+    return _plan(question, found, explanation, time.perf_counter() - started)
+
+
+def _plan(question: Question, found: Attempt, explanation: Explanation | None, seconds: float) -> Plan:
+    placed = found.placement
+    trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
+    return Plan(
+        model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
+        host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
+        cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
+        status=_status(found),
+        gap=None if placed is None else found.gap,
+        step_time_us=None if placed is None else placed.step_time_us,
+        lower_bound_us=min(found.lower_bound_us, found.step_time_us) if found.lower_bound_us < math.inf else None,
+        throughput_samples_per_s=None if placed is None else trainers * question.model.local_batch_size * 1e6 / placed.step_time_us,
+        imbalance=None if placed is None else placed.imbalance,
+        ranks=() if placed is None else placed.ranks,
+        nodes=() if placed is None else placed.nodes,
+        tables=() if placed is None else placed.tables,
+        explanation=explanation,
+        solver=SolverRecord(
+            seconds=seconds,
+            seed=question.options.seed,
+            limit=question.options.time_limit,
+            stopped_by=found.stopped_by,
+            bound=found.bound,
+            moves=found.moves,
+            version=version("emplace"),
+        ),
+        question=question,
+    )
+
+
+def _status(found: Attempt) -> PlanStatus:
+    if found.placement is not None:
+        return PlanStatus.OPTIMAL if found.gap <= PROVEN else PlanStatus.FEASIBLE
+    return PlanStatus.INFEASIBLE if found.stopped_by is StoppedBy.PROOF else PlanStatus.UNDECIDED
