@@ -46,8 +46,14 @@ def cancel(session: Session, kind: type[JobRow], resource_id: str) -> bool:
     return finish(session, kind, resource_id, state=State.CANCELLED)
 
 
+def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
+    """None when there is no such resource."""
+    state = session.scalar(select(kind.state).where(kind.id == resource_id))
+    return State(state) if state is not None else None
+
+
 def is_running(session: Session, kind: type[JobRow], resource_id: str) -> bool:
-    return session.scalar(select(kind.state).where(kind.id == resource_id)) == State.RUNNING
+    return state_of(session, kind, resource_id) is State.RUNNING
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:

@@ -1,0 +1,92 @@
+"""The application: routes, errors, and what starts and stops with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.concurrency import run_in_threadpool
+
+from app.api import problems
+from app.api.body import BodyLimit
+from app.api.dependencies import Service
+from app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
+from app.api.routes import catalog, checks, health, plans, profiles, runs
+from app.dashboard import pages
+from app.database.connection import Database
+from app.jobs.queue import JobQueue
+from app.jobs.supervisor import WorkerSupervisor
+from app.settings import Settings
+
+_PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "errors"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {key: {"type": "string"} for key in ("in", "pointer", "detail", "value")},
+            },
+        },
+    },
+}
+
+
+def create_app(settings: Settings, database: Database, *, with_worker: bool) -> FastAPI:
+    """The service on a migrated database; `with_worker` runs a worker process beside it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        queue = JobQueue(database)
+        app.state.service = Service(settings, database, queue)
+        supervisor = WorkerSupervisor() if with_worker else None
+        if supervisor is not None:
+            supervisor.start()
+        try:
+            yield
+        finally:
+            if supervisor is not None:
+                await run_in_threadpool(supervisor.stop)
+            queue.close()
+
+    app = FastAPI(
+        title="Emplace",
+        version="1",
+        description="Decides where the embedding tables of a recommendation model live. Errors are RFC 9457 problem documents.",
+        lifespan=lifespan,
+    )
+    problems.install(app)
+    for module in (plans, runs, checks, profiles, catalog, health, pages):
+        app.include_router(module.router)
+    app.mount("/static", pages.static_files())
+    app.add_middleware(BodyLimit)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's page, with the bodies that routes read by themselves and the one shape of errors."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest):
+            own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= {**own.pop("$defs", {}), kind.__name__: own}
+        schemas["Problem"] = _PROBLEM_SCHEMA
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        answer = {"description": "Any error", "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+        for operations in schema["paths"].values():
+            for operation in operations.values():
+                operation["responses"].pop("422", None)
+                operation["responses"]["default"] = answer
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,62 @@
+"""What routes ask for: the service's parts, and one transaction a request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from sqlalchemy.orm import Session
+
+from app.database.connection import Database
+from app.jobs.queue import JobQueue
+from app.planning import resolve_host
+from app.settings import Settings
+from placement.catalog import LOCAL_HOST
+from placement.host import HostSpec
+
+MAX_PAGE = 200
+
+
+@dataclass
+class Service:
+    """The parts that live as long as the service does."""
+
+    settings: Settings
+    database: Database
+    queue: JobQueue
+    checks: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.checks = threading.Semaphore(self.settings.check_concurrency)
+
+    @cached_property
+    def local_host(self) -> HostSpec:
+        """The machine that the service runs on."""
+        return resolve_host(LOCAL_HOST)
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def reading(request: Request) -> Iterator[Session]:
+    with service_of(request).database.reading() as session:
+        yield session
+
+
+def writing(request: Request) -> Iterator[Session]:
+    with service_of(request).database.writing() as session:
+        yield session
+
+
+TheService = Annotated[Service, Depends(service_of)]
+# Of scope "function": the transaction is over before the response is sent, so what a client is told is stored.
+Reading = Annotated[Session, Depends(reading, scope="function")]
+Writing = Annotated[Session, Depends(writing, scope="function")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="resources on a page")]
+Cursor = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$", description="`next` of the page before")]

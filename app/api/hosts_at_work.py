@@ -1,0 +1,40 @@
+"""Which machines have a worker, and why a run is refused on the others."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from sqlalchemy.orm import Session
+
+from app.api.problems import Refused
+from app.database import workers
+from placement.host import DeviceType, HostSpec
+from placement.plan import Plan
+from placement.reading import read_text
+
+
+def hosts_at_work(session: Session) -> dict[str, HostSpec]:
+    """The host of every live worker, by fingerprint."""
+    texts = workers.worker_hosts(session)
+    return {fingerprint: read_text(text, HostSpec, source="worker", as_json=True) for fingerprint, text in texts.items()}
+
+
+def host_for(session: Session, plan: Plan) -> str:
+    """The fingerprint of the worker's host that this plan is for. Raises Refused with what is needed and what is there."""
+    available = hosts_at_work(session)
+    host = plan.question.host
+    if host.fingerprint in available:
+        return str(host.fingerprint)
+    there = "; ".join(_devices(host, 1) for host in available.values()) or "no worker"
+    needed = f"the plan is for {host.name} ({_devices(host, plan.question.options.nodes or host.nodes)})"
+    why = "which is no machine that was discovered" if host.fingerprint is None else "and no worker runs on that machine"
+    raise Refused(HTTPStatus.CONFLICT, f"{needed}, {why}; here there is {there}")
+
+
+def _devices(host: HostSpec, nodes: int) -> str:
+    parts = []
+    for device in host.node.devices:
+        count = nodes * device.count
+        kind = "CUDA device" if device.type is DeviceType.CUDA else "CPU core"
+        parts.append(f"{count} {kind}{'s' if count > 1 else ''} ({device.kind})")
+    return ", ".join(parts)

@@ -1,0 +1,85 @@
+"""Errors: RFC 9457 problem documents, one shape on every route.
+
+    {"type": "about:blank", "title": "Unprocessable Content", "status": 422, "detail": "...",
+     "errors": [{"in": "body", "pointer": "/model/tables/0/embedding_dim", "detail": "must be ...", "value": "7"}]}
+
+`errors` is there on every problem, empty when no single field is to blame.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+from starlette.exceptions import HTTPException
+
+from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
+
+_log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Refused(Exception):
+    """The request is understood and can't be done; `status` says of which kind."""
+
+    def __init__(self, status: HTTPStatus, detail: str, problems: Iterable[Problem] = (), where: str = "body") -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.problems, self.where = status, detail, tuple(problems), where
+
+
+def not_found(what: str, resource_id: str) -> Refused:
+    return Refused(HTTPStatus.NOT_FOUND, f"no {what} has the id {resource_id!r}")
+
+
+def problem(
+    status: int, detail: str, problems: Iterable[Problem] = (), where: str = "body", headers: dict[str, str] | None = None
+) -> Response:
+    errors = [{"in": where, "pointer": item.pointer, "detail": item.rule, "value": item.value} for item in problems]
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, "errors": errors}
+    return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception with a problem document."""
+
+    @app.exception_handler(Refused)
+    def refused(_: Request, error: Refused) -> Response:
+        return problem(error.status, error.detail, error.problems, error.where)
+
+    @app.exception_handler(InvalidDocument)
+    def invalid(_: Request, error: InvalidDocument) -> Response:
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), error.problems)
+
+    @app.exception_handler(UnknownName)
+    @app.exception_handler(ToolError)
+    def no_such_name(_: Request, error: UnknownName | ToolError) -> Response:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(error, UnknownName) else HTTPStatus.INTERNAL_SERVER_ERROR
+        return problem(status, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def bad_parameter(_: Request, error: RequestValidationError) -> Response:
+        details: list[dict[str, Any]] = list(error.errors())
+        where = str(details[0]["loc"][0]) if details else "query"
+        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), repr(item.get("input")), item["msg"]) for item in details]
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, problems)), problems, where)
+
+    @app.exception_handler(HTTPException)
+    def http_error(request: Request, error: HTTPException) -> Response:
+        detail = f"{request.method} {request.url.path}: {error.detail}"
+        return problem(error.status_code, detail, headers=dict(error.headers or {}))
+
+    @app.exception_handler(OperationalError)
+    def no_database(_: Request, error: OperationalError) -> Response:
+        _log.error("the database does not answer: %s", error.orig)
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer", headers={"Retry-After": "5"})
+
+    @app.exception_handler(Exception)
+    def bug(_: Request, __: Exception) -> Response:
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where")

@@ -1,0 +1,83 @@
+"""From a request's `model`, `host` and `options` to a question, with every broken rule pointing into the body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.api.dependencies import Service
+from app.database import profiles
+from app.planning import build_question
+from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+from placement.cost_model import CostModel
+from placement.errors import InvalidDocument, Problem
+from placement.host import HostSpec
+from placement.model import ModelSpec
+from placement.plan import PlanOptions, Question
+from placement.reading import from_data
+from placement.topology import build_topology
+
+QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
+
+
+def read_question(service: Service, session: Session, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
+    """The question that a body asks, priced by its own cost model, else the host's newest measured one, else the datasheet's.
+
+    Raises InvalidDocument.
+    """
+    refuse_unknown_keys(data, keys)
+    model = _named_or_written(data, "model", ModelSpec, model_names(), builtin_model)
+    host = _named_or_written(
+        data,
+        "host",
+        HostSpec,
+        [*host_names(), LOCAL_HOST],
+        lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name),
+    )
+    options = from_data(data.get("options") or {}, PlanOptions, source="body", pointer="/options")
+    _refuse_impossible(host, options)
+    given = data.get("cost_model")
+    if given is not None:
+        cost_model: CostModel | None = from_data(given, CostModel, source="body", pointer="/cost_model")
+    else:
+        cost_model = profiles.find_cost_model(session, host, options.ranks)
+    with pointing_into("/cost_model"):
+        return build_question(model, host, options, cost_model)
+
+
+def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
+    """Raises InvalidDocument for a key of the body that means nothing."""
+    unknown = [Problem(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    if unknown:
+        raise InvalidDocument("body", unknown)
+
+
+@contextmanager
+def pointing_into(pointer: str) -> Iterator[None]:
+    """Make the problems of a part of the body point into the body."""
+    try:
+        yield
+    except InvalidDocument as error:
+        problems = [Problem(pointer + problem.pointer, problem.value, problem.rule) for problem in error.problems]
+        raise InvalidDocument("body", problems) from None
+
+
+def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str], find: Any) -> Any:
+    value = data.get(key)
+    if value is None:
+        raise InvalidDocument("body", [Problem(f"/{key}", "", "is required")])
+    if not isinstance(value, str):
+        return from_data(value, kind, source="body", pointer=f"/{key}")
+    if value not in names:
+        rule = f"must be a {key} document or the name of a built-in one: {', '.join(names)}"
+        raise InvalidDocument("body", [Problem(f"/{key}", repr(value[:100]), rule)])
+    return find(value)
+
+
+def _refuse_impossible(host: HostSpec, options: PlanOptions) -> None:
+    """What can be refused before any solving."""
+    with pointing_into("/options"):
+        build_topology(host, options.nodes, options.ranks, with_servers=False)

@@ -1,0 +1,54 @@
+"""The request bodies besides documents, as the OpenAPI page shows them and as they are validated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from app.gate import Budgets
+from placement.cost_model import CostModel
+from placement.document import Document
+from placement.host import HostSpec
+from placement.model import ModelSpec
+from placement.plan import PlanOptions
+
+DEFAULT_STEPS = 30
+
+
+class PlanRequest(Document):
+    """A question: `model` and `host` are the name of a built-in one, or a whole document; `local` is the service's machine."""
+
+    model: str | ModelSpec
+    host: str | HostSpec
+    options: PlanOptions | None = None
+    cost_model: CostModel | None = None
+
+
+class CheckRequest(PlanRequest):
+    budgets: Budgets | None = None
+
+
+class RunRequest(Document):
+    """`seed` decides the synthetic batches."""
+
+    steps: Annotated[int, Field(strict=True, gt=0, le=100_000)] = DEFAULT_STEPS
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+
+class ProfileRequest(Document):
+    """Either a cost model to store, or what to measure. Without a fingerprint the service's own machine is measured."""
+
+    cost_model: CostModel | None = None
+    fingerprint: str | None = None
+    ranks: Annotated[int, Field(strict=True, gt=0, le=1024)] | None = None
+    quick: bool = True
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+
+def body_of(kind: type[Document], *, required: bool = True) -> dict[str, Any]:
+    """The OpenAPI words for a body that the route reads by itself."""
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {
+        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}, "application/yaml": {"schema": schema}}}
+    }

@@ -1,0 +1,83 @@
+"""The models and hosts that a question can name, and those of stored plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from sqlalchemy import func, select
+
+from app.api.dependencies import Reading, TheService
+from app.api.hosts_at_work import hosts_at_work
+from app.api.problems import not_found
+from app.database.tables import PlanRow
+from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+
+router = APIRouter(prefix="/v1", tags=["catalog"])
+
+
+class CatalogEntry(BaseModel):
+    """`source` is built-in, discovered (a machine) or stored (the document of a plan, found by digest)."""
+
+    name: str
+    digest: str
+    source: str
+    description: str | None = None
+    plans: int = 0
+
+
+class Catalog(BaseModel):
+    items: list[CatalogEntry]
+
+
+@router.get("/models")
+def list_models(session: Reading) -> Catalog:
+    """Built-in models, then other models that plans are stored for."""
+    stored = _stored(session, PlanRow.model_name, PlanRow.model_digest)
+    models = [builtin_model(name) for name in model_names()]
+    return _catalog([(model.name, model.content_digest(), "built-in", model.description) for model in models], stored)
+
+
+@router.get("/models/{name}")
+def get_model(name: str) -> dict[str, Any]:
+    """A built-in model as a document that can be changed and sent back."""
+    if name not in model_names():
+        raise not_found("model", name)
+    return builtin_model(name).to_data()
+
+
+@router.get("/hosts")
+def list_hosts(session: Reading, service: TheService) -> Catalog:
+    """Built-in hosts, this machine and those of the workers, then other hosts that plans are stored for."""
+    hosts = [(builtin_host(name), "built-in") for name in host_names()]
+    machines = {service.local_host.content_digest(): service.local_host}
+    machines |= {host.content_digest(): host for host in hosts_at_work(session).values()}
+    hosts += [(host, "discovered") for host in machines.values()]
+    entries = [(host.name, host.content_digest(), source, host.description) for host, source in hosts]
+    return _catalog(entries, _stored(session, PlanRow.host_name, PlanRow.host_digest))
+
+
+@router.get("/hosts/{name}")
+def get_host(name: str, service: TheService) -> dict[str, Any]:
+    """A built-in host, or `local`, as a document that can be changed and sent back."""
+    if name == LOCAL_HOST:
+        return service.local_host.to_data()
+    if name not in host_names():
+        raise not_found("host", name)
+    return builtin_host(name).to_data()
+
+
+def _stored(session: Reading, name: Any, digest: Any) -> dict[str, tuple[str, int]]:
+    """Name and number of plans by digest."""
+    rows = session.execute(select(digest, func.min(name), func.count()).group_by(digest).order_by(func.min(name)))
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def _catalog(known: list[tuple[str, str, str, str | None]], stored: dict[str, tuple[str, int]]) -> Catalog:
+    entries = [
+        CatalogEntry(name=name, digest=digest, source=source, description=description, plans=stored.pop(digest, ("", 0))[1])
+        for name, digest, source, description in known
+    ]
+    entries += [CatalogEntry(name=name, digest=digest, source="stored", plans=plans) for digest, (name, plans) in stored.items()]
+    return Catalog(items=entries)

@@ -1,0 +1,68 @@
+"""POST /v1/checks: the gate. Solved while the client waits, in a child process, and not stored."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+
+from app.api.body import Body
+from app.api.dependencies import Service, TheService
+from app.api.questions import QUESTION_KEYS, pointing_into, read_question
+from app.api.requests import CheckRequest, body_of
+from app.database import plans
+from app.gate import Budgets, CheckResult, judge
+from app.jobs.child import ChildFailed, ChildStopped, run_child
+from placement.errors import InvalidDocument, Problem, ToolError
+from placement.plan import Plan, Question
+from placement.reading import from_data, read_text
+
+router = APIRouter(prefix="/v1", tags=["checks"])
+
+_POLL_SECONDS = 0.5
+
+
+@router.post("/checks", openapi_extra=body_of(CheckRequest), responses={200: {"model": CheckResult}})
+async def check(body: Body, service: TheService, request: Request) -> dict[str, Any]:
+    """Does the model fit the host, within the budgets? `fits` is true, false (proven) or null (undecided)."""
+    gone = threading.Event()
+    watch = asyncio.create_task(_watch(request, gone))
+    try:
+        result = await run_in_threadpool(_check, service, body, gone)
+    finally:
+        watch.cancel()
+    return result.to_data() | {"fits": result.fits}
+
+
+async def _watch(request: Request, gone: threading.Event) -> None:
+    """Nobody waits for the answer to a client that has left."""
+    while not await request.is_disconnected():
+        await asyncio.sleep(_POLL_SECONDS)
+    gone.set()
+
+
+def _check(service: Service, body: dict[str, Any], gone: threading.Event) -> CheckResult:
+    budgets = from_data(body.get("budgets") or {}, Budgets, source="body", pointer="/budgets")
+    with service.database.reading() as session:
+        question = read_question(service, session, body, QUESTION_KEYS | {"budgets"})
+        row = plans.find_answer(session, question.content_digest())
+        text = row.document if row is not None else None
+    if text is None:
+        text = _solve(service, question, gone)
+    with pointing_into("/budgets/baseline"):
+        return judge(read_text(text, Plan, source="plan", as_json=True), budgets)
+
+
+def _solve(service: Service, question: Question, gone: threading.Event) -> str:
+    with service.checks:
+        try:
+            return run_child("solve", question.canonical_json(), lambda _: None, gone.is_set)
+        except ChildStopped:
+            raise ToolError("the client left before the answer") from None
+        except ChildFailed as failure:
+            if failure.problems:
+                raise InvalidDocument("body", [Problem(**problem) for problem in failure.problems]) from None
+            raise ToolError(failure.message) from None

@@ -1,0 +1,170 @@
+"""POST and GET /v1/plans, and what is done with one plan."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from app.api.body import Body
+from app.api.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
+from app.api.idempotency import IdempotencyKey, once
+from app.api.problems import Refused, not_found
+from app.api.questions import read_question
+from app.api.requests import PlanRequest, body_of
+from app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
+from app.api.routes import jobs as job_routes
+from app.api.routes.jobs import LastEventId
+from app.database import plans, runs
+from app.database.tables import PlanRow, RunRow, State
+from app.jobs.queue import ANY_WORKER, SOLVE
+from executor.export import to_torchrec
+from placement.errors import EmplaceError
+from placement.plan import Plan, PlanStatus
+from placement.reading import read_text
+
+router = APIRouter(prefix="/v1/plans", tags=["plans"])
+
+MAX_WAIT_SECONDS = 600
+_POLL_SECONDS = 0.1
+
+
+@router.post(
+    "",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=body_of(PlanRequest),
+    responses={200: {"model": PlanResource, "description": "An equal question is already answered, or was within the wait."}},
+)
+async def create_plan(
+    body: Body,
+    service: TheService,
+    response: Response,
+    idempotency_key: IdempotencyKey = None,
+    prefer: Annotated[str | None, Header(description="`wait=N`: answer after up to N seconds, as soon as the plan is there")] = None,
+) -> PlanResource:
+    """Ask for a plan. Equal questions share one plan."""
+    plan_id = await run_in_threadpool(_create, service, body, idempotency_key)
+    wait_s = _wait_of(prefer)
+    resource = await _wait_for(service, plan_id, wait_s or 0)
+    if wait_s is not None:
+        response.headers["Preference-Applied"] = f"wait={wait_s}"
+    response.headers["Location"] = f"/v1/plans/{plan_id}"
+    response.status_code = HTTPStatus.OK if resource.state.is_final else HTTPStatus.ACCEPTED
+    return resource
+
+
+@router.get("")
+def list_plans(
+    session: Reading,
+    model: str | None = None,
+    host: str | None = None,
+    status: PlanStatus | None = None,
+    state: State | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> PlanPage:
+    """Stored plans, newest first."""
+    filters = {"model_name": model, "host_name": host, "status": status, "state": state}
+    rows, following = plans.page(session, filters, cursor, limit)
+    measured = runs.latest_done(session, [row.id for row in rows])
+    return PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
+
+
+@router.get("/{plan_id}")
+def get_plan(plan_id: str, session: Reading) -> PlanResource:
+    return _resource(session, plan_id)
+
+
+@router.post("/{plan_id}/cancel")
+def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
+    """End the search. What runs of it ends within seconds."""
+    job_routes.cancel(service, PlanRow, plan_id)
+    with service.database.reading() as session:
+        return _resource(session, plan_id)
+
+
+@router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT)
+def delete_plan(plan_id: str, session: Writing) -> None:
+    """Remove a plan and its runs; what is still at work on them ends."""
+    _find(session, plan_id)
+    plans.remove(session, plan_id)
+
+
+@router.get("/{plan_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
+def plan_events(plan_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+    """Progress as server-sent events: `progress` with incumbent, bound, gap and elapsed seconds; `end` with the final state."""
+    return job_routes.events(service, PlanRow, plan_id, last_event_id)
+
+
+@router.get("/{plan_id}/export")
+def export_plan(plan_id: str, session: Reading, format: Annotated[Literal["torchrec", "json"], Query()] = "json") -> dict[str, Any]:
+    """The plan document, or the plan as TorchRec reads it."""
+    plan = finished_plan(_find(session, plan_id, with_document=True))
+    if format == "json":
+        return plan.to_data()
+    try:
+        return to_torchrec(plan)
+    except EmplaceError as error:
+        raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+
+
+def finished_plan(row: PlanRow) -> Plan:
+    """The plan document of a row. Raises Refused when there is none."""
+    if row.document is None:
+        raise Refused(HTTPStatus.CONFLICT, f"the plan is {row.state}: there is no document yet")
+    return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
+
+
+def _create(service: Service, body: dict[str, Any], idempotency_key: str | None) -> str:
+    with service.database.reading() as session:
+        question = read_question(service, session, body)
+    with service.database.writing() as session:
+
+        def make() -> str:
+            row, is_new = plans.create(session, question)
+            if is_new:
+                service.queue.put(session, SOLVE, row.id, ANY_WORKER)
+            return row.id
+
+        return once(session, idempotency_key, "plans", body, make)
+
+
+async def _wait_for(service: Service, plan_id: str, wait_s: float) -> PlanResource:
+    def final() -> bool:
+        with service.database.reading() as session:
+            return State(_find(session, plan_id).state).is_final
+
+    def resource() -> PlanResource:
+        with service.database.reading() as session:
+            return _resource(session, plan_id)
+
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline and not await run_in_threadpool(final):
+        await asyncio.sleep(_POLL_SECONDS)
+    return await run_in_threadpool(resource)
+
+
+def _wait_of(prefer: str | None) -> int | None:
+    """Seconds of `wait=N` (RFC 7240) among the preferences; what else is preferred is ignored, as the RFC says."""
+    found = re.search(r"(?:^|[,;\s])wait=\"?([0-9]{1,9})\b", prefer or "")
+    return min(int(found[1]), MAX_WAIT_SECONDS) if found else None
+
+
+def _resource(session: Session, plan_id: str) -> PlanResource:
+    row = _find(session, plan_id, with_document=True)
+    latest: dict[str, RunRow] = runs.latest_done(session, [plan_id])
+    return plan_resource(row, latest.get(plan_id))
+
+
+def _find(session: Session, plan_id: str, *, with_document: bool = False) -> PlanRow:
+    row = plans.find(session, plan_id, with_document=with_document)
+    if row is None:
+        raise not_found("plan", plan_id)
+    return row

@@ -1,0 +1,106 @@
+"""Cost models: uploaded, or measured on a worker's host."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+from sqlalchemy.orm import Session
+
+from app.api.body import Body
+from app.api.dependencies import Cursor, Limit, Reading, Service, TheService
+from app.api.hosts_at_work import hosts_at_work
+from app.api.idempotency import IdempotencyKey, once
+from app.api.problems import Refused, not_found
+from app.api.requests import ProfileRequest, body_of
+from app.api.resources import ProfilePage, ProfileResource, profile_resource
+from app.api.routes import jobs as job_routes
+from app.api.routes.jobs import LastEventId
+from app.database import profiles
+from app.database.tables import ProfileRow, now
+from app.jobs.queue import PROFILE, host_queue
+from placement.cost_model import CostModel, CostSource
+from placement.reading import from_data
+
+router = APIRouter(prefix="/v1/profiles", tags=["profiles"])
+
+
+@router.post(
+    "",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=body_of(ProfileRequest),
+    responses={201: {"model": ProfileResource, "description": "The uploaded cost model is stored."}},
+)
+def create_profile(body: Body, service: TheService, response: Response, idempotency_key: IdempotencyKey = None) -> ProfileResource:
+    """Store the given `cost_model`, or measure a worker's host."""
+    wanted = from_data(body, ProfileRequest, source="body")
+    with service.database.writing() as session:
+
+        def make() -> str:
+            row = _uploaded(wanted.cost_model) if wanted.cost_model is not None else _to_measure(service, session, wanted)
+            session.add(row)
+            session.flush()
+            if wanted.cost_model is None:
+                service.queue.put(session, PROFILE, row.id, host_queue(str(row.host_fingerprint)))
+            return row.id
+
+        resource = _resource(session, once(session, idempotency_key, "profiles", body, make))
+    response.status_code = HTTPStatus.ACCEPTED if wanted.cost_model is None else HTTPStatus.CREATED
+    response.headers["Location"] = f"/v1/profiles/{resource.id}"
+    return resource
+
+
+@router.get("")
+def list_profiles(session: Reading, fingerprint: str | None = None, cursor: Cursor = None, limit: Limit = 50) -> ProfilePage:
+    """Stored cost models, newest first."""
+    rows, following = profiles.page(session, {"host_fingerprint": fingerprint}, cursor, limit)
+    return ProfilePage(items=[profile_resource(row) for row in rows], next=following)
+
+
+@router.get("/{profile_id}")
+def get_profile(profile_id: str, session: Reading) -> ProfileResource:
+    return _resource(session, profile_id)
+
+
+@router.post("/{profile_id}/cancel")
+def cancel_profile(profile_id: str, service: TheService) -> ProfileResource:
+    """End the measuring."""
+    job_routes.cancel(service, ProfileRow, profile_id)
+    with service.database.reading() as session:
+        return _resource(session, profile_id)
+
+
+@router.get("/{profile_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
+def profile_events(profile_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+    """Progress as server-sent events: `progress` with a message; `end` with the final state."""
+    return job_routes.events(service, ProfileRow, profile_id, last_event_id)
+
+
+def _uploaded(model: CostModel) -> ProfileRow:
+    return ProfileRow(document=model.canonical_json(), finished_at=now(), **profiles.columns_of(model))
+
+
+def _to_measure(service: Service, session: Session, wanted: ProfileRequest) -> ProfileRow:
+    available = hosts_at_work(session)
+    fingerprint = wanted.fingerprint or service.local_host.fingerprint
+    host = available.get(fingerprint or "")
+    if host is None:
+        there = ", ".join(available) or "none"
+        raise Refused(HTTPStatus.CONFLICT, f"no worker runs on the machine {fingerprint}; machines with a worker: {there}")
+    ranks = wanted.ranks or sum(device.count for device in host.node.devices)
+    return ProfileRow(
+        host_name=host.name,
+        host_fingerprint=fingerprint,
+        source=CostSource.MEASURED,
+        ranks=ranks,
+        quick=wanted.quick,
+        seed=wanted.seed,
+    )
+
+
+def _resource(session: Session, profile_id: str) -> ProfileResource:
+    row = profiles.find(session, profile_id)
+    if row is None:
+        raise not_found("profile", profile_id)
+    return profile_resource(row)

@@ -1,0 +1,93 @@
+"""Runs of a plan: train under it on a worker whose host matches, and verify."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from app.api.body import read_mapping
+from app.api.dependencies import Cursor, Limit, Reading, Service, TheService
+from app.api.hosts_at_work import host_for
+from app.api.idempotency import IdempotencyKey, once
+from app.api.problems import Refused, not_found
+from app.api.requests import RunRequest, body_of
+from app.api.resources import RunPage, RunResource, run_resource
+from app.api.routes import jobs as job_routes
+from app.api.routes.jobs import LastEventId
+from app.api.routes.plans import finished_plan
+from app.database import plans, runs
+from app.database.tables import RunRow
+from app.jobs.queue import RUN, host_queue
+from placement.reading import from_data
+
+router = APIRouter(prefix="/v1", tags=["runs"])
+
+
+@router.post("/plans/{plan_id}/runs", status_code=HTTPStatus.ACCEPTED, openapi_extra=body_of(RunRequest, required=False))
+async def create_run(
+    plan_id: str, request: Request, service: TheService, response: Response, idempotency_key: IdempotencyKey = None
+) -> RunResource:
+    """Execute a plan. Refused (409) when no worker runs on the plan's host."""
+    body = await read_mapping(request) if await request.body() else {}
+    resource = await run_in_threadpool(_create, service, plan_id, body, idempotency_key)
+    response.headers["Location"] = f"/v1/runs/{resource.id}"
+    return resource
+
+
+@router.get("/plans/{plan_id}/runs")
+def list_runs(plan_id: str, session: Reading, cursor: Cursor = None, limit: Limit = 50) -> RunPage:
+    """A plan's runs, newest first."""
+    if plans.find(session, plan_id) is None:
+        raise not_found("plan", plan_id)
+    rows, following = runs.page(session, plan_id, cursor, limit)
+    return RunPage(items=[run_resource(row) for row in rows], next=following)
+
+
+@router.get("/runs/{run_id}")
+def get_run(run_id: str, session: Reading) -> RunResource:
+    row = runs.find(session, run_id)
+    if row is None:
+        raise not_found("run", run_id)
+    return run_resource(row)
+
+
+@router.post("/runs/{run_id}/cancel")
+def cancel_run(run_id: str, service: TheService) -> RunResource:
+    """End the run; its processes end within seconds."""
+    job_routes.cancel(service, RunRow, run_id)
+    with service.database.reading() as session:
+        return get_run(run_id, session)
+
+
+@router.get("/runs/{run_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
+def run_events(run_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+    """Progress as server-sent events: `progress` with a message; `end` with the final state."""
+    return job_routes.events(service, RunRow, run_id, last_event_id)
+
+
+def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
+    wanted = from_data(body, RunRequest, source="body")
+    with service.database.writing() as session:
+        row = plans.find(session, plan_id, with_document=True)
+        if row is None:
+            raise not_found("plan", plan_id)
+        plan = finished_plan(row)
+        if not plan.has_placement:
+            raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
+        fingerprint = host_for(session, plan)
+
+        def make() -> str:
+            run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed)
+            session.add(run)
+            session.flush()
+            service.queue.put(session, RUN, run.id, host_queue(fingerprint))
+            return run.id
+
+        run_id = once(session, idempotency_key, f"plans/{plan_id}/runs", body, make)
+        found = runs.find(session, run_id)
+        assert found is not None
+        return run_resource(found)

@@ -1,0 +1,47 @@
+"""`emplace serve`: the API, the dashboard and a worker, in one command."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from app.api.application import create_app
+from app.database.connection import Database
+from app.database.migrate import migrate
+from app.settings import Settings
+from placement.errors import ToolError
+
+_SHUTDOWN_SECONDS = 5
+
+
+def serve(host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM; then end the worker and what it works on. Port 0 takes a free one.
+
+    Raises ToolError when the port is taken or the database can't be used.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    settings = Settings.from_environment()
+    listening = _listen(host, port)
+    database = Database(settings.database_url)
+    migrate(database)
+    app = create_app(settings, database, with_worker=True)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
+    shown = f"[{host}]" if ":" in host else host
+    print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
+    uvicorn.Server(config).run(sockets=[listening])
+    database.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ToolError(f"can't listen on {host} port {port}: {error.strerror or error}") from None
+    return listening

@@ -1,0 +1,129 @@
+"""The pages: the list of stored plans, and one plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from starlette.templating import Jinja2Templates
+
+from app.api.dependencies import Cursor, Reading
+from app.api.problems import not_found
+from app.dashboard import charts, svg
+from app.dashboard.comparison import compare_stages
+from app.database import jobs, plans, runs
+from app.database.tables import PlanRow, RunRow, State
+from app.reports.figures import microseconds, percent, rate
+from placement.measurement import Measurement
+from placement.plan import Plan, PlanStatus
+from placement.reading import read_text
+from placement.units import show_gib
+
+router = APIRouter(include_in_schema=False)
+
+_HERE = Path(__file__).parent
+_PAGE = 25
+_SHOWN_TABLES = 200
+_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
+
+_templates = Jinja2Templates(_HERE / "templates")
+_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib)
+_templates.env.trim_blocks = _templates.env.lstrip_blocks = True
+
+
+def static_files() -> StaticFiles:
+    return StaticFiles(directory=_HERE / "static")
+
+
+@router.get("/", response_class=HTMLResponse)
+def plan_list(
+    request: Request,
+    session: Reading,
+    model: Annotated[str, Query()] = "",
+    host: Annotated[str, Query()] = "",
+    status: Annotated[PlanStatus | str, Query()] = "",
+    cursor: Cursor = None,
+) -> HTMLResponse:
+    """Stored plans, newest first; an empty filter is none."""
+    filters = {"model_name": model or None, "host_name": host or None, "status": status or None}
+    rows, following = plans.page(session, filters, cursor, _PAGE)
+    chosen = {"model": model, "host": host, "status": status}
+    following_url = request.url.include_query_params(cursor=following).remove_query_params(
+        [key for key, value in chosen.items() if not value]
+    )
+    return _page(
+        request,
+        "plans.html",
+        rows=rows,
+        measured=runs.latest_done(session, [row.id for row in rows]),
+        following=f"?{following_url.query}" if following else None,
+        cursor=cursor,
+        filters=[
+            ("model", model, _distinct(session, PlanRow.model_name)),
+            ("host", host, _distinct(session, PlanRow.host_name)),
+            ("status", status, list(PlanStatus)),
+        ],
+        filtered=any(chosen.values()),
+    )
+
+
+@router.get("/plans/{plan_id}", response_class=HTMLResponse)
+def plan_page(request: Request, plan_id: str, session: Reading) -> HTMLResponse:
+    """One plan, and its newest run beside it."""
+    row = plans.find(session, plan_id, with_document=True)
+    if row is None:
+        raise not_found("plan", plan_id)
+    plan = read_text(row.document, Plan, source="plan", as_json=True) if row.document else None
+    plan_runs, _ = runs.page(session, plan_id, None, _PAGE)
+    return _page(
+        request,
+        "plan.html",
+        row=row,
+        plan=plan,
+        unfinished=not State(row.state).is_final,
+        progress=_last_progress(session, plan_id),
+        runs=plan_runs,
+        active_run=next((run for run in plan_runs if not State(run.state).is_final), None),
+        shown_tables=_SHOWN_TABLES,
+        **(_charts(plan) if plan is not None and plan.has_placement else {"memory": [], "stages": None}),
+        **_measured(plan, plan_runs),
+    )
+
+
+def _charts(plan: Plan) -> dict[str, Any]:
+    memory = charts.memory_charts(plan)
+    stages = charts.stage_chart(plan)
+    return {
+        "memory": [(chart, svg.draw(chart, lambda value: show_gib(round(value)))) for chart in memory],
+        "stages": (stages, svg.draw(stages, microseconds)),
+    }
+
+
+def _measured(plan: Plan | None, plan_runs: list[RunRow]) -> dict[str, Any]:
+    """The newest run's measurement, and predicted beside measured by stage."""
+    newest = next((run for run in plan_runs if run.document), None)
+    if plan is None or newest is None or newest.document is None:
+        return {"measurement": None, "run": None, "comparison": []}
+    measurement = read_text(newest.document, Measurement, source=f"run {newest.id}", as_json=True)
+    return {"measurement": measurement, "run": newest, "comparison": compare_stages(plan, measurement)}
+
+
+def _last_progress(session: Session, plan_id: str) -> dict[str, Any] | None:
+    events = jobs.events_after(session, plan_id, 0)
+    progress: dict[str, Any] | None = json.loads(events[-1].data) if events else None
+    return progress
+
+
+def _distinct(session: Session, column: Any) -> list[str]:
+    return list(session.scalars(select(column).distinct().order_by(column)))
+
+
+def _page(request: Request, template: str, **values: Any) -> HTMLResponse:
+    headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    return _templates.TemplateResponse(request, template, values, headers=headers)
