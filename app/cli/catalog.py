@@ -59,7 +59,7 @@ def _print_list(rows: list[dict[str, Any]], format: OutputFormat) -> None:
         print_text(as_json(rows))
         return
     columns = list(rows[0])
-    table = TextTable(box=None, header_style="bold", pad_edge=False)
+    table = TextTable(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for column in columns:
         table.add_column(column.replace("_", " "), justify="right" if isinstance(rows[0][column], int) else "left")
     for row in rows:

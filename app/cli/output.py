@@ -17,13 +17,16 @@ _PLAIN_WIDTH = 120
 
 def show(view: RenderableType) -> None:
     """Print a view: coloured on a terminal, plain elsewhere or with NO_COLOR."""
-    Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False).print(view)
+    if sys.stdout.isatty():
+        Console(highlight=False, markup=False).print(view)
+    else:
+        print_text(as_text(view))
 
 
 def as_text(view: RenderableType) -> str:
     """A view as plain text."""
     buffer = StringIO()
-    Console(file=buffer, width=_PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False).print(view)
+    Console(file=buffer, width=_PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False, markup=False).print(view)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table as TextTable
 from rich.text import Text
 
 from app.diff import PlanDiff
 from app.reports.figures import count, microseconds, percent, rate
+from app.reports.tables import plain_table, section
 from placement.units import show_gib
 
 _MAX_SHOWN = 40
@@ -22,7 +21,7 @@ def diff_view(change: PlanDiff) -> RenderableType:
 
 def _question(change: PlanDiff) -> RenderableType:
     if not change.question:
-        return Padding(Text("question: the same"), (0, 0, 1, 0))
+        return Text("question: the same\n")
     rows = [(each.where, each.before or "absent", each.after or "absent") for each in change.question]
     return _rows("question", ("what", "before", "after"), rows)
 
@@ -30,7 +29,7 @@ def _question(change: PlanDiff) -> RenderableType:
 def _placement(change: PlanDiff) -> RenderableType:
     unchanged = f"{count(change.unchanged_tables, 'table')} unchanged"
     if not change.tables:
-        return Padding(Text(f"placement: the same, {unchanged}"), (0, 0, 1, 0))
+        return Text(f"placement: the same, {unchanged}\n")
     rows = [(each.name, each.before or "absent", each.after or "absent", show_gib(each.bytes_to_move)) for each in change.tables]
     title = f"placement: {count(len(rows), 'table')} changed, {unchanged}, {show_gib(change.bytes_to_move)} to move"
     return _rows(title, ("table", "before", "after", "to move"), rows)
@@ -51,13 +50,9 @@ def _promise(change: PlanDiff) -> RenderableType:
 
 
 def _rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    table = TextTable(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0)
-    )
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    table = plain_table(*columns, left=len(columns))
     for row in rows[:_MAX_SHOWN]:
         table.add_row(*row)
     if len(rows) > _MAX_SHOWN:
         table.add_row(f"... and {len(rows) - _MAX_SHOWN} more")
-    return Padding(table, (0, 0, 1, 0))
+    return section(title, table)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table as TextTable
 from rich.text import Text
 
 from app.diff import describe_placement
 from app.reports.explanation_text import explanation_view
 from app.reports.figures import bar, count, microseconds, percent, rate
+from app.reports.tables import facts, plain_table, section
 from placement.cost_model import CostModel, CostSource
 from placement.plan import NodeLoad, Plan, PlanStatus, RankLoad, TablePlacement
 from placement.stages import Stage
@@ -47,21 +46,25 @@ def _headline(plan: Plan) -> str:
 
 
 def _facts(plan: Plan) -> RenderableType:
-    grid = TextTable.grid(padding=(0, 3))
+    rows = []
     if plan.has_placement:
         trainers = sum(not rank.is_server for rank in plan.ranks)
         servers = len(plan.ranks) - trainers
         ranks = count(trainers, "rank") + (f" and {count(servers, 'server')}" if servers else "")
-        grid.add_row(
-            "predicted step",
-            f"{microseconds(plan.step_time_us)}   lower bound {microseconds(plan.lower_bound_us)}, gap {percent(plan.gap)}",
-        )
-        grid.add_row("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples")
-        grid.add_row("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean" if plan.imbalance is not None else "-")
-    grid.add_row("figures", describe_cost_model(plan.question.cost_model))
+        bound = f"lower bound {microseconds(plan.lower_bound_us)}, gap {percent(plan.gap)}"
+        rows = [
+            ("predicted step", f"{microseconds(plan.step_time_us)}   {bound}"),
+            ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
+            ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
+        ]
     solver = plan.solver
-    grid.add_row("solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}")
-    return Padding(grid, (0, 0, 1, 2))
+    return facts(
+        [
+            *rows,
+            ("figures", describe_cost_model(plan.question.cost_model)),
+            ("solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}"),
+        ]
+    )
 
 
 def describe_cost_model(cost_model: CostModel) -> str:
@@ -73,16 +76,6 @@ def describe_cost_model(cost_model: CostModel) -> str:
     return "datasheet bandwidths; overheads and efficiencies assumed ('emplace profile' measures this machine)"
 
 
-def _table(title: str, *columns: str, left: int = 1) -> TextTable:
-    """A plain table; the first `left` columns are words, the rest figures."""
-    table = TextTable(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0)
-    )
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
-    return table
-
-
 def _ranks(plan: Plan) -> RenderableType:
     shown = plan.ranks
     title = "ranks"
@@ -91,7 +84,7 @@ def _ranks(plan: Plan) -> RenderableType:
         shown = tuple(sorted(slowest, key=lambda rank: rank.rank))
         title = f"ranks (the {_MAX_SHOWN_RANKS} slowest of {len(plan.ranks)})"
     longest = max(rank.step_time_us for rank in plan.ranks)
-    table = _table(title, "rank", "node", "device", "HBM", "used / capacity", "system memory", "own work", "", left=4)
+    table = plain_table("rank", "node", "device", "HBM", "used / capacity", "system memory", "own work", "", left=4)
     for rank in shown:
         table.add_row(
             str(rank.rank),
@@ -102,7 +95,7 @@ def _ranks(plan: Plan) -> RenderableType:
             microseconds(rank.step_time_us),
             bar(rank.step_time_us / longest if longest else 0.0, 10),
         )
-    return Padding(table, (0, 0, 1, 0))
+    return section(title, table)
 
 
 def _hbm(rank: RankLoad) -> tuple[str, str]:
@@ -115,24 +108,24 @@ def _hbm(rank: RankLoad) -> tuple[str, str]:
 def _nodes(nodes: tuple[NodeLoad, ...]) -> RenderableType:
     fullest = sorted(nodes, key=lambda node: -node.ddr_bytes / max(node.ddr_capacity_bytes, 1))[:_MAX_SHOWN_RANKS]
     title = "nodes" if len(nodes) <= _MAX_SHOWN_RANKS else f"nodes (the {_MAX_SHOWN_RANKS} fullest of {len(nodes)})"
-    table = _table(title, "node", "system memory", "used / capacity", left=2)
+    table = plain_table("node", "system memory", "used / capacity", left=2)
     for node in sorted(fullest, key=lambda node: node.node):
         share = node.ddr_bytes / max(node.ddr_capacity_bytes, 1)
         used = f"{show_gib(node.ddr_bytes)} / {show_gib(node.ddr_capacity_bytes)}"
         table.add_row(str(node.node), f"{bar(share)} {share:4.0%}", used)
-    return Padding(table, (0, 0, 1, 0))
+    return section(title, table)
 
 
 def _stages(plan: Plan) -> RenderableType:
-    table = _table("stages of a step (each waits for its slowest rank)", "stage", "slowest rank", "")
-    slowest = {stage: max((rank.stages_us.get(stage, 0.0) for rank in plan.ranks), default=0.0) for stage in Stage}
-    for stage, time_us in slowest.items():
+    table = plain_table("stage", "slowest rank", "")
+    slowest = {str(stage): max((rank.stages_us.get(stage, 0.0) for rank in plan.ranks), default=0.0) for stage in Stage}
+    for stage, time_us in (slowest | {"overhead": plan.question.cost_model.step_overhead_us}).items():
         table.add_row(stage, microseconds(time_us), bar(time_us / (plan.step_time_us or 1.0)))
-    return Padding(table, (0, 0, 1, 0))
+    return section("stages of a step, each waits for its slowest rank", table)
 
 
 def _kinds(plan: Plan) -> RenderableType:
-    table = _table("tables by sharding type and kernel", "sharding type", "kernel", "tables", "shards", "HBM", "system memory", left=2)
+    table = plain_table("sharding type", "kernel", "tables", "shards", "HBM", "system memory", left=2)
     groups: dict[tuple[str, str], list[TablePlacement]] = defaultdict(list)
     for placement in plan.tables:
         groups[placement.sharding_type, placement.compute_kernel].append(placement)
@@ -141,7 +134,7 @@ def _kinds(plan: Plan) -> RenderableType:
         table.add_row(
             sharding_type, kernel, str(len(placements)), str(sum(len(each.shards) for each in placements)), show_gib(hbm), show_gib(ddr)
         )
-    return Padding(table, (0, 0, 1, 0))
+    return section("tables by sharding type and kernel", table)
 
 
 def _bytes(placements: list[TablePlacement]) -> tuple[int, int]:
@@ -152,10 +145,10 @@ def _bytes(placements: list[TablePlacement]) -> tuple[int, int]:
 def _largest_tables(plan: Plan) -> RenderableType:
     ordered = sorted(plan.tables, key=lambda placement: (-sum(_bytes([placement])), placement.name))
     title = "tables" if len(ordered) <= _MAX_SHOWN_TABLES else f"tables (the {_MAX_SHOWN_TABLES} largest of {len(ordered)})"
-    table = _table(title, "table", "placement", "bytes at peak", left=2)
+    table = plain_table("table", "placement", "bytes at peak", left=2)
     for placement in ordered[:_MAX_SHOWN_TABLES]:
         table.add_row(placement.name, describe_placement(placement), show_gib(sum(_bytes([placement]))))
-    return Padding(table, (0, 0, 1, 0))
+    return section(title, table)
 
 
 def _next_commands(plan: Plan) -> RenderableType:

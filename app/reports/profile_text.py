@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table as TextTable
 from rich.text import Text
 
 from app.reports.figures import count, percent
+from app.reports.tables import plain_table, section
 from placement.cost_model import CostModel
 
 
@@ -24,17 +23,7 @@ def profile_view(model: CostModel) -> RenderableType:
 
 
 def _residuals(model: CostModel) -> RenderableType:
-    table = TextTable(
-        title="error on points that were not fitted",
-        title_justify="left",
-        title_style="",
-        box=None,
-        header_style="dim",
-        padding=(0, 3, 0, 0),
-        pad_edge=False,
-    )
-    for index, column in enumerate(("what", "points", "mean", "median", "worst")):
-        table.add_column(column, justify="left" if index == 0 else "right")
+    table = plain_table("what", "points", "mean", "median", "worst")
     for residual in model.residuals:
         table.add_row(residual.what, str(residual.points), percent(residual.mape), percent(residual.median), percent(residual.worst))
-    return Padding(table, (0, 0, 1, 2))
+    return section("error on points that were not fitted", table)
