@@ -77,7 +77,8 @@ class DensePart(nn.Module):
         stacked = torch.stack(vectors, dim=1)
         products = torch.bmm(stacked, stacked.transpose(1, 2))
         rows, columns = torch.tril_indices(len(vectors), len(vectors), offset=-1, device=bottom.device)
-        return torch.cat([bottom, products[:, rows, columns]], dim=1)
+        # index_select over the flattened products is the fastest of the equivalent forms on a CPU.
+        return torch.cat([bottom, products.flatten(1).index_select(1, rows * len(vectors) + columns)], dim=1)
 
     def _crossed(self, joined: Tensor) -> Tensor:
         """DCN v2, low rank: x <- x0 * U(V(x)) + x, layer by layer (Wang et al., arXiv 2008.13535)."""

@@ -2,12 +2,13 @@
 
 A scaled-down copy of the plan trains a few steps with plain SGD beside an unsharded reference on rank 0 that sees the
 batches of all ranks. Always SGD: row-wise Adagrad keeps one state value per row *of each shard*, so under column sharding it
-differs from the unsharded one by design. The learning rate is set so that a step moves every part by a tenth of its size: with a
-small one the weights would agree whatever the gradients are.
+differs from the unsharded one by design. The learning rates are set so that a step moves the weights by some percent: with
+small ones the weights would agree whatever the gradients are, with large ones a deep model diverges.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from placement.plan import Plan
 
 STEPS = 4
 MAX_EXAMPLES = 128
-_STEP_SIZE = 0.1
+_TABLE_STEP, _LAYER_STEP = 0.02, 0.002
 _LOST = 1e9
 
 State = dict[str, Tensor]
@@ -64,14 +65,14 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
 
 
 def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float]:
-    """(tables, dense layers): rates at which the first step changes what it touches by _STEP_SIZE of its size."""
+    """(tables, dense layers): rates at which the first step changes the weights it touches by these shares of their size."""
     _global_loss(reference, batches).backward()  # type: ignore[no-untyped-call]
     rates = []
-    for module in (reference.ebc, reference.dense):
+    for module, step in ((reference.ebc, _TABLE_STEP), (reference.dense, _LAYER_STEP)):
         touched = [(p.detach()[p.grad != 0], p.grad[p.grad != 0]) for p in module.parameters() if p.grad is not None]
         weight = torch.cat([weights for weights, _ in touched]).norm()
         gradient = torch.cat([gradients for _, gradients in touched]).norm()
-        rates.append(float(_STEP_SIZE * weight / gradient) if gradient > 0 else 1.0)
+        rates.append(float(step * weight / gradient) if gradient > 0 else 1.0)
     reference.zero_grad()
     return rates[0], rates[1]
 
@@ -138,6 +139,8 @@ def _error(group: str, names: list[str], start: State, reference: State, sharded
     copies = min(len(sharded.get(name, [])) for name in names)
     trained = [_joined([sharded[name][copy] for name in names]) for copy in range(copies)]
     update = float((expected - before).norm())
+    if not math.isfinite(update):
+        raise ArithmeticError("the unsharded reference diverged, so there is nothing to compare with")
     # A part that no rank holds is NaN: as wrong as a document can say.
     worst = max((float(torch.nan_to_num((copy - expected).norm(), nan=_LOST, posinf=_LOST)) for copy in trained), default=_LOST)
     return UpdateError(

@@ -1,14 +1,12 @@
-"""Hand-made plans for executor tests: the caller places the tables, placement's formulas give bytes and times."""
+"""Hand-made plans for executor tests: the caller places the tables, placement derives bytes and times."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from placement.cost_model import CostModel, datasheet_cost_model
-from placement.host import DeviceType, HostSpec
-from placement.memory import rank_bytes, row_bytes, shard_bytes
+from placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from placement.host import HostSpec
 from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
 from placement.plan import (
     CostModelReference,
@@ -23,9 +21,7 @@ from placement.plan import (
     SolverRecord,
     TablePlacement,
 )
-from placement.stages import Stage, rank_stages_us, shard_stages_us
 from placement.topology import Topology, build_topology
-from placement.workload import model_loads, shard_workload
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
 """Sharding type, kernel, and (rank, rows, columns) of every shard."""
@@ -34,32 +30,14 @@ Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tup
 def build_plan(
     model: ModelSpec, host: HostSpec, layouts: dict[str, Layout], *, ranks: int, nodes: int = 1, cost: CostModel | None = None
 ) -> Plan:
-    """A complete plan document, as a solver would have written it."""
+    """A complete plan document that passes the audit."""
     cost = cost or datasheet_cost_model(host)
+    question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
     topology = build_topology(host, nodes, ranks, with_servers=False)
-    loads = model_loads(model, topology, PlanOptions().objective)
-    times = np.zeros((ranks, len(Stage)))
-    base = rank_stages_us(cost, model, topology)
-    times += [base.get(stage, 0.0) for stage in Stage]
-    held = np.full(ranks, rank_bytes(model, loads, is_server=False))
-    tables = []
-    for table, load in zip(model.tables, loads, strict=True):
-        kind, kernel, parts = layouts[table.name]
-        shards = []
-        for rank, rows, columns in parts:
-            width, height = columns[1] - columns[0], rows[1] - rows[0]
-            work = shard_workload(load, kind, height / table.num_embeddings, width, topology, on_server=False)
-            device = topology.ranks[rank].device
-            size = row_bytes(table.data_type, width)
-            stages = shard_stages_us(cost, device, kernel, kind, work, row_bytes=size, columns=width, weight_bytes=height * size)
-            times[rank] += [float(stages.get(stage, 0.0)) for stage in Stage]
-            _, ddr = shard_bytes(
-                kernel, table.data_type, model.optimizer, height, width, work.peak_ids, work.bags, on_cuda=_is_cuda(topology, rank)
-            )
-            held[rank] += int(ddr)
-            shards.append(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=int(ddr)))
-        tables.append(TablePlacement(name=table.name, sharding_type=kind, compute_kernel=kernel, shards=tuple(shards)))
-    step = cost.step_overhead_us + float(times.max(axis=0).sum())
+    bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
+    loads = derive_loads(question, bare, topology)
+    times = loads.stages_us.sum(axis=1)
+    step = loads.step_time_us
     return Plan(
         model=ModelReference(name=model.name, digest=model.content_digest()),
         host=ModelReference(name=host.name, digest=host.content_digest()),
@@ -69,32 +47,44 @@ def build_plan(
         step_time_us=step,
         lower_bound_us=step / 2,
         throughput_samples_per_s=model.local_batch_size * ranks / step * 1e6,
-        imbalance=float(times.sum(axis=1).max() / times.sum(axis=1).mean()),
-        ranks=tuple(
-            RankLoad(
-                rank=r.rank,
-                node=r.node,
-                device=r.device,
-                hbm_bytes=0,
-                hbm_capacity_bytes=0,
-                ddr_bytes=int(held[r.rank]),
-                step_time_us=float(times[r.rank].sum()),
-                stages_us=dict(zip(Stage, times[r.rank].tolist(), strict=True)),
-            )
-            for r in topology.ranks
-        ),
+        imbalance=float(times.max() / times.mean()),
+        ranks=_ranks(topology, loads),
         nodes=tuple(
-            NodeLoad(node=n, ddr_bytes=int(held[n * ranks // nodes : (n + 1) * ranks // nodes].sum()), ddr_capacity_bytes=capacity)
-            for n, capacity in enumerate(topology.node_ddr_capacity_bytes)
+            NodeLoad(node=node, ddr_bytes=int(loads.node_ddr[node]), ddr_capacity_bytes=capacity)
+            for node, capacity in enumerate(topology.node_ddr_capacity_bytes)
         ),
-        tables=tuple(tables),
+        tables=tuple(_with_bytes(table, loads, index) for index, table in enumerate(bare)),
         solver=SolverRecord(seconds=0.0, seed=0, limit=10.0, stopped_by="limit", bound="none", version="by hand"),
-        question=Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks)),
+        question=question,
     )
 
 
-def _is_cuda(topology: Topology, rank: int) -> bool:
-    return topology.ranks[rank].type is DeviceType.CUDA
+def _placement(name: str, kind: ShardingType, kernel: ComputeKernel, parts: list[tuple[int, Any, Any]]) -> TablePlacement:
+    shards = tuple(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0) for rank, rows, columns in parts)
+    return TablePlacement(name=name, sharding_type=kind, compute_kernel=kernel, shards=shards)
+
+
+def _with_bytes(table: TablePlacement, loads: DerivedLoads, index: int) -> TablePlacement:
+    sizes = zip(loads.shard_hbm[index], loads.shard_ddr[index], strict=True)
+    updates = [{"hbm_bytes": int(hbm), "ddr_bytes": int(ddr)} for hbm, ddr in sizes]
+    shards = tuple(shard.model_copy(update=update) for shard, update in zip(table.shards, updates, strict=True))
+    return table.model_copy(update={"shards": shards})
+
+
+def _ranks(topology: Topology, loads: DerivedLoads) -> tuple[RankLoad, ...]:
+    return tuple(
+        RankLoad(
+            rank=rank.rank,
+            node=rank.node,
+            device=rank.device,
+            hbm_bytes=int(loads.rank_hbm[rank.rank]),
+            hbm_capacity_bytes=rank.hbm_capacity_bytes,
+            ddr_bytes=int(loads.rank_ddr[rank.rank]),
+            step_time_us=float(loads.stages_us[rank.rank].sum()),
+            stages_us=dict(zip(STAGES, loads.stages_us[rank.rank].tolist(), strict=True)),
+        )
+        for rank in topology.ranks
+    )
 
 
 def table_wise(table: Table, rank: int, kernel: ComputeKernel = ComputeKernel.FUSED) -> Layout:
