@@ -57,4 +57,4 @@ def dense_part(model: ModelSpec) -> DensePart:
 
 
 def _chain(width: int, widths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    return tuple(zip((width, *widths[:-1]), widths, strict=True))
+    return tuple(zip((width, *widths[:-1]), widths, strict=True)) if widths else ()
