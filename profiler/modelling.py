@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual, datasheet_cost_model
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.memory import row_bytes
@@ -23,7 +23,6 @@ from profiler.samples import Timed, repeat_noise, together
 
 _FEWEST_POINTS = 5
 _BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
-_NO_COLLECTIVE = CollectiveCost(fixed_us=0.0, per_intra_node_byte_us=0.0, per_inter_node_byte_us=0.0)
 
 Array = NDArray[np.float64]
 TimedPoints = dict[tuple[Kind, int], Timed]
@@ -133,7 +132,8 @@ def _collectives(design: Design, timed: TimedPoints, host: HostSpec, ranks: int)
         "all_reduce": (Operation.ALL_REDUCE,),
     }
     if ranks == 1:
-        return dict.fromkeys(parts, _NO_COLLECTIVE), []
+        # Nothing to measure, and a job of one rank pays nothing; should more ranks be priced with this model, the host's figures hold.
+        return dict.fromkeys(parts, datasheet_cost_model(host).all_to_all), []
     # Not measured on one node: the host's own figure for its network.
     network_us = 1e6 * ranks / host.node.network
     costs, residuals = {}, []

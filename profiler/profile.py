@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from placement.cost_model import CostModel
-from placement.errors import InvalidDocument, Problem
+from placement.errors import InvalidDocument, Problem, ToolError
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel
 from profiler.design import FULL, QUICK, Effort, make_design
@@ -47,7 +47,7 @@ def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Pa
 def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path) -> CostModel:
     """As profile_host, with any effort."""
     host = discover_host()
-    _refuse_bad_ranks(host, ranks)
+    _refuse_what_cannot_be_measured(host, ranks)
     on_cuda = host.node.devices[0].type is DeviceType.CUDA
     table_bytes = int(available_memory_bytes() * _TABLE_MEMORY_SHARE / ranks)
     design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
@@ -100,7 +100,9 @@ class _Progress:
         self._report(f"{done} of at most {self._design.size} points, {now - self._started:.0f} of {self._design.budget_s:.0f} s")
 
 
-def _refuse_bad_ranks(host: HostSpec, ranks: int) -> None:
+def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:
+    if len(host.node.devices) > 1:
+        raise ToolError("this machine has several kinds of GPU; only machines with equal GPUs can be measured")
     device = host.node.devices[0]
     most = device.count if device.type is DeviceType.CUDA else MAX_RANKS
     if not 1 <= ranks <= most:

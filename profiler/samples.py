@@ -11,7 +11,6 @@ from statistics import fmean, median
 from placement.reading import from_data
 from profiler.points import Kind, Sample, TableCounts
 
-
 _WORTH_COMPARING_US = 20.0
 
 

@@ -1,0 +1,51 @@
+"""The points to measure: repeatable, within the limits, and spread over the ranges."""
+
+from __future__ import annotations
+
+import pytest
+
+from placement.model import ComputeKernel, DataType, Optimizer
+from profiler.design import FULL, QUICK, Effort, make_design
+from profiler.points import Operation
+
+KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
+MIB = 2**20
+
+
+def test_same_seed_same_points() -> None:
+    assert make_design(QUICK, 2, 7, KERNELS, 64 * MIB) == make_design(QUICK, 2, 7, KERNELS, 64 * MIB)
+    assert make_design(QUICK, 2, 7, KERNELS, 64 * MIB) != make_design(QUICK, 2, 8, KERNELS, 64 * MIB)
+
+
+@pytest.mark.parametrize("effort", [QUICK, FULL])
+def test_no_point_is_larger_than_allowed(effort: Effort) -> None:
+    design = make_design(effort, 2, 0, KERNELS, 64 * MIB)
+    for point in design.lookups:
+        assert sum(table.rows * table.columns * 4 for table in point.tables) <= 64 * MIB
+        assert point.bags * sum(table.lookups_per_bag for table in point.tables) <= effort.max_lookups
+        assert point.bags * sum(table.columns for table in point.tables) * 4 <= effort.max_output_bytes
+    assert all(point.flops <= effort.max_dense_flops or point.batch == 32 for point in design.dense)
+    assert all(point.sent_bytes <= effort.max_collective_bytes for point in design.collectives)
+
+
+def test_points_reach_every_regime() -> None:
+    points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
+    tables = [table for point in points for table in point.tables]
+    assert {len(point.tables) for point in points} == {1, 2, 4, 8}
+    assert {table.zipf for table in tables} == {0.0, 0.8, 1.05, 1.2}
+    assert {table.columns for table in tables} == {4, 8, 16, 32, 64, 128, 256}
+    assert min(table.rows for table in tables) < 100
+    assert max(table.rows for table in tables) > 1e6
+    assert {table.lookups_per_bag == 1 for table in tables} == {True, False}
+
+
+def test_only_a_full_profile_compares_other_optimizers_and_types() -> None:
+    quick, full = (make_design(effort, 2, 0, KERNELS, 128 * MIB).lookups for effort in (QUICK, FULL))
+    assert {(point.optimizer, point.data_type) for point in quick} == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
+    assert {point.optimizer for point in full} == {Optimizer.ROWWISE_ADAGRAD, Optimizer.SGD, Optimizer.ADAGRAD}
+    assert {point.data_type for point in full} == {DataType.FP32, DataType.FP16}
+
+
+def test_one_rank_has_no_collectives() -> None:
+    assert make_design(QUICK, 1, 0, KERNELS, 64 * MIB).collectives == ()
+    assert {point.operation for point in make_design(QUICK, 2, 0, KERNELS, 64 * MIB).collectives} == set(Operation)

@@ -1,0 +1,116 @@
+"""The fit: known coefficients come back, none is negative, and errors are those of points it did not see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.cost_model import LookupCost
+from profiler.fit import (
+    LookupFit,
+    LookupPoints,
+    fit_collective,
+    fit_dense,
+    fit_lookup,
+    fit_nonnegative,
+    held_out,
+    relative_errors,
+    residual,
+)
+from profiler.points import TableCounts
+
+TRUTH = LookupCost(
+    fixed_us=12.0,
+    per_lookup_us=0.004,
+    per_lookup_byte_us=2e-5,
+    per_unique_row_us=0.02,
+    per_unique_byte_us=5e-5,
+    per_bag_byte_us=4e-5,
+    per_overflow_byte_us=1e-4,
+    cache_bytes=2**22,
+)
+
+
+def draw_groups(count: int, seed: int) -> list[tuple[TableCounts, ...]]:
+    rng = np.random.default_rng(seed)
+
+    def table() -> TableCounts:
+        lookups = 10 ** rng.uniform(2, 6)
+        columns = int(2 ** rng.integers(2, 9))
+        return TableCounts(
+            lookups=lookups,
+            unique_rows=max(1.0, lookups * 10 ** rng.uniform(-2, 0)),
+            row_bytes=4 * columns,
+            bags=int(lookups / 10 ** rng.uniform(0, 2)) + 1,
+            bag_bytes=4 * columns,
+            weight_bytes=4 * columns * int(10 ** rng.uniform(1, 5)),
+        )
+
+    return [tuple(table() for _ in range(rng.choice([1, 1, 2, 4]))) for _ in range(count)]
+
+
+def points_of(fit: LookupFit, count: int, seed: int, noise: float, with_gradient: bool = False) -> LookupPoints:
+    groups = draw_groups(count, seed)
+    exact = fit.predict(LookupPoints(groups, np.ones(count), with_gradient))
+    return LookupPoints(groups, exact * np.random.default_rng(seed + 1).lognormal(0, noise, count), with_gradient)
+
+
+def test_known_lookup_coefficients_come_back() -> None:
+    found = fit_lookup(points_of(LookupFit(TRUTH, 30.0, 0.0), 200, seed=0, noise=0.0))
+    for key, value in TRUTH.model_dump().items():
+        assert getattr(found.cost, key) == pytest.approx(value, rel=0.02), key
+    assert found.group_us == pytest.approx(30.0, rel=0.02)
+
+
+def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
+    truth = LookupFit(TRUTH, 30.0, 0.0)
+    noisy = points_of(truth, 200, seed=2, noise=0.05)
+    noisy.times_us[::20] *= 5
+    fresh = points_of(truth, 100, seed=7, noise=0.0)
+    assert relative_errors(fit_lookup(noisy).predict(fresh), fresh.times_us).mean() < 0.04
+
+
+def test_a_gradient_as_large_as_the_table_is_told_apart() -> None:
+    found = fit_lookup(points_of(LookupFit(TRUTH, 0.0, 3e-4), 200, seed=3, noise=0.0, with_gradient=True))
+    assert found.per_weight_byte_us == pytest.approx(3e-4, rel=0.05)
+    assert found.cost.per_lookup_us == pytest.approx(TRUTH.per_lookup_us, rel=0.05)
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=3, max_size=12), st.integers(0, 100))
+def test_no_coefficient_is_ever_negative(times: list[float], seed: int) -> None:
+    quantities = np.random.default_rng(seed).random((len(times), 4)) * 10.0 ** np.arange(0, 8, 2)
+    found = fit_nonnegative(quantities, np.array(times))
+    assert (found >= 0).all()
+    assert np.isfinite(found).all()
+
+
+def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
+    sent = np.geomspace(1e3, 1e7, 12)
+    assert fit_collective(sent, 100 + sent * 2e-3, 1e-4).per_inter_node_byte_us == pytest.approx(2e-3)
+    cost = fit_collective(sent, 100 + sent * 2e-3, 8e-3)
+    assert (cost.fixed_us, cost.per_intra_node_byte_us, cost.per_inter_node_byte_us) == pytest.approx((100, 2e-3, 8e-3))
+
+
+def test_dense_layers_are_a_fixed_time_and_one_per_flop() -> None:
+    flops = np.geomspace(1e5, 1e10, 20)
+    cost = fit_dense("cpu", flops, 50 + flops * 1e-5)
+    assert (cost.device, cost.fixed_us, cost.per_flop_us) == ("cpu", pytest.approx(50), pytest.approx(1e-5))
+
+
+def test_a_held_out_point_is_never_in_its_own_fit() -> None:
+    seen_with: dict[int, set[int]] = {}
+
+    def predict(seen: np.ndarray, unseen: np.ndarray) -> np.ndarray:
+        seen_with.update({int(point): set(seen.tolist()) for point in unseen})
+        return np.full(len(unseen), 2.0)
+
+    assert held_out(13, 0, predict).tolist() == [2.0] * 13
+    assert set(seen_with) == set(range(13))
+    assert all(point not in seen and len(seen) >= 10 for point, seen in seen_with.items())
+
+
+def test_a_residual_sums_up_relative_errors() -> None:
+    found = residual("x", np.array([1.1, 2.0, 6.0]), np.array([1.0, 2.0, 4.0]))
+    assert (found.points, found.mape, found.median, found.worst) == (3, pytest.approx(0.2), pytest.approx(0.1), pytest.approx(0.5))

@@ -1,0 +1,128 @@
+"""From samples to a CostModel, with samples made from known costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from placement.cost_model import CostSource, LookupCost
+from placement.errors import ToolError
+from placement.model import ComputeKernel, Optimizer
+from profiler.design import QUICK, make_design
+from profiler.discover import discover_host
+from profiler.modelling import fit_cost_model
+from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
+from profiler.samples import read_samples, repeat_noise, together
+
+COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
+STEP_US = 50_000.0
+
+
+def design_of(**change: object) -> Design:
+    return make_design(QUICK, 2, 0, (ComputeKernel.FUSED, ComputeKernel.DENSE), 2**26).model_copy(update=change)
+
+
+def counts(point: LookupPoint) -> tuple[TableCounts, ...]:
+    return tuple(
+        TableCounts(
+            lookups=point.bags * table.lookups_per_bag,
+            unique_rows=min(table.rows, point.bags),
+            row_bytes=4 * table.columns,
+            bags=point.bags,
+            bag_bytes=4 * table.columns,
+            weight_bytes=4 * table.columns * table.rows,
+        )
+        for table in point.tables
+    )
+
+
+def lookup_us(tables: tuple[TableCounts, ...]) -> float:
+    return sum(float(COST.time_us(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes)) for t in tables)
+
+
+def samples_of(design: Design) -> list[list[Sample]]:
+    """Two ranks that measured exactly what the known costs say; backward takes three times as long, SGD half."""
+
+    def sample(kind: Kind, index: int, forward: float, backward: float, tables: tuple[TableCounts, ...] = ()) -> Sample:
+        return Sample(kind=kind, index=index, forward_us=(forward,) * 4, backward_us=(backward,) * 4, tables=tables)
+
+    found = [sample(Kind.STEP, 0, STEP_US, 0.0)]
+    for index, collective in enumerate(design.collectives):
+        one_way = 200 + collective.sent_bytes * 1e-3
+        found.append(sample(Kind.COLLECTIVE, index, one_way, 0.0 if collective.operation is Operation.INPUT_ALL_TO_ALL else one_way))
+    found += [sample(Kind.DENSE, index, 10 + point.flops * 1e-5, 20 + point.flops * 1e-5) for index, point in enumerate(design.dense)]
+    for index, point in enumerate(design.lookups):
+        tables = counts(point)
+        share = 0.5 if point.optimizer is Optimizer.SGD else 1.0
+        found.append(sample(Kind.LOOKUP, index, share * lookup_us(tables), share * 3 * lookup_us(tables), tables))
+    return [found, found]
+
+
+def test_known_costs_come_back_with_no_error() -> None:
+    design, host = design_of(), discover_host()
+    model = fit_cost_model(design, samples_of(design), host)
+    assert (model.source, model.fingerprint, model.ranks, model.host_name) == (CostSource.MEASURED, host.fingerprint, 2, "local")
+    assert {(cost.device, cost.kernel) for cost in model.kernels} == {
+        (host.node.devices[0].kind, kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
+    }
+    for cost in model.kernels:
+        assert float(cost.forward.time_us(5000, 1000, 256, 500, 256)) == pytest.approx(
+            float(COST.time_us(5000, 1000, 256, 500, 256)), rel=0.02
+        )
+        assert float(cost.backward.time_us(5000, 1000, 256, 500, 256)) == pytest.approx(
+            3 * float(COST.time_us(5000, 1000, 256, 500, 256)), rel=0.02
+        )
+    assert (model.all_to_all.fixed_us, model.all_to_all.per_intra_node_byte_us) == pytest.approx((200, 1e-3), rel=0.01)
+    # Gradient and reduction of a replicated parameter count as one.
+    assert (model.all_reduce.fixed_us, model.all_reduce.per_intra_node_byte_us) == pytest.approx((400, 2e-3), rel=0.01)
+    assert (model.dense[0].fixed_us, model.dense[0].per_flop_us) == pytest.approx((30, 2e-5), rel=0.01)
+    assert all(one.worst < 0.05 for one in model.residuals)
+    assert {one.what for one in model.residuals} >= {"fused forward", "fused backward", "dense forward", "dense layers", "all_to_all"}
+
+
+def test_overhead_is_what_the_stages_do_not_explain() -> None:
+    design, host = design_of(), discover_host()
+    model = fit_cost_model(design, samples_of(design), host)
+    # two tables a rank, forward and backward; three all-to-alls and one all-reduce, each with hardly any bytes
+    stages = 2 * 4 * 10 + 3 * 200 + 400 + 30
+    assert model.step_overhead_us == pytest.approx(STEP_US - stages, rel=0.01)
+
+
+def test_other_optimizers_are_compared_with_the_fit_but_not_part_of_it() -> None:
+    design = design_of()
+    lookups = [
+        point.model_copy(update={"optimizer": Optimizer.SGD}) if index % 8 == 0 else point for index, point in enumerate(design.lookups)
+    ]
+    design = design.model_copy(update={"lookups": tuple(lookups)})
+    model = fit_cost_model(design, samples_of(design), discover_host())
+    by_name = {one.what: one for one in model.residuals}
+    assert by_name["fused forward"].worst < 0.05
+    assert by_name["fused forward with sgd in fp32"].mape == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_point_that_one_rank_lacks_does_not_count() -> None:
+    first, second = samples_of(design_of())
+    assert set(together([first, second[:-3]])) == {(sample.kind, sample.index) for sample in first[:-3]}
+
+
+def test_too_few_points_are_an_error_that_names_the_part() -> None:
+    design = design_of()
+    first, _ = samples_of(design)
+    few = [sample for sample in first if sample.kind is not Kind.LOOKUP or sample.index < 4]
+    with pytest.raises(ToolError, match="fused lookups"):
+        fit_cost_model(design, [few, few], discover_host())
+
+
+def test_noise_is_what_equal_measurements_differ_by() -> None:
+    steady = Sample(kind=Kind.DENSE, index=0, forward_us=(100.0,) * 6, backward_us=(0.1, 0.2, 0.3, 5.0))
+    drifting = steady.model_copy(update={"forward_us": (100.0, 100.0, 100.0, 120.0, 120.0, 120.0)})
+    assert repeat_noise([[steady], [steady]]) == 0.0
+    assert repeat_noise([[drifting], [drifting]]) == pytest.approx(20 / 110)
+
+
+def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
+    sample = Sample(kind=Kind.STEP, index=0, forward_us=(1.0,), backward_us=(0.0,))
+    (tmp_path / "rank-0.jsonl").write_text(sample.canonical_json() + "\n" + json.dumps({"kind": "st"})[:-3])
+    assert read_samples(tmp_path, 1) == [[sample]]

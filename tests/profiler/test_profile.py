@@ -1,0 +1,130 @@
+"""A real, very small profile: FBGEMM, gloo and torchrun at work; and what is left when it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from placement.cost_model import CostModel, CostSource
+from placement.errors import InvalidDocument, ToolError
+from placement.host import HostSpec
+from placement.model import ComputeKernel
+from placement.reading import read_text
+from profiler.design import QUICK
+from profiler.discover import discover_host
+from profiler.launch import run_ranks
+from profiler.profile import profile_host, profile_with
+
+TINY = replace(
+    QUICK,
+    round_s=0.05,
+    budget_s=40.0,
+    lookup_points=32,
+    collective_sizes=5,
+    dense_points=6,
+    max_lookups=5_000,
+    max_table_bytes=2**20,
+    max_output_bytes=2**20,
+    max_collective_bytes=2**16,
+    max_dense_flops=1e7,
+)
+PROFILE = """
+import sys
+from pathlib import Path
+from profiler.profile import profile_host
+profile_host(2, True, 0, lambda line: print(line, flush=True), Path(sys.argv[1]))
+"""
+
+
+def test_a_profile_of_this_machine(tmp_path: Path) -> None:
+    lines: list[str] = []
+    model = profile_with(TINY, 2, 0, lines.append, tmp_path / "work")
+    host = discover_host()
+    assert (model.source, model.fingerprint, model.ranks) == (CostSource.MEASURED, host.fingerprint, 2)
+    assert read_text(model.canonical_json(), CostModel, source="", as_json=True) == model
+    fused = model.kernel(host.node.devices[0].kind, ComputeKernel.FUSED)
+    assert fused is not None
+    # A million lookups of 256 bytes take longer than a thousand, and no more than a minute.
+    small, large = (float(fused.forward.time_us(n, n, 256, n, 256)) for n in (1e3, 1e6))
+    assert 0 < small < large < 60e6
+    assert model.step_overhead_us > 0
+    assert model.all_to_all.fixed_us > 0
+    assert model.dense_cost(host.node.devices[0].kind).per_flop_us > 0
+    assert {
+        "fused forward",
+        "fused backward",
+        "dense forward",
+        "dense backward",
+        "dense layers",
+        "all_to_all",
+        "reduce_scatter",
+        "all_reduce",
+    } == {one.what for one in model.residuals}
+    assert model.noise is not None
+    assert set(model.software) == {"torch", "torchrec", "fbgemm", "numpy"}
+    assert any("points not fitted" in line for line in lines)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize(("stop", "cleans_up"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_an_interrupted_profile_leaves_no_process(tmp_path: Path, stop: signal.Signals, cleans_up: bool) -> None:
+    process = subprocess.Popen([sys.executable, "-c", PROFILE, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(list(tmp_path.glob("profile-*/rank-*.jsonl"))) == 2)
+    # torchrun's agent and two ranks name their folder in their command lines
+    assert len(processes_naming(tmp_path)) >= 4
+    process.send_signal(stop)
+    assert process.wait(30) != 0
+    wait_for(lambda: not processes_naming(tmp_path))
+    if cleans_up:
+        assert list(tmp_path.iterdir()) == []
+
+
+def processes_naming(path: Path) -> list[int]:
+    def names(pid: str) -> bool:
+        try:
+            return str(path).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and names(pid)]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"(?s)exit code 1.*nowhere\.json"):
+        run_ranks("profiler.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 60)
+
+
+def test_a_measurement_that_hangs_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="did not end within 1 s"):
+        run_ranks("profiler.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 1)
+    wait_for(lambda: not processes_naming(tmp_path))
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 65])
+def test_an_impossible_number_of_ranks_is_refused(tmp_path: Path, ranks: int) -> None:
+    with pytest.raises(InvalidDocument, match="/ranks: must be from 1 to 64"):
+        profile_host(ranks, True, 0, print, tmp_path)
+
+
+def test_a_machine_with_two_kinds_of_gpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = discover_host()
+    other = local.node.devices[0].model_copy(update={"kind": "other"})
+    mixed: HostSpec = local.model_copy(update={"node": local.node.model_copy(update={"devices": (local.node.devices[0], other)})})
+    monkeypatch.setattr("profiler.profile.discover_host", lambda: mixed)
+    with pytest.raises(ToolError, match="several kinds of GPU"):
+        profile_host(1, True, 0, print, tmp_path)
