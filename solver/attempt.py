@@ -44,7 +44,7 @@ class Attempt:
     def __or__(self, other: Attempt) -> Attempt:
         """Of two programs that together hold every plan."""
         better = self if self.step_time_us <= other.step_time_us else other
-        looser = self if self.lower_bound_us <= other.lower_bound_us else other
+        looser = self if self.lower_bound_us < other.lower_bound_us else other
         stopped_by = max(self.stopped_by, other.stopped_by, key=_BY_WEIGHT.index)
         return Attempt(better.placement, looser.lower_bound_us, stopped_by, looser.bound, self.moves + other.moves)
 

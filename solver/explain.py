@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from placement.plan import Explanation, Question
+from placement.topology import host_tiers
+from solver.fixes import find_fixes
 from solver.outcome import ShouldStop
+from solver.shortage import Case, cases, describe
+
+_SHOWN_TABLES = 10
 
 
 def explain(question: Question, should_stop: ShouldStop | None = None) -> Explanation:
-    """The reasons, and the fixes that were found by solving with them."""
-    return Explanation(reasons=("no plan exists",))
+    """The reasons, and the fixes that were found by solving with them, cheapest first."""
+    parts = cases(question)
+    reasons = [f"{case.name}: {reason}" if len(parts) > 1 else reason for case in parts for reason in _reasons(case)]
+    if not parts:
+        asked, there = ", ".join(question.options.tiers or ()), ", ".join(host_tiers(question.host))
+        reasons = [f"the question allows only the tiers {asked}; {question.host.name} has {there}"]
+    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, should_stop)))
+
+
+def _reasons(case: Case) -> list[str]:
+    if case.ranks:
+        return list(case.ranks)
+    tables = [f"table {name}: {why}" for name, why in case.tables]
+    found = tables[:_SHOWN_TABLES] + ([f"and {len(tables) - _SHOWN_TABLES} more tables like these"] if len(tables) > _SHOWN_TABLES else [])
+    found += [describe(shortage, case.priced) for shortage in case.sums[:1]]
+    return found or ["each table fits somewhere and every total fits, but no arrangement of all of them does"]

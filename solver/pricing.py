@@ -38,8 +38,8 @@ class Priced:
     """The most by which the exact bytes on one rank can exceed those of the program."""
 
 
-def price(question: Question, topology: Topology, tiers: frozenset[Tier]) -> Priced:
-    """Every option within `tiers` that fits some device, priced.
+def price(question: Question, topology: Topology, tiers: frozenset[Tier], *, only_fitting: bool = True) -> Priced:
+    """Every option within `tiers`, priced; `only_fitting` drops those too large for any target.
 
     Capacities are what is left beside the ranks' own bytes, and below zero where those alone are too much.
     """
@@ -49,7 +49,7 @@ def price(question: Question, topology: Topology, tiers: frozenset[Tier]) -> Pri
     device_kind = np.array([kinds.index((rank.device, rank.is_server)) for rank in ranks])
     own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in ranks])
     hbm_capacity, ddr_capacity = _capacities(topology, own_bytes)
-    room = _Room(one_of_each, device_kind, topology, hbm_capacity, ddr_capacity)
+    room = _Room(one_of_each, device_kind, topology, hbm_capacity, ddr_capacity) if only_fitting else None
     offered = tuple(layouts(topology, question.cost_model, question.model.optimizer, tiers))
     by_layout = _LayoutPricer(pricer, question.model, topology, one_of_each, room)
     options = _Options([block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)], len(kinds))
@@ -185,7 +185,7 @@ class ShardPricer:
 class _LayoutPricer:
     """Prices layouts, one after the other, for every table that they are open to."""
 
-    def __init__(self, pricer: ShardPricer, model: ModelSpec, topology: Topology, kinds: list[Rank], room: _Room) -> None:
+    def __init__(self, pricer: ShardPricer, model: ModelSpec, topology: Topology, kinds: list[Rank], room: _Room | None) -> None:
         self._pricer, self._topology, self._kinds, self._room = pricer, topology, kinds, room
         types = [table.data_type for table in model.tables]
         self._of_type = {data_type: np.array([each is data_type for each in types]) for data_type in dict.fromkeys(types)}
@@ -198,7 +198,8 @@ class _LayoutPricer:
             table = np.flatnonzero(is_open & of_type)
             if len(table):
                 block = self._block(index, layout, data_type, table)
-                blocks.append(block.where(self._room.fits(layout, block.hbm_bytes, block.ddr_bytes)))
+                fits = None if self._room is None else self._room.fits(layout, block.hbm_bytes, block.ddr_bytes)
+                blocks.append(block if fits is None else block.where(fits))
         return blocks
 
     def _block(self, index: int, layout: Layout, data_type: DataType, table: Ints) -> _Block:

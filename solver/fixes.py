@@ -1,0 +1,51 @@
+"""Fixes of an infeasible question: changes of several kinds, each solved before it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from placement.errors import InvalidDocument
+from placement.plan import Fix, Question
+from solver.attempt import attempt
+from solver.edits import Edit, constraint_edits, hash_size_edits, narrower_type_edits, tier_edits
+from solver.hardware import hbm_edits, node_edits, server_edits, system_memory_edits
+from solver.outcome import ShouldStop
+from solver.patching import patched
+from solver.shortage import Case
+
+VERIFY_SECONDS = 1.0
+"""Work spent on one change."""
+VERIFY_GAP = 0.9
+"""Any plan shows that the change helps."""
+
+
+def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | None) -> list[Fix]:
+    """What needs no hardware comes first, and changes to the model after changes to the question; then the least memory to add."""
+    found = []
+    for edit in tier_edits(question):
+        found += _first_verified(question, iter([edit]), should_stop)
+    for series in (constraint_edits(question, cases), narrower_type_edits(question, cases), hash_size_edits(question, cases)):
+        found += _first_verified(question, series, should_stop)
+    hardware = []
+    for series in (hbm_edits(question), system_memory_edits(question), server_edits(question), node_edits(question)):
+        hardware += _first_verified(question, series, should_stop)
+    return found + sorted(hardware, key=lambda fix: fix.cost_bytes or 0)
+
+
+def _first_verified(question: Question, series: Iterator[Edit], should_stop: ShouldStop | None) -> list[Fix]:
+    """The first edit of a series that a plan was found with, if any."""
+    for edit in series:
+        if should_stop is not None and should_stop():
+            break
+        if _helps(question, edit, should_stop):
+            return [Fix(change=edit.change, kind=edit.kind, verified=True, cost_bytes=edit.cost_bytes, patch=edit.patch)]
+    return []
+
+
+def _helps(question: Question, edit: Edit, should_stop: ShouldStop | None) -> bool:
+    try:
+        changed = patched(question, edit.patch)
+        options = changed.options.model_copy(update={"time_limit": VERIFY_SECONDS, "gap": VERIFY_GAP})
+        return attempt(changed.model_copy(update={"options": options}), None, should_stop).placement is not None
+    except InvalidDocument:
+        return False  # more than the host or the documents can have

@@ -1,0 +1,122 @@
+"""More hardware that may make a question feasible: memory per device and node, nodes, remote servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from placement.errors import InvalidDocument
+from placement.host import DeviceType
+from placement.model import Tier
+from placement.plan import Question
+from placement.units import format_size
+from solver.attempt import allowed_tiers
+from solver.edits import MARGINS, Edit
+from solver.patching import patched
+from solver.shortage import Case, cases
+
+_GIB = 2**30
+_MAX_SEARCH = 12
+_MAX_NODES = 4096
+
+
+def hbm_edits(question: Question) -> Iterator[Edit]:
+    """More memory on every CUDA device."""
+    devices = [device for device in question.host.node.devices if device.type is DeviceType.CUDA]
+    if Tier.HBM not in allowed_tiers(question) or not devices:
+        return
+    nodes = question.options.nodes or question.host.nodes
+
+    def edit(extra: int) -> Edit:
+        changed = [
+            device.model_copy(update={"hbm_capacity": (device.hbm_capacity or 0) + extra * _GIB})
+            if device.type is DeviceType.CUDA
+            else device
+            for device in question.host.node.devices
+        ]
+        sizes = ", ".join(f"{format_size(device.hbm_capacity or 0)} on each {device.kind}" for device in changed if device.hbm_capacity)
+        added = extra * _GIB * nodes * sum(device.count for device in devices)
+        patch = {"host": {"node": {"devices": [device.to_data() for device in changed]}}}
+        return Edit(f"{sizes} (hbm_capacity of the host)", "hbm", patch, added)
+
+    yield from _smallest(question, edit, units_bytes=_GIB * nodes * sum(device.count for device in devices))
+
+
+def system_memory_edits(question: Question) -> Iterator[Edit]:
+    """More system memory in every node."""
+    if Tier.DDR not in allowed_tiers(question):
+        return
+    nodes = question.options.nodes or question.host.nodes
+
+    def edit(extra: int) -> Edit:
+        size = format_size(question.host.node.ddr_capacity + extra * _GIB)
+        change = f"{size} of system memory in each node (ddr_capacity of the host)"
+        return Edit(change, "ddr", {"host": {"node": {"ddr_capacity": size}}}, extra * _GIB * nodes)
+
+    yield from _smallest(question, edit, units_bytes=_GIB * nodes)
+
+
+def server_edits(question: Question) -> Iterator[Edit]:
+    """More remote servers."""
+    remote = question.host.remote_servers
+    if remote is None or Tier.REMOTE not in allowed_tiers(question):
+        return
+
+    def edit(extra: int) -> Edit:
+        patch = {"host": {"remote_servers": {"count": remote.count + extra}}}
+        change = f"{remote.count + extra} remote servers instead of {remote.count} (remote_servers.count of the host)"
+        return Edit(change, "remote_servers", patch, extra * remote.ddr_capacity)
+
+    yield from _smallest(question, edit, units_bytes=remote.ddr_capacity - remote.ddr_reserve)
+
+
+def node_edits(question: Question) -> Iterator[Edit]:
+    """More nodes, with as many ranks on each as before."""
+    options, host = question.options, question.host
+    nodes = options.nodes or host.nodes
+    hbm = sum((device.hbm_capacity or 0) * device.count for device in host.node.devices)
+    tiers = allowed_tiers(question)
+    per_node = hbm * (Tier.HBM in tiers) + host.node.ddr_capacity * (Tier.DDR in tiers)
+    if not per_node:
+        return
+
+    def edit(extra: int) -> Edit:
+        changed: dict[str, Any] = {"nodes": nodes + extra}
+        command = f"--nodes {nodes + extra}"
+        if options.ranks is not None:
+            changed["ranks"] = options.ranks // nodes * (nodes + extra)
+            command += f" --ranks {changed['ranks']}"
+        return Edit(
+            f"{nodes + extra} nodes instead of {nodes}: {command}", "nodes", {"options": changed}, extra * (hbm + host.node.ddr_capacity)
+        )
+
+    yield from _smallest(question, edit, units_bytes=per_node, most=_MAX_NODES - nodes)
+
+
+def _smallest(question: Question, edit: Callable[[int], Edit], *, units_bytes: int, most: int = 2**20) -> Iterator[Edit]:
+    """Edits of the smallest size (in units of `units_bytes`, at least 1) at which nothing is provably short, then larger ones."""
+    size = 1
+    for _ in range(_MAX_SEARCH):
+        if size > most:
+            return
+        try:
+            missing = _missing_units(cases(patched(question, edit(size).patch)), units_bytes, size)
+        except InvalidDocument:
+            return  # more than a host can have
+        if not missing:
+            break
+        size += missing
+    else:
+        return
+    for wanted in dict.fromkeys(math.ceil(size * margin) for margin in MARGINS):
+        if wanted <= most:
+            yield edit(wanted)
+
+
+def _missing_units(found: list[Case], units_bytes: int, size: int) -> int:
+    """Units to add before trying again: what the sums lack, or half as much again where single tables or ranks lack room."""
+    if any(not case.is_short for case in found):
+        return 0
+    over = min((case.sums[0].over_bytes for case in found if case.sums), default=0)
+    return max(-(-over // units_bytes), 0 if over else -(-size // 2))
