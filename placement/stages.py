@@ -88,16 +88,17 @@ def _kernel_us(
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
     """What every trainer pays whatever its shards: fixed parts of the collectives, dense layers, their all-reduce."""
     dense, trainers = dense_part(model), len(topology.trainers)
-    device = cost.dense_cost(topology.trainers[0].device)
     flops = 3 * dense.forward_flops * model.local_batch_size
     local, nodes = topology.trainers_per_node, topology.trainer_nodes
     dense_bytes = dense.parameters * OUTPUT_BYTES
+    # The dense layers are replicated, so the slowest kind of device sets their time.
+    devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
     alone = len(topology.ranks) == 1
     reduce_us = cost.all_reduce.time_us(dense_bytes * 2 * (local - 1) / local, dense_bytes * 2 * (nodes - 1) / nodes / local)
     return {
         Stage.INPUT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
         Stage.OUTPUT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
-        Stage.DENSE: device.fixed_us + flops * device.per_flop_us,
+        Stage.DENSE: max(device.fixed_us + flops * device.per_flop_us for device in devices),
         Stage.GRADIENT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
         Stage.ALL_REDUCE: cost.all_reduce.fixed_us + float(reduce_us) if trainers > 1 else 0.0,
     }
