@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import signal
@@ -18,9 +19,11 @@ from typing import Any
 
 from app.steps.child import PARENT_VARIABLE
 
+_log = logging.getLogger(__name__)
+
 _POLL_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
-_SHOWN_STDERR_CHARACTERS = 2000
+_SHOWN_CHARACTERS = 500
 
 
 @dataclass
@@ -125,4 +128,6 @@ def _why(step: str, returncode: int, stderr: str) -> str:
     if returncode < 0:
         hint = "; the machine may have run out of memory" if returncode == -signal.SIGKILL else ""
         return f"the {step} process was ended by {signal.Signals(-returncode).name}{hint}"
-    return f"the {step} process ended with status {returncode}: {stderr.strip()[-_SHOWN_STDERR_CHARACTERS:]}"
+    _log.error("the %s process ended with status %s:\n%s", step, returncode, stderr)
+    last_line = (stderr.strip() or "it said nothing").splitlines()[-1]
+    return f"the {step} process ended with status {returncode}: {last_line[:_SHOWN_CHARACTERS]}"

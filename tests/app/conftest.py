@@ -1,0 +1,134 @@
+"""Real parts: SQLite and PostgreSQL, uvicorn on a socket, worker processes. Every test that takes `database_url` runs on both databases."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from sqlalchemy import create_engine, text
+
+from app.api.application import create_app
+from app.database.connection import Database
+from app.database.migrate import migrate
+from app.settings import Settings
+from tests.app.postgres import PostgresServer, find_programs
+from tests.app.processes import WorkerProcess, wait_until
+
+BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL's server programs are not installed")
+    with PostgresServer(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sqlite") / "migrated.db"
+    _migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: PostgresServer) -> str:
+    _migrate(postgres.create_database("migrated"))
+    return "migrated"
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    database.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database of its own."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "emplace.db")
+        return f"sqlite:///{tmp_path / 'emplace.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database(template=request.getfixturevalue("migrated_postgres"))
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """What the service and the workers of this test read from the environment."""
+    monkeypatch.setenv("EMPLACE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("EMPLACE_DATABASE_URL", database_url)
+    monkeypatch.setenv("EMPLACE_WORKER_LEASE_SECONDS", "2")
+    return Settings.from_environment()
+
+
+@pytest.fixture
+def database(settings: Settings) -> Iterator[Database]:
+    database = Database(settings.database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def api(settings: Settings, database: Database) -> Iterator[httpx.Client]:
+    """The service on a free port, without a worker."""
+    config = uvicorn.Config(create_app(settings, database, with_worker=False), port=0, log_level="warning", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait_until(lambda: server.started, 20)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        yield client
+    server.should_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def start_worker(settings: Settings, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Start worker processes; what is left of them is ended after the test. They read `settings` from the environment."""
+    del settings
+    started: list[WorkerProcess] = []
+
+    def start(worker_id: str = "worker-1") -> WorkerProcess:
+        worker = WorkerProcess(worker_id, tmp_path / f"{worker_id}-{len(started)}.log")
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.kill()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    """No child program outlives the tests."""
+    from tests.app.processes import step_processes
+
+    yield
+    deadline = time.monotonic() + 10
+    while (left := step_processes()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+@pytest.fixture
+def query(settings: Settings) -> Iterator[Callable[[str], list[tuple[object, ...]]]]:
+    """Ask the database directly."""
+    engine = create_engine(Database(settings.database_url).url)
+
+    def ask(sql: str) -> list[tuple[object, ...]]:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(sql))]
+
+    yield ask
+    engine.dispose()
