@@ -1,6 +1,6 @@
 """Feature lengths: how many ids one example carries for one feature.
 
-Six spellings, one meaning: a probability for every whole length, from which mean, variance, quantiles and samples follow.
+Six spellings, one meaning: a distribution over whole lengths, from which mean, variance, quantiles and samples follow.
 Truncation keeps the first `truncate` ids, so it moves the probability of longer lengths onto that one.
 """
 
@@ -23,55 +23,86 @@ MAX_LENGTH = 1_000_000
 _NEGLIGIBLE = 1e-9
 """Tail probability at which an unbounded distribution is cut."""
 
-Pmf = NDArray[np.float64]
+_SINGLE_LENGTHS, _GROWING_BINS = 128, 320
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Length = Annotated[int, Field(strict=True, ge=0, le=MAX_LENGTH)]
 
 
 class LengthDistribution:
-    """A distribution over whole lengths 0..len(pmf)-1."""
+    """Bins of whole lengths: `starts[b] <= length < ends[b]` with probability `mass[b]`, evenly inside the bin.
 
-    def __init__(self, pmf: Pmf) -> None:
-        self.pmf = pmf / pmf.sum()
+    Bins are single lengths where those are few or short and a few percent wide beyond, so that a feature costs the same
+    whatever its longest length.
+    """
+
+    def __init__(self, starts: Ints, ends: Ints, mass: Floats) -> None:
+        self.starts, self.ends = starts, ends
+        self.mass = mass / mass.sum()
 
     @cached_property
-    def _cdf(self) -> Pmf:
-        return np.cumsum(self.pmf)
+    def _cdf(self) -> Floats:
+        return np.cumsum(self.mass)
 
     @cached_property
     def mean(self) -> float:
         """Ids per example: the pooling factor."""
-        return float(np.arange(len(self.pmf)) @ self.pmf)
+        return float((self.starts + self.ends - 1) / 2 @ self.mass)
 
     @cached_property
     def variance(self) -> float:
-        lengths = np.arange(len(self.pmf))
-        return float(((lengths - self.mean) ** 2) @ self.pmf)
+        middles, widths = (self.starts + self.ends - 1) / 2, (self.ends - self.starts).astype(np.float64)
+        return float(((middles - self.mean) ** 2 + (widths**2 - 1) / 12) @ self.mass)
 
     @property
     def longest(self) -> int:
-        return len(self.pmf) - 1
+        return int(self.ends[-1]) - 1
 
     def quantile(self, q: float) -> int:
         """The smallest length that at least a share `q` of the examples does not exceed."""
-        return min(int(np.searchsorted(self._cdf, q - 1e-12)), self.longest)
+        bin_ = min(int(np.searchsorted(self._cdf, q - 1e-12)), len(self.mass) - 1)
+        share = (q - 1e-12 - self._cdf[bin_]) / self.mass[bin_] + 1 if self.mass[bin_] else 0.0
+        width = int(self.ends[bin_] - self.starts[bin_])
+        return int(self.starts[bin_]) + min(max(int(np.ceil(share * width)) - 1, 0), width - 1)
 
     def total_quantile(self, q: float, examples: int) -> float:
         """Quantile `q` of the ids in `examples` independent examples (normal approximation, never above the longest possible)."""
         spread = float(special.ndtri(q)) * float(np.sqrt(self.variance * examples))
         return min(self.mean * examples + spread, float(self.longest * examples))
 
-    def sample(self, rng: np.random.Generator, examples: int) -> NDArray[np.int64]:
+    def sample(self, rng: np.random.Generator, examples: int) -> Ints:
         """`examples` independent lengths."""
-        lengths = np.searchsorted(self._cdf, rng.random(examples) * self._cdf[-1], side="right")
-        return np.asarray(np.minimum(lengths, self.longest), dtype=np.int64)
+        draws = rng.random(examples) * self._cdf[-1]
+        bins = np.minimum(np.searchsorted(self._cdf, draws, side="right"), len(self.mass) - 1)
+        within = (draws - (self._cdf - self.mass)[bins]) / self.mass[bins]
+        lengths = self.starts[bins] + np.floor(within * (self.ends - self.starts)[bins]).astype(np.int64)
+        return np.asarray(np.clip(lengths, self.starts[bins], self.ends[bins] - 1))
 
     def truncated(self, longest: int) -> LengthDistribution:
         """Lengths over `longest` become `longest`."""
         if longest >= self.longest:
             return self
-        pmf = self.pmf[: longest + 1].copy()
-        pmf[-1] += self.pmf[longest + 1 :].sum()
-        return LengthDistribution(pmf)
+        kept = self.starts < longest
+        starts, ends, mass = self.starts[kept], np.minimum(self.ends[kept], longest), self.mass[kept]
+        mass = mass * (ends - starts) / (self.ends - self.starts)[kept]
+        return LengthDistribution(np.append(starts, longest), np.append(ends, longest + 1), np.append(mass, max(0.0, 1 - mass.sum())))
+
+
+@lru_cache(maxsize=2_000)
+def _bins(shortest: int, longest: int) -> tuple[Ints, Ints]:
+    """(starts, ends) of bins over `shortest`..`longest`; the longest is always a bin of its own."""
+    single = np.arange(shortest, min(shortest + _SINGLE_LENGTHS, longest) + 1)
+    growing = np.round(np.geomspace(shortest + 1, longest + 1, _GROWING_BINS)).astype(np.int64) - 1
+    starts = np.unique(np.concatenate([single, growing, [longest]]))
+    return starts, np.append(starts[1:], longest + 1)
+
+
+def _from_cdf(starts: Ints, ends: Ints, cdf: Any) -> LengthDistribution:
+    """From the probabilities of lengths below each bin's end; what is left goes to the longest."""
+    mass = np.diff(np.asarray(cdf, dtype=np.float64), prepend=0.0)
+    mass[-1] += max(0.0, 1.0 - float(cdf[-1]))
+    return LengthDistribution(starts, ends, mass)
 
 
 class FixedLength(Document):
@@ -79,10 +110,8 @@ class FixedLength(Document):
 
     fixed: Length
 
-    def pmf(self) -> Pmf:
-        pmf = np.zeros(self.fixed + 1)
-        pmf[-1] = 1.0
-        return pmf
+    def distribution(self) -> LengthDistribution:
+        return LengthDistribution(np.array([self.fixed]), np.array([self.fixed + 1]), np.array([1.0]))
 
 
 class PoissonLength(Document):
@@ -90,9 +119,13 @@ class PoissonLength(Document):
 
     poisson: Annotated[float, Field(gt=0, le=MAX_LENGTH / 2)]
 
-    def pmf(self) -> Pmf:
+    def distribution(self) -> LengthDistribution:
         longest = int(np.ceil(special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
-        return _from_cdf(special.pdtr(np.arange(longest + 1), self.poisson))
+        # As far below the mean as the longest is above; a Poisson's lower tail is the thinner one.
+        shortest = max(0, int(2 * self.poisson) - longest - 1)
+        starts = np.unique(np.linspace(shortest, longest, _SINGLE_LENGTHS + _GROWING_BINS).astype(np.int64))
+        ends = np.append(starts[1:], longest + 1)
+        return _from_cdf(starts, ends, special.pdtr(ends - 1, self.poisson))
 
 
 class Lognormal(Document):
@@ -105,11 +138,12 @@ class LognormalLength(Document):
 
     lognormal: Lognormal
 
-    def pmf(self) -> Pmf:
+    def distribution(self) -> LengthDistribution:
         sigma = self.lognormal.sigma
-        mu = np.log(self.lognormal.mean) - sigma**2 / 2
-        longest = min(int(np.ceil(np.exp(mu - sigma * special.ndtri(_NEGLIGIBLE)))), MAX_LENGTH)
-        return _from_cdf(special.ndtr((np.log(np.arange(longest + 1) + 0.5) - mu) / sigma))
+        mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * special.ndtri(_NEGLIGIBLE)
+        longest = min(int(np.ceil(np.exp(mu + reach))), MAX_LENGTH)
+        starts, ends = _bins(min(int(np.exp(mu - reach)), longest), longest)
+        return _from_cdf(starts, ends, special.ndtr((np.log(ends - 0.5) - mu) / sigma))
 
 
 class PowerLaw(Document):
@@ -119,7 +153,7 @@ class PowerLaw(Document):
 
     @model_validator(mode="after")
     def _mean_is_reachable(self) -> PowerLaw:
-        flattest, steepest = self.max / 2, float(np.arange(self.max + 1) @ _zipf_mandelbrot(self.alpha, _SMALLEST_SHIFT, self.max))
+        flattest, steepest = self.max / 2, _shifted_power(self.alpha, _SMALLEST_SHIFT, self.max).mean
         if not steepest < self.mean < flattest:
             raise ValueError(
                 f"a power law with alpha {self.alpha} on 0..{self.max} has a mean between {steepest:.3g} and {flattest:.6g}; {self.mean} is outside"
@@ -132,26 +166,31 @@ class PowerLawLength(Document):
 
     power_law: PowerLaw
 
-    def pmf(self) -> Pmf:
+    def distribution(self) -> LengthDistribution:
         from scipy import optimize  # a fifth of a second that other spellings need not pay
 
-        law, lengths = self.power_law, np.arange(self.power_law.max + 1)
+        law = self.power_law
 
         def error(log_shift: float) -> float:
-            return float(lengths @ _zipf_mandelbrot(law.alpha, np.exp(log_shift), law.max)) - law.mean
+            return _shifted_power(law.alpha, np.exp(log_shift), law.max).mean - law.mean
 
         lowest, highest = np.log(_SMALLEST_SHIFT), np.log(_LARGEST_SHIFT)
         log_shift = optimize.brentq(error, lowest, highest) if error(highest) > 0 else highest
-        return _zipf_mandelbrot(law.alpha, float(np.exp(log_shift)), law.max)
+        return _shifted_power(law.alpha, float(np.exp(log_shift)), law.max)
 
 
 _SMALLEST_SHIFT, _LARGEST_SHIFT = 1e-6, 1e12
 
 
-def _zipf_mandelbrot(alpha: float, shift: float, longest: int) -> Pmf:
-    log_weights = -alpha * np.log(np.arange(longest + 1) + shift)
-    weights = np.exp(log_weights - log_weights.max())
-    return np.asarray(weights / weights.sum())
+def _shifted_power(alpha: float, shift: float, longest: int) -> LengthDistribution:
+    """P(length) proportional to (length + shift)^-alpha (Zipf-Mandelbrot); over a wide bin, its integral."""
+    starts, ends = _bins(0, longest)
+    log_mass = -alpha * np.log(starts + shift)
+    wide = int(np.argmax(ends - starts > 1)) if len(starts) <= longest else len(starts)
+    log_low, log_high = np.log(starts[wide:] + (shift - 0.5)), np.log(ends[wide:] + (shift - 0.5))
+    width = log_high - log_low
+    log_mass[wide:] = (1 - alpha) * log_low + np.log(width * special.exprel((1 - alpha) * width))
+    return LengthDistribution(starts, ends, np.exp(log_mass - log_mass.max()))
 
 
 class QuantilesLength(Document):
@@ -177,13 +216,13 @@ class QuantilesLength(Document):
         except ValueError:
             raise ValueError("each key must be a number between 0 and 1, such as '0.5'") from None
 
-    def pmf(self) -> Pmf:
+    def distribution(self) -> LengthDistribution:
         qs, lengths = (np.array(side) for side in zip(*self._points(), strict=True))
         # Each whole length gets the quantile range that rounds to it.
         qs, lengths = np.append(0.0, qs), np.append(0.0, lengths)
         lengths = lengths + np.arange(len(lengths)) * 1e-9
-        longest = int(np.round(lengths[-1]))
-        return _from_cdf(np.interp(np.arange(longest + 1) + 0.5, lengths, qs, right=1.0))
+        starts, ends = _bins(0, int(np.round(lengths[-1])))
+        return _from_cdf(starts, ends, np.interp(ends - 0.5, lengths, qs, right=1.0))
 
 
 class Histogram(Document):
@@ -206,17 +245,12 @@ class HistogramLength(Document):
 
     histogram: Histogram
 
-    def pmf(self) -> Pmf:
-        pmf = np.zeros(max(self.histogram.lengths) + 1)
-        pmf[list(self.histogram.lengths)] = self.histogram.weights
-        return pmf
-
-
-def _from_cdf(cdf: Any) -> Pmf:
-    """Probabilities from cumulative ones; what is left goes to the longest."""
-    pmf = np.diff(np.asarray(cdf, dtype=np.float64), prepend=0.0)
-    pmf[-1] += max(0.0, 1.0 - float(cdf[-1]))
-    return pmf
+    def distribution(self) -> LengthDistribution:
+        lengths, weights = (
+            np.array(side) for side in zip(*sorted(zip(self.histogram.lengths, self.histogram.weights, strict=True)), strict=True)
+        )
+        present = weights > 0
+        return LengthDistribution(lengths[present], lengths[present] + 1, weights[present])
 
 
 _SPELLINGS = ("fixed", "poisson", "lognormal", "power_law", "quantiles", "histogram")
@@ -245,5 +279,5 @@ FeatureLength = Annotated[
 @lru_cache(maxsize=20_000)
 def length_distribution(length: FeatureLength, truncate: int | None = None) -> LengthDistribution:
     """The distribution that a spelling stands for, after truncation."""
-    distribution = LengthDistribution(length.pmf())
+    distribution = length.distribution()
     return distribution if truncate is None else distribution.truncated(truncate)
