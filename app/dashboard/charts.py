@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from placement.model import Tier
@@ -61,21 +60,18 @@ class Chart:
 
 
 def memory_charts(plan: Plan) -> list[Chart]:
-    """Bytes per rank against the capacity of its device, where it has one, and per node against system memory."""
-    charts = []
-    if any(rank.hbm_capacity_bytes for rank in plan.ranks):
-        bars = [
-            Bar(_rank_label(rank), (Segment(Tier.HBM, "device memory", rank.hbm_bytes),), rank.hbm_capacity_bytes)
-            for rank in plan.ranks
-            if rank.hbm_capacity_bytes
-        ]
-        charts.append(_chart("Device memory", bars))
-    nodes = [
-        Bar(f"node {node.node}", tuple(_ddr_segments(plan, node.node, node.ddr_bytes)), node.ddr_capacity_bytes) for node in plan.nodes
+    """Bytes per rank, against the capacity of its device where it has one; and system memory per node against its capacity."""
+    devices = [
+        Bar(_rank_label(rank), (Segment(Tier.HBM, "device memory", rank.hbm_bytes),), rank.hbm_capacity_bytes)
+        for rank in plan.ranks
+        if rank.hbm_capacity_bytes
     ]
-    if any(bar.total for bar in nodes):
-        charts.append(_chart("System memory", nodes))
-    return charts
+    shares = [Bar(_rank_label(rank), (Segment(Tier.DDR, "system memory", rank.ddr_bytes),)) for rank in plan.ranks]
+    nodes = [
+        Bar(f"node {node.node}", (Segment(Tier.DDR, "system memory", node.ddr_bytes),), node.ddr_capacity_bytes) for node in plan.nodes
+    ]
+    named = [("Device memory of each rank", devices), ("System memory of each rank", shares), ("System memory of each node", nodes)]
+    return [_chart(title, bars) for title, bars in named if any(bar.total for bar in bars)]
 
 
 def stage_chart(plan: Plan) -> Chart:
@@ -85,14 +81,6 @@ def stage_chart(plan: Plan) -> Chart:
 
 def _stage_segments(rank: RankLoad) -> tuple[Segment, ...]:
     return tuple(Segment(stage, STAGE_TITLES[stage], rank.stages_us[stage]) for stage in Stage if rank.stages_us.get(stage))
-
-
-def _ddr_segments(plan: Plan, node: int, node_bytes: int) -> Iterable[Segment]:
-    ranks = [rank for rank in plan.ranks if rank.node == node and rank.ddr_bytes]
-    yield from (Segment(f"{Tier.DDR}-{index % 2}", "of each rank", rank.ddr_bytes) for index, rank in enumerate(ranks))
-    shared = node_bytes - sum(rank.ddr_bytes for rank in ranks)
-    if shared > 0:
-        yield Segment("other", "shared", shared)
 
 
 def _chart(title: str, bars: list[Bar]) -> Chart:

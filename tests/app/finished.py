@@ -1,0 +1,97 @@
+"""Finished plans and runs without a solver or torch: the audit's own arithmetic prices a hand-made placement."""
+
+from __future__ import annotations
+
+from app.database import jobs, plans, runs
+from app.database.connection import Database
+from app.database.tables import PlanRow, RunRow, State
+from placement.measurement import Measurement, RankMeasurement, Verdict
+from placement.model import ComputeKernel, ShardingType
+from placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
+from placement.reading import read_text
+from placement.stages import Stage
+from tests.executor.plans import build_plan
+
+
+def plan_of(question: Question) -> Plan:
+    """Every table whole on a rank, in turn."""
+    ranks = question.options.ranks or 2
+    layouts = {
+        table.name: (
+            ShardingType.TABLE_WISE,
+            ComputeKernel.FUSED,
+            [(index % ranks, (0, table.num_embeddings), (0, table.embedding_dim))],
+        )
+        for index, table in enumerate(question.model.tables)
+    }
+    plan = build_plan(question.model, question.host, layouts, ranks=ranks, cost=question.cost_model)
+    return plan.model_copy(update={"question": question})
+
+
+def infeasible_plan_of(question: Question) -> Plan:
+    plan = plan_of(question)
+    return Plan(
+        model=plan.model,
+        host=plan.host,
+        cost_model=plan.cost_model,
+        status=PlanStatus.INFEASIBLE,
+        explanation=Explanation(
+            reasons=("hbm: 12 bytes over",), fixes=(Fix(change="Put it into system memory", kind="tier", verified=True),)
+        ),
+        solver=SolverRecord(seconds=0.1, seed=0, limit=10.0, stopped_by="proof", bound="capacity", version="by hand"),
+        question=question,
+    )
+
+
+def finish_plan(database: Database, plan_id: str, *, infeasible: bool = False) -> Plan:
+    """Store the plan as a worker would."""
+    with database.writing() as session:
+        question = read_text(session.get_one(PlanRow, plan_id).question, Question, source="question", as_json=True)
+        plan = infeasible_plan_of(question) if infeasible else plan_of(question)
+        assert jobs.finish(session, PlanRow, plan_id, document=plan.model_dump_json(exclude_none=True), **plans.columns_of(plan))
+    return plan
+
+
+def measurement_of(plan: Plan, *, verified: bool = True) -> Measurement:
+    step_us = 1.5 * (plan.step_time_us or 1.0)
+    return Measurement(
+        plan_digest=plan.content_digest(),
+        host_fingerprint=plan.question.host.fingerprint or "none",
+        backend="gloo",
+        software={},
+        measured_at="2026-01-01T00:00:00Z",
+        steps=3,
+        warmup_steps=1,
+        seed=0,
+        step_time_us=step_us,
+        step_time_p5_us=step_us * 0.9,
+        step_time_p95_us=step_us * 1.1,
+        predicted_step_time_us=plan.step_time_us or 0.0,
+        throughput_samples_per_s=1e6,
+        predicted_throughput_samples_per_s=plan.throughput_samples_per_s or 0.0,
+        ranks=tuple(
+            RankMeasurement(
+                rank=rank.rank,
+                step_times_us=(step_us,) * 3,
+                median_step_time_us=step_us,
+                stages_us={Stage.LOOKUP_FORWARD: step_us / 2},
+                peak_bytes=1000,
+                predicted_bytes=900,
+            )
+            for rank in plan.ranks
+        ),
+        verdicts=(Verdict(name="numerics", passed=verified, detail="the update differs by 1e-6"),),
+        verified=verified,
+    )
+
+
+def store_run(database: Database, plan_id: str, measurement: Measurement) -> str:
+    """A finished run of a plan, as a worker would store it."""
+    with database.writing() as session:
+        row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, state=State.RUNNING)
+        session.add(row)
+        session.flush()
+        jobs.finish(
+            session, RunRow, row.id, document=measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement)
+        )
+        return row.id
