@@ -76,7 +76,7 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         budget_s=effort.budget_s,
         round_s=effort.round_s,
         step=step_model(ranks),
-        collectives=_collectives(effort) if ranks > 1 else (),
+        collectives=_collectives(effort, rng) if ranks > 1 else (),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
         lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
     )
@@ -101,8 +101,9 @@ def step_model(ranks: int) -> ModelSpec:
     )
 
 
-def _collectives(effort: Effort) -> tuple[CollectivePoint, ...]:
-    sizes = np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int)
+def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
+    """All operations of one size stand together, sizes in random order."""
+    sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
     return tuple(CollectivePoint(operation=operation, sent_bytes=int(size)) for size in sizes for operation in Operation)
 
 

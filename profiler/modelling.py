@@ -21,7 +21,7 @@ from profiler.fit import LookupFit, LookupPoints, fit_collective, fit_dense, fit
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample
 from profiler.samples import Timed, repeat_noise, together
 
-_FEWEST_POINTS = 5
+_FEWEST_LOOKUPS, _FEWEST_OTHERS = 10, 3
 _BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
 
 Array = NDArray[np.float64]
@@ -68,7 +68,7 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
     for kernel in dict.fromkeys(point.kernel for point in design.lookups):
         fits: dict[str, LookupCost] = {}
         standard = _select(design, timed, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
-        _refuse_too_few(f"{kernel} lookups", len(standard.points))
+        _refuse_too_few(f"{kernel} lookups", len(standard.points), _FEWEST_LOOKUPS)
         for name in ("forward", "backward"):
             points = standard.direction(name, kernel)
             fit = fit_lookup(points)
@@ -113,7 +113,7 @@ def _variants(design: Design, timed: TimedPoints, kernel: ComputeKernel, name: s
 
 def _dense(design: Design, timed: TimedPoints, device: str) -> tuple[DenseCost, Residual]:
     found = [(point.flops, timed[Kind.DENSE, index]) for index, point in enumerate(design.dense) if (Kind.DENSE, index) in timed]
-    _refuse_too_few("dense layers", len(found))
+    _refuse_too_few("dense layers", len(found), _FEWEST_OTHERS)
     flops = np.array([flop for flop, _ in found], dtype=np.float64)
     times = np.array([one.forward_us + one.backward_us for _, one in found])
 
@@ -139,7 +139,7 @@ def _collectives(design: Design, timed: TimedPoints, host: HostSpec, ranks: int)
     costs, residuals = {}, []
     for name, operations in parts.items():
         sent, times = _collective_points(design, timed, operations)
-        _refuse_too_few(name, len(times))
+        _refuse_too_few(name, len(times), _FEWEST_OTHERS)
 
         def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp], sent: Array = sent, times: Array = times) -> Array:
             cost = fit_collective(sent[seen], times[seen], 0.0)
@@ -182,8 +182,6 @@ def predicted_step_us(cost: CostModel, model: ModelSpec, topology: Topology) -> 
     return total_us
 
 
-def _refuse_too_few(what: str, points: int) -> None:
-    if points < _FEWEST_POINTS:
-        raise ToolError(
-            f"only {points} points of {what} were measured within the time, {_FEWEST_POINTS} are needed; this machine is too slow or too busy"
-        )
+def _refuse_too_few(what: str, points: int, fewest: int) -> None:
+    if points < fewest:
+        raise ToolError(f"only {points} points of {what} were measured, a fit needs {fewest}")

@@ -1,7 +1,7 @@
 """The program of one rank: `python -m profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
 
 Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
-clock of the machine shows DEADLINE seconds.
+clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +41,12 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     with (Path(sys.argv[2]) / f"rank-{dist.get_rank()}.jsonl").open("w") as out:
+        measured = 0
         for samples in measure(design, device):
             out.writelines(sample.canonical_json() + "\n" for sample in samples)
             out.flush()
-            if largest_of_ranks(time.monotonic()) > deadline:
+            measured += len(samples)
+            if measured >= design.fewest and largest_of_ranks(time.monotonic()) > deadline:
                 break
     dist.destroy_process_group()
 
@@ -67,7 +69,7 @@ def measure(design: Design, device: torch.device) -> Iterator[list[Sample]]:
 
 
 def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[tuple[int, Build]]]]:
-    """Points that are timed together, in the design's order."""
+    """Points that are timed together. The kinds take turns, each in the design's order."""
     rank = dist.get_rank()
     builds: list[tuple[Kind, list[Build]]] = [
         (Kind.STEP, [lambda: StepExercise(design.step, device)]),
@@ -81,13 +83,14 @@ def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[t
             ],
         ),
     ]
-    for kind, points in builds:
-        yield from ((kind, part) for part in _parts(enumerate(points)))
+    rounds = [(place, kind, part) for kind, points in builds for place, part in _parts(points)]
+    yield from ((kind, part) for _, kind, part in sorted(rounds, key=lambda one: one[0]))
 
 
-def _parts(points: Iterable[tuple[int, Build]]) -> Iterator[list[tuple[int, Build]]]:
-    listed = list(points)
-    return (listed[start : start + _ROUND] for start in range(0, len(listed), _ROUND))
+def _parts(points: list[Build]) -> Iterator[tuple[float, list[tuple[int, Build]]]]:
+    """Rounds of points, each with its place in the order of all: what is cut off at the deadline is a fair share of everything."""
+    listed = list(enumerate(points))
+    return ((start / len(listed), listed[start : start + _ROUND]) for start in range(0, len(listed), _ROUND))
 
 
 def _device() -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,30 +22,33 @@ from placement.reading import read_text
 from profiler.design import QUICK
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
+from profiler.points import Operation
 from profiler.profile import profile_host, profile_with
 
 TINY = replace(
     QUICK,
     round_s=0.05,
-    budget_s=40.0,
-    lookup_points=32,
+    budget_s=0.0,
+    lookup_points=88,
     collective_sizes=5,
     dense_points=6,
-    max_lookups=5_000,
-    max_table_bytes=2**20,
-    max_output_bytes=2**20,
+    max_lookups=100_000,
+    max_table_bytes=2**22,
+    max_output_bytes=2**22,
     max_collective_bytes=2**16,
     max_dense_flops=1e7,
 )
 PROFILE = """
 import sys
 from pathlib import Path
+from profiler.points import Operation
 from profiler.profile import profile_host
 profile_host(2, True, 0, lambda line: print(line, flush=True), Path(sys.argv[1]))
 """
 
 
-def test_a_profile_of_this_machine(tmp_path: Path) -> None:
+def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> None:
+    """Half of the points are measured all the same, and no more."""
     lines: list[str] = []
     model = profile_with(TINY, 2, 0, lines.append, tmp_path / "work")
     host = discover_host()
@@ -70,6 +74,9 @@ def test_a_profile_of_this_machine(tmp_path: Path) -> None:
     } == {one.what for one in model.residuals}
     assert model.noise is not None
     assert set(model.software) == {"torch", "torchrec", "fbgemm", "numpy"}
+    size = 1 + 5 * len(Operation) + TINY.dense_points + TINY.lookup_points
+    measured = next(int(match[1]) for line in lines if (match := re.match(r"measured (\d+) points", line)))
+    assert size / 2 <= measured < size / 2 + 8
     assert any("points not fitted" in line for line in lines)
     assert list((tmp_path / "work").iterdir()) == []
 
