@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from app.database.connection import Database
 from app.database.migrate import migrate
 from app.settings import Settings
 from tests.app.postgres import PostgresServer, find_programs
-from tests.app.processes import WorkerProcess, wait_until
+from tests.app.processes import MARK, WorkerProcess, step_processes, wait_until
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -112,13 +112,9 @@ def start_worker(settings: Settings, tmp_path: Path) -> Iterator[Callable[..., W
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
     """No child program outlives the tests."""
-    from tests.app.processes import step_processes
-
+    os.environ[MARK] = str(os.getpid())
     yield
-    deadline = time.monotonic() + 10
-    while (left := step_processes()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left == []
+    wait_until(lambda: not step_processes(), 20)
 
 
 @pytest.fixture

@@ -61,16 +61,21 @@ class WorkerProcess:
         return [pid for pid in step_processes() if _parent(pid) == self.pid]
 
 
+MARK = "EMPLACE_TESTS_OF"
+"""In the environment of every process that these tests start, with their process id."""
+
+
 def step_processes() -> list[int]:
-    """Every running child program (app.steps) of this installation."""
+    """Every running child program (app.steps) that these tests brought about."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 arguments = (folder / "cmdline").read_bytes().split(b"\0")
+                environment = (folder / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if any(argument.startswith(b"app.steps.") for argument in arguments) and sys.executable.encode() in arguments:
+            if any(argument.startswith(b"app.steps.") for argument in arguments) and f"{MARK}={os.getpid()}".encode() in environment:
                 found.append(int(folder.name))
     return found
 

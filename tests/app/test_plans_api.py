@@ -172,6 +172,7 @@ def read_events(api: httpx.Client, plan_id: str, headers: dict[str, str] | None 
     return [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
     ("changes", "pointer", "said"),
     [
@@ -200,6 +201,7 @@ def test_a_bad_question_says_where_and_stores_nothing(
     assert query("SELECT count(*) FROM plans") == [(0,)]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_bare_size_is_refused_where_a_unit_is_needed(api: httpx.Client) -> None:
     host = api.get(f"/v1/hosts/{HOST}").json()
     host["node"]["ddr_capacity"] = 256

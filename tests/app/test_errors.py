@@ -1,0 +1,136 @@
+"""One error shape on every route, whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from app.api.body import MAX_BODY_BYTES
+
+UNKNOWN_ID = "0" * 32
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def assert_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert set(problem) == {"type", "title", "status", "detail", "errors"}
+    assert problem["status"] == status
+    assert problem["detail"]
+    for error in problem["errors"]:
+        assert set(error) == {"in", "pointer", "detail", "value"}
+        assert all(isinstance(value, str) for value in error.values())
+    return problem
+
+
+def every_operation(api: httpx.Client) -> list[tuple[str, str]]:
+    paths = api.get("/openapi.json").json()["paths"]
+    return [(method.upper(), path) for path, operations in paths.items() for method in operations]
+
+
+def test_every_route_answers_an_unknown_id_and_a_bad_body_with_a_problem(api: httpx.Client) -> None:
+    operations = every_operation(api)
+    assert len(operations) > 20
+    for method, path in operations:
+        url = re.sub(r"{\w*_id}|{name}", UNKNOWN_ID, path)
+        if "{" in path:
+            assert_problem(api.request(method, url), 404)
+        elif method == "POST":
+            assert_problem(api.request(method, url, content=b"{"), 422)
+
+
+def test_every_path_refuses_other_methods(api: httpx.Client) -> None:
+    for path in {path for _, path in every_operation(api)} | {"/", "/plans/" + UNKNOWN_ID}:
+        response = api.request("PUT", re.sub(r"{\w*}", UNKNOWN_ID, path))
+        assert_problem(response, 405)
+        assert response.headers["allow"]
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/plans/" + UNKNOWN_ID, "/static/nothing.css", "/v1/plans/" + UNKNOWN_ID + "/nothing"])
+def test_what_is_not_there(api: httpx.Client, path: str) -> None:
+    assert_problem(api.get(path), 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "pointer"),
+    [("/v1/plans?limit=0", "/limit"), ("/v1/plans?limit=x", "/limit"), ("/v1/plans?cursor=x", "/cursor"), ("/v1/plans?status=x", "/status")],
+)
+def test_bad_parameters_are_named(api: httpx.Client, path: str, pointer: str) -> None:
+    problem = assert_problem(api.get(path), 422)
+    assert [(error["in"], error["pointer"]) for error in problem["errors"]] == [("query", pointer)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"model": NaN}',
+        b'{"model": 1, "model": 2}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps({"model": "m1", "host": {"nested": [[[]]] * 10}}).encode(),
+    ],
+    ids=["empty", "list", "null", "nan", "repeated key", "not utf-8", "deep", "wrong host"],
+)
+@pytest.mark.parametrize("path", ["/v1/plans", "/v1/checks", "/v1/profiles"])
+def test_broken_bodies(api: httpx.Client, path: str, body: bytes) -> None:
+    problem = assert_problem(api.post(path, content=body, headers={"content-type": "application/json"}), 422)
+    assert problem["errors"]
+    assert problem["errors"][0]["in"] == "body"
+
+
+def test_yaml_that_explodes_is_refused(api: httpx.Client) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    response = api.post("/v1/plans", content="\n".join(lines), headers={"content-type": "application/yaml"})
+    assert "aliases" in assert_problem(response, 422)["errors"][0]["detail"]
+
+
+def test_another_kind_of_body_is_refused(api: httpx.Client) -> None:
+    assert_problem(api.post("/v1/plans", content=b"<xml/>", headers={"content-type": "application/xml"}), 415)
+    assert_problem(api.post("/v1/plans", data={"model": "m1"}), 415)
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(api: httpx.Client) -> None:
+    """50 MB are announced and none of them sent: the answer comes all the same."""
+    with socket.create_connection((api.base_url.host, api.base_url.port or 80), timeout=10) as connection:
+        connection.sendall(b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50000000\r\n\r\n")
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"application/problem+json" in answer
+
+
+def test_a_client_that_sends_50_mb_reads_the_answer(api: httpx.Client) -> None:
+    assert_problem(api.post("/v1/plans", content=b" " * 50_000_000, headers={"content-type": "application/json"}), 413)
+
+
+def test_a_body_of_unknown_length_is_refused_once_it_is_too_long(api: httpx.Client) -> None:
+    def chunks() -> Any:
+        for _ in range(MAX_BODY_BYTES // 2**20 + 2):
+            yield b" " * 2**20
+
+    assert_problem(api.post("/v1/plans", content=chunks(), headers={"content-type": "application/json"}), 413)
+
+
+def test_more_than_ten_thousand_tables_are_refused(api: httpx.Client) -> None:
+    from tests.app.questions import model_data
+
+    problem = assert_problem(api.post("/v1/plans", json={"model": model_data(tables=10_001), "host": "zion"}), 422)
+    assert problem["errors"][0]["pointer"] == "/model/tables"
+
+
+def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from app.database import plans
+
+    monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
+    problem = assert_problem(api.get("/v1/plans"), 500)
+    assert "division" not in problem["detail"]
