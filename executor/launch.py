@@ -21,7 +21,7 @@ from placement.reading import read_file
 AGENT_LOG = "agent.log"
 LOGS = "logs"
 _POLL_S = 0.1
-_PATIENCE_S = 10.0
+_PATIENCE_S = 5.0
 """For the agent to end its workers after SIGTERM; more, and it is killed."""
 
 

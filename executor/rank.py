@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -75,10 +76,13 @@ class Telling:
                 progress.write(line + "\n")
 
     def steps(self, what: str, total: int) -> Callable[[int], None]:
-        """Tells about every tenth of `total` steps."""
+        """Tells about the last step, and about others at most once a second."""
+        told_at = time.monotonic()
 
         def tell(done: int) -> None:
-            if done * 10 // total != (done - 1) * 10 // total:
+            nonlocal told_at
+            if done == total or time.monotonic() - told_at > 1:
+                told_at = time.monotonic()
                 self.line(f"{what}: step {done} of {total}")
 
         return tell

@@ -1,0 +1,68 @@
+"""Plans really run under torchrun, one launch for several plans, and every verdict holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from executor.run import run_plans
+from placement.host import HostSpec
+from placement.measurement import Measurement
+from placement.model import ModelSpec
+from placement.stages import Stage
+from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts
+
+STEPS = 30
+
+
+def _run(plans: list, workdir: Path, steps: int = STEPS) -> list[Measurement]:
+    told: list[str] = []
+    measurements = run_plans(plans, steps, 7, workdir, told.append, lambda: False, 240)
+    assert any("training: step" in line for line in told)
+    assert list(workdir.iterdir()) == []
+    return measurements
+
+
+def _assert_right(measurement: Measurement) -> None:
+    """The throughput verdict depends on how busy this machine is: its rule is tested in test_verdicts."""
+    failed = [verdict for verdict in measurement.verdicts if not verdict.passed and verdict.name != "throughput"]
+    assert failed == []
+    assert measurement.verified == all(verdict.passed for verdict in measurement.verdicts)
+    assert [verdict.name for verdict in measurement.verdicts] == ["audit", "placement", "numerics", "memory", "throughput"]
+
+
+def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
+    models = [
+        make_model("dot-rowwise"),
+        make_model("cat-adagrad", interaction="cat", optimizer="adagrad", top_mlp=[24, 8]),
+        make_model("dcn-sgd", interaction="dcn", dcn={"num_layers": 2, "low_rank_dim": 8}, optimizer="sgd"),
+        make_model("no-dense", dense_features=0, bottom_mlp=[]),
+        _with_rows(make_model("heavy"), "tag", 2**20),
+    ]
+    plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models]
+    measurements = _run(plans, tmp_path)
+    for plan, measurement in zip(plans, measurements, strict=True):
+        _assert_right(measurement)
+        assert measurement.plan_digest == plan.content_digest()
+        assert [rank.rank for rank in measurement.ranks] == [0, 1]
+        assert all(len(rank.step_times_us) == STEPS == measurement.steps for rank in measurement.ranks)
+        assert measurement.step_time_us >= max(rank.median_step_time_us for rank in measurement.ranks)
+        assert measurement.throughput_samples_per_s == pytest.approx(128 / measurement.step_time_us * 1e6)
+        assert set(measurement.ranks[0].stages_us) == set(Stage)
+        assert all(spent > 0 for spent in measurement.ranks[0].stages_us.values())
+
+    # The table of the heavy model on rank 1, with its row-wise state, must show there and only there.
+    light, heavy = measurements[-1].ranks
+    assert heavy.peak_bytes - light.peak_bytes == pytest.approx(2**20 * (16 * 4 + 4), rel=0.1)
+
+
+def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
+    tables = [table.model_copy(update={"num_embeddings": rows}) if table.name == name else table for table in model.tables]
+    return model.model_copy(update={"tables": tuple(tables)})
+
+
+def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path: Path) -> None:
+    model = make_model("grid")
+    [measurement] = _run([build_plan(model, here, grid_layouts(model), ranks=4, nodes=2)], tmp_path, steps=10)
+    _assert_right(measurement)

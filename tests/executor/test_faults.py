@@ -1,0 +1,130 @@
+"""Whatever ends a run early: the root cause is named, and no process and no file is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from executor.errors import ExecutionCancelled, ExecutionFailed
+from executor.job import RankProcess
+from executor.launch import launch_ranks
+from executor.run import run_plan
+from placement.host import HostSpec
+from placement.plan import Plan
+from placement.reading import read_file
+from tests.executor.plans import build_plan, make_model, mixed_layouts
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture(scope="module")
+def plan(here: HostSpec) -> Plan:
+    model = make_model()
+    return build_plan(model, here, mixed_layouts(model), ranks=2)
+
+
+class Run:
+    """A run of very many steps, with something done to it when a line of progress comes."""
+
+    def __init__(self, workdir: Path) -> None:
+        self.workdir = workdir
+        self.ranks: list[psutil.Process] = []
+
+    def look(self) -> list[psutil.Process]:
+        """The ranks' processes, and the agent's."""
+        said = [read_file(path, RankProcess) for path in sorted(self.workdir.glob("*/process-rank*.json"))]
+        self.ranks = [psutil.Process(process.pid) for process in said]
+        return self.ranks
+
+    def assert_nothing_left(self) -> None:
+        assert self.ranks
+        _, alive = psutil.wait_procs(self.ranks, timeout=5)
+        assert alive == []
+        assert list(self.workdir.iterdir()) == []
+
+
+def test_a_rank_killed_while_training(plan: Plan, tmp_path: Path) -> None:
+    run = Run(tmp_path)
+
+    def report(line: str) -> None:
+        if line.endswith(": training"):
+            run.look()[1].send_signal(signal.SIGKILL)
+
+    with pytest.raises(ExecutionFailed, match="rank 1 was killed by SIGKILL") as failure:
+        run_plan(plan, 100_000, 0, tmp_path, report, lambda: False, 120)
+    assert failure.value.rank == 1
+    run.assert_nothing_left()
+
+
+def test_the_agent_killed(plan: Plan, tmp_path: Path) -> None:
+    """Workers have sessions of their own and nobody to end them: they end themselves."""
+    run = Run(tmp_path)
+
+    def report(line: str) -> None:
+        if "unsharded reference" in line and not run.ranks:
+            agent = run.look()[0].parent()
+            assert agent is not None
+            assert agent.pid != os.getpid()
+            agent.send_signal(signal.SIGKILL)
+
+    with pytest.raises(ExecutionFailed):
+        run_plan(plan, 100_000, 0, tmp_path, report, lambda: False, 120)
+    run.assert_nothing_left()
+
+
+def test_a_cancelled_run_ends_at_once(plan: Plan, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionCancelled):
+        run_plan(plan, 10, 0, tmp_path, lambda _: None, lambda: True, 120)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _sleep(folder: Path, how: str, should_stop: Callable[[], bool], timeout_s: float) -> None:
+    launch_ranks([str(PROGRAMS / "sleeping_rank.py"), str(folder), how], 2, folder, lambda _: None, should_stop, timeout_s)
+
+
+def _sleepers(folder: Path) -> list[psutil.Process]:
+    return [psutil.Process(read_file(path, RankProcess).pid) for path in folder.glob("process-rank*.json")]
+
+
+def test_cancelling_ends_every_rank(tmp_path: Path) -> None:
+    sleepers: list[psutil.Process] = []
+    asked_at: list[float] = []
+
+    def should_stop() -> bool:
+        if len(list(tmp_path.glob("process-rank*.json"))) == 2 and not asked_at:
+            sleepers.extend(_sleepers(tmp_path))
+            asked_at.append(time.monotonic())
+        return bool(asked_at)
+
+    with pytest.raises(ExecutionCancelled):
+        _sleep(tmp_path, "listening", should_stop, 60)
+    assert time.monotonic() - asked_at[0] < 5
+    assert len(sleepers) == 2
+    assert not any(sleeper.is_running() for sleeper in sleepers)
+
+
+def test_ranks_that_hang_are_ended_when_time_is_up(tmp_path: Path) -> None:
+    """Deaf to the agent's SIGTERM, they are killed by what they wrote down about themselves."""
+    sleepers: list[psutil.Process] = []
+
+    def look() -> bool:
+        if len(sleepers) < 2:
+            sleepers[:] = _sleepers(tmp_path)
+        return False
+
+    with pytest.raises(ExecutionFailed, match="did not end within 12 s; rank 0 was last seen asleep, rank 1 was last seen asleep"):
+        _sleep(tmp_path, "deaf", look, 12)
+    assert len(sleepers) == 2
+    assert not any(sleeper.is_running() for sleeper in sleepers)
+
+
+def test_a_rank_that_raises_is_named_not_the_one_that_lost_it(tmp_path: Path) -> None:
+    with pytest.raises(ExecutionFailed, match="rank 1 failed: ValueError: no such row") as failure:
+        launch_ranks([str(PROGRAMS / "raising_rank.py")], 2, tmp_path, lambda _: None, lambda: False, 60)
+    assert failure.value.rank == 1

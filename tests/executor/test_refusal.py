@@ -1,0 +1,70 @@
+"""Plans that can't run here are refused before anything starts, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from executor.errors import NotRunnableHere
+from executor.refusal import refuse_foreign
+from executor.run import run_plan
+from placement.catalog import builtin_host
+from placement.errors import InvalidDocument
+from placement.host import HostSpec
+from placement.plan import Plan, PlanStatus
+from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
+
+
+@pytest.fixture
+def plan(here: HostSpec) -> Plan:
+    model = make_model()
+    return build_plan(model, here, mixed_layouts(model), ranks=2)
+
+
+def _for(host: HostSpec, ranks: int) -> Plan:
+    model = make_model()
+    return build_plan(model, host, {table.name: table_wise(table, index) for index, table in enumerate(model.tables)}, ranks=ranks)
+
+
+def _refused(plan: Plan, workdir: Path) -> str:
+    with pytest.raises((NotRunnableHere, InvalidDocument)) as refusal:
+        run_plan(plan, 10, 0, workdir, lambda _: None, lambda: False, 10)
+    assert list(workdir.iterdir()) == []
+    return str(refusal.value)
+
+
+def test_a_sound_local_plan_is_not_refused(plan: Plan, here: HostSpec) -> None:
+    refuse_foreign(plan, here)
+
+
+def test_devices_that_are_not_here(tmp_path: Path) -> None:
+    assert _refused(_for(builtin_host("dgx-h100"), 8), tmp_path) == "8 CUDA devices needed, 0 here"
+
+
+def test_a_host_from_datasheets(tmp_path: Path) -> None:
+    assert "cpu-dual-socket, a host from datasheets" in _refused(_for(builtin_host("cpu-dual-socket"), 8), tmp_path)
+
+
+def test_another_machine(here: HostSpec, tmp_path: Path) -> None:
+    elsewhere = here.model_copy(update={"fingerprint": "sha256:other"})
+    model = make_model()
+    refusal = _refused(build_plan(model, elsewhere, mixed_layouts(model), ranks=2), tmp_path)
+    assert "sha256:other" in refusal
+    assert str(here.fingerprint) in refusal
+
+
+def test_no_placement(plan: Plan, tmp_path: Path) -> None:
+    assert "infeasible" in _refused(plan.model_copy(update={"status": PlanStatus.INFEASIBLE}), tmp_path)
+
+
+def test_adam_on_a_cpu(here: HostSpec, tmp_path: Path) -> None:
+    model = make_model(optimizer="adam")
+    assert "optimizer adam runs on CUDA only" in _refused(build_plan(model, here, mixed_layouts(model), ranks=2), tmp_path)
+
+
+def test_a_plan_that_its_audit_rejects(plan: Plan, tmp_path: Path) -> None:
+    item = plan.tables[1]
+    short = item.model_copy(update={"shards": (item.shards[0].model_copy(update={"rows": (0, 4000)}),)})
+    refusal = _refused(plan.model_copy(update={"tables": (plan.tables[0], short, *plan.tables[2:])}), tmp_path)
+    assert "4000" in refusal

@@ -1,0 +1,126 @@
+"""Each verdict passes on what is right and fails, saying why, on what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from executor.job import HeldShard, RankReport, UpdateError
+from executor.verdicts import (
+    MEMORY_ALLOWANCE_BYTES,
+    median_interval,
+    memory_verdict,
+    numerics_verdict,
+    placement_verdict,
+    throughput_verdict,
+)
+from placement.cost_model import CostSource
+from placement.host import HostSpec
+from placement.plan import Plan
+from tests.executor.plans import build_plan, make_model, mixed_layouts
+
+
+@pytest.fixture
+def plan(here: HostSpec) -> Plan:
+    model = make_model()
+    return build_plan(model, here, mixed_layouts(model), ranks=2)
+
+
+def _held(plan: Plan) -> list[HeldShard]:
+    return [
+        HeldShard(
+            table=table.name,
+            sharding_type=table.sharding_type,
+            compute_kernel=table.compute_kernel,
+            rank=shard.rank,
+            rows=shard.rows,
+            columns=shard.columns,
+        )
+        for table in plan.tables
+        for shard in table.shards
+    ]
+
+
+def test_placement_as_planned(plan: Plan) -> None:
+    assert placement_verdict(plan, _held(plan)).passed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rank": 1}, {"rows": (0, 4999)}, {"columns": (0, 12)}, {"sharding_type": "row_wise"}, {"compute_kernel": "dense"}],
+)
+def test_placement_that_differs(plan: Plan, change: dict[str, Any]) -> None:
+    held = _held(plan)
+    index = next(index for index, shard in enumerate(held) if shard.table == "item")
+    held[index] = held[index].model_copy(update=change)
+    verdict = placement_verdict(plan, held)
+    assert not verdict.passed
+    assert "missing: item" in verdict.detail
+    assert "not in the plan: item" in verdict.detail
+
+
+def test_a_shard_that_nobody_holds(plan: Plan) -> None:
+    verdict = placement_verdict(plan, _held(plan)[:-1])
+    assert not verdict.passed
+    assert "missing: tag" in verdict.detail
+
+
+def test_numerics_is_judged_by_the_worst_table() -> None:
+    good = UpdateError(parameter="table a", relative_error=1e-6, relative_update=0.1)
+    bad = UpdateError(parameter="table b", relative_error=0.1, relative_update=0.1)
+    assert numerics_verdict([good]).passed
+    assert not numerics_verdict([good, bad]).passed
+    assert "table b" in numerics_verdict([good, bad]).detail
+
+
+def test_numerics_without_any_update_proves_nothing() -> None:
+    assert not numerics_verdict([UpdateError(parameter="table a", relative_error=0.0, relative_update=0.0)]).passed
+
+
+def _report(rank: int, peak_bytes: int) -> RankReport:
+    return RankReport(rank=rank, step_times_us=(1.0,), stages_us={}, peak_bytes=peak_bytes, held=(), backend="gloo", software={})
+
+
+def test_memory_is_judged_by_the_rank_closest_to_its_limit(plan: Plan) -> None:
+    allowed = int(plan.ranks[1].ddr_bytes * 1.05) + MEMORY_ALLOWANCE_BYTES
+    assert memory_verdict(plan, [_report(0, 0), _report(1, allowed)]).passed
+    verdict = memory_verdict(plan, [_report(0, 0), _report(1, allowed + 2)])
+    assert not verdict.passed
+    assert verdict.detail.startswith("rank 1")
+
+
+def test_the_median_interval_covers_the_median_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(2000):
+        interval = median_interval(rng.exponential(size=25))
+        assert interval is not None
+        covered += interval[0] <= np.log(2) <= interval[1]
+    assert 0.94 <= covered / 2000 <= 0.99
+
+
+def test_too_few_steps(plan: Plan) -> None:
+    verdict = throughput_verdict(plan, np.full(5, 100.0))
+    assert not verdict.passed
+    assert "too few" in verdict.detail
+
+
+def test_unstable_steps(plan: Plan) -> None:
+    assert throughput_verdict(plan, np.full(20, 100.0)).passed
+    assert not throughput_verdict(plan, np.tile([50.0, 150.0], 10)).passed
+
+
+def test_a_datasheet_prediction_is_shown_but_not_judged(plan: Plan) -> None:
+    assert plan.step_time_us is not None
+    verdict = throughput_verdict(plan, np.full(20, 100 * plan.step_time_us))
+    assert verdict.passed
+    assert "(-99%) from a datasheet cost model" in verdict.detail
+
+
+@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.9, True), (2.2, False), (0.7, True), (0.6, False)])
+def test_a_measured_prediction_is_judged(plan: Plan, factor: float, passed: bool) -> None:
+    measured = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"source": CostSource.MEASURED})})
+    assert plan.step_time_us is not None
+    assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us)).passed is passed
