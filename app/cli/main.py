@@ -10,49 +10,13 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import Annotated
 
-import typer
+from typer import Abort
 from typer.exceptions import TyperException
 
-from app.cli import audit, catalog, check, diff, plan, profile, run, service
 from placement.errors import EmplaceError
 
 BAD_INPUT, INTERRUPTED, TERMINATED, BROKEN_PIPE = 2, 130, 143, 141
-
-cli = typer.Typer(
-    name="emplace",
-    help="Decide where the embedding tables of a recommendation model live, prove how good the decision is, and check it by running it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-cli.command("models")(catalog.models)
-cli.command("hosts")(catalog.hosts)
-cli.command("plan")(plan.plan)
-cli.command("check")(check.check)
-cli.command("audit")(audit.audit)
-cli.command("diff")(diff.diff)
-cli.command("profile")(profile.profile)
-cli.command("run")(run.run)
-cli.command("serve")(service.serve)
-cli.command("worker")(service.worker)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"emplace {version('emplace')}")
-        raise typer.Exit
-
-
-@cli.callback()
-def _root(
-    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
-) -> None:
-    pass
 
 
 def main() -> None:
@@ -64,16 +28,20 @@ def exit_code(arguments: list[str]) -> int:
     """Run one command line and say how it ended."""
     signal.signal(signal.SIGTERM, _stop)
     try:
+        # In here, so that a broken installation doesn't end with 1, which means a proven no.
+        from app.cli.commands import cli
+
         code = cli(arguments, prog_name="emplace", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
     except TyperException as error:
-        print(f"emplace: {error.format_message()}\nTry 'emplace --help' or 'emplace COMMAND --help'.", file=sys.stderr)
+        print(f"emplace: {error.format_message()}{_given(error, arguments)}", file=sys.stderr)
+        print("Try 'emplace --help' or 'emplace COMMAND --help'.", file=sys.stderr)
         return BAD_INPUT
     except EmplaceError as error:
         print(f"emplace: {error}", file=sys.stderr)
         return BAD_INPUT
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, Abort):
         print("emplace: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
@@ -83,6 +51,15 @@ def exit_code(arguments: list[str]) -> int:
         traceback.print_exc()
         print("emplace: this is a defect of Emplace, not of your input; please report it with the lines above", file=sys.stderr)
         return BAD_INPUT
+
+
+def _given(error: TyperException, arguments: list[str]) -> str:
+    """What was given for the option that `error` is about: its message names the rule only."""
+    for option in getattr(getattr(error, "param", None), "opts", []):
+        for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+            if argument == option or argument.startswith(f"{option}="):
+                return f" (got {argument.partition('=')[2] or following!r})"
+    return ""
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,43 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli import audit, catalog, check, diff, plan, profile, run, service
+
+cli = typer.Typer(
+    name="emplace",
+    help="Decide where the embedding tables of a recommendation model live, prove how good the decision is, and check it by running it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+cli.command("models")(catalog.models)
+cli.command("hosts")(catalog.hosts)
+cli.command("plan")(plan.plan)
+cli.command("check")(check.check)
+cli.command("audit")(audit.audit)
+cli.command("diff")(diff.diff)
+cli.command("profile")(profile.profile)
+cli.command("run")(run.run)
+cli.command("serve")(service.serve)
+cli.command("worker")(service.worker)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"emplace {version('emplace')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    pass

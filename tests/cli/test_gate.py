@@ -1,0 +1,47 @@
+"""A no is said only when it is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.gate import Budgets, Verdict, baseline_of, judge
+from placement.errors import InvalidDocument
+from placement.plan import Plan
+from placement.reading import read_file
+
+
+@pytest.fixture
+def plan(small_plan: Path) -> Plan:
+    """A plan of 1000 us whose best is proven to take at least 900 us."""
+    return read_file(small_plan, Plan).model_copy(update={"step_time_us": 1000.0, "lower_bound_us": 900.0, "gap": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "fits", "verdict"),
+    [(1000.0, True, Verdict.FITS), (999.0, None, Verdict.UNDECIDED), (900.0, None, Verdict.UNDECIDED), (899.0, False, Verdict.OVER_BUDGET)],
+)
+def test_between_bound_and_plan_nothing_is_decided(plan: Plan, limit_us: float, fits: bool | None, verdict: Verdict) -> None:
+    result = judge(plan, Budgets(max_step_time_us=limit_us))
+    assert (result.fits, result.verdict) == (fits, verdict)
+
+
+def test_throughput_is_the_same_limit_the_other_way_round(plan: Plan) -> None:
+    examples = 2 * 512
+    assert judge(plan, Budgets(min_throughput=examples * 1e6 / 1000)).fits is True
+    assert judge(plan, Budgets(min_throughput=examples * 1e6 / 950)).fits is None
+    assert judge(plan, Budgets(min_throughput=examples * 1e6 / 890)).fits is False
+
+
+def test_regression_is_percent_of_the_baseline(plan: Plan) -> None:
+    baseline = baseline_of(plan.model_copy(update={"step_time_us": 800.0}), "baseline.json")
+    assert judge(plan, Budgets(baseline=baseline, max_regression=25)).fits is True
+    assert judge(plan, Budgets(baseline=baseline, max_regression=24)).fits is None
+    assert judge(plan, Budgets(baseline=baseline, max_regression=12)).fits is False
+
+
+def test_a_baseline_priced_otherwise_is_refused(plan: Plan) -> None:
+    baseline = baseline_of(plan, "baseline.json").model_copy(update={"cost_model_digest": "sha256:other"})
+    with pytest.raises(InvalidDocument, match="cost_model_digest"):
+        judge(plan, Budgets(baseline=baseline, max_regression=5))

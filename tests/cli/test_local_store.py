@@ -1,0 +1,64 @@
+"""A measured cost model is used for the machine it was measured on, and for no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.local_store import find_cost_model, save_cost_model
+from app.planning import build_question
+from placement.catalog import builtin_host, builtin_model
+from placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from placement.errors import InvalidDocument
+from placement.host import HostSpec
+from placement.plan import PlanOptions
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_HOME", str(tmp_path))
+
+
+def machine(fingerprint: str | None) -> HostSpec:
+    return builtin_host("cpu-dual-socket").model_copy(update={"name": "local", "fingerprint": fingerprint})
+
+
+def measured(fingerprint: str, ranks: int) -> CostModel:
+    datasheet = datasheet_cost_model(machine(fingerprint))
+    return datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": fingerprint, "ranks": ranks})
+
+
+def test_the_number_of_ranks_decides_then_the_nearest() -> None:
+    for ranks in (1, 4):
+        save_cost_model(measured("sha256:a", ranks))
+    found = {ranks: find_cost_model(machine("sha256:a"), ranks) for ranks in (1, 2, 3, 8)}
+    assert {ranks: model.ranks for ranks, model in found.items() if model} == {1: 1, 2: 1, 3: 4, 8: 4}
+
+
+def test_another_machine_finds_nothing() -> None:
+    save_cost_model(measured("sha256:a", 2))
+    assert find_cost_model(machine("sha256:ab"), 2) is None
+    assert find_cost_model(machine(None), 2) is None
+
+
+def test_a_question_uses_the_measured_model_and_else_the_datasheet() -> None:
+    save_cost_model(measured("sha256:a", 2))
+    sources = [
+        build_question(builtin_model("ncf"), machine(fingerprint), PlanOptions(ranks=2)).cost_model.source
+        for fingerprint in ("sha256:a", "sha256:b")
+    ]
+    assert sources == [CostSource.MEASURED, CostSource.DATASHEET]
+
+
+@pytest.mark.parametrize("host", [machine("sha256:b"), machine(None), builtin_host("dgx-h100")])
+def test_a_given_model_of_another_machine_is_refused(host: HostSpec) -> None:
+    with pytest.raises(InvalidDocument, match="another machine"):
+        build_question(builtin_model("ncf"), host, PlanOptions(), measured("sha256:a", 2))
+
+
+def test_a_given_model_that_lacks_a_device_is_refused() -> None:
+    host = builtin_host("dgx-h100")
+    model = datasheet_cost_model(host).model_copy(update={"kernels": ()})
+    with pytest.raises(InvalidDocument, match="fused"):
+        build_question(builtin_model("ncf"), host, PlanOptions(), model)
