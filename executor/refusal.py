@@ -6,7 +6,7 @@ from executor.errors import NotRunnableHere
 from placement.audit import audit
 from placement.errors import InvalidDocument, Problem
 from placement.host import DeviceType, HostSpec
-from placement.model import DataType, Optimizer
+from placement.model import DataType, ModelSpec, Optimizer
 from placement.plan import Plan
 
 
@@ -54,6 +54,12 @@ def _unsupported(plan: Plan) -> str | None:
     spec = plan.question.model
     if spec.optimizer is Optimizer.ADAM and not cuda_ranks(plan):
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
-    if quantized := [table.name for table in spec.tables if table.data_type is DataType.INT8]:
-        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection: {', '.join(quantized[:3])}"
+    if not cuda_ranks(plan) and (names := _tables_of(spec, DataType.BF16)):
+        return f"bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them; here are {names}"
+    if names := _tables_of(spec, DataType.INT8):
+        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
     return None
+
+
+def _tables_of(spec: ModelSpec, data_type: DataType) -> str:
+    return ", ".join([table.name for table in spec.tables if table.data_type is data_type][:3])

@@ -98,7 +98,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport]) -> Measurem
     verdicts = (
         Verdict(name="audit", passed=True, detail="no violation: coverage, capacity and predicted times were derived again"),
         placement_verdict(plan, [shard for report in reports for shard in report.held]),
-        numerics_verdict(reports[0].update_errors),
+        numerics_verdict(plan, reports[0].update_errors),
         memory_verdict(plan, reports),
         throughput_verdict(plan, step_times),
     )

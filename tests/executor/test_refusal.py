@@ -12,6 +12,7 @@ from executor.run import run_plan
 from placement.catalog import builtin_host
 from placement.errors import InvalidDocument
 from placement.host import HostSpec
+from placement.model import DataType
 from placement.plan import Plan, PlanStatus
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
@@ -61,6 +62,16 @@ def test_no_placement(plan: Plan, tmp_path: Path) -> None:
 def test_adam_on_a_cpu(here: HostSpec, tmp_path: Path) -> None:
     model = make_model(optimizer="adam")
     assert "optimizer adam runs on CUDA only" in _refused(build_plan(model, here, mixed_layouts(model), ranks=2), tmp_path)
+
+
+@pytest.mark.parametrize("data_type", ["bf16", "int8"])
+def test_data_types_that_can_not_train(here: HostSpec, tmp_path: Path, data_type: str) -> None:
+    model = make_model()
+    odd = model.tables[1].model_copy(update={"data_type": DataType(data_type)})
+    model = model.model_copy(update={"tables": (model.tables[0], odd, *model.tables[2:])})
+    refusal = _refused(build_plan(model, here, mixed_layouts(model), ranks=2), tmp_path)
+    assert refusal.startswith(f"{data_type} tables")
+    assert "item" in refusal
 
 
 def test_a_plan_that_its_audit_rejects(plan: Plan, tmp_path: Path) -> None:

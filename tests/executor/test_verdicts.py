@@ -18,6 +18,7 @@ from executor.verdicts import (
 )
 from placement.cost_model import CostSource
 from placement.host import HostSpec
+from placement.model import DataType
 from placement.plan import Plan
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
@@ -67,16 +68,25 @@ def test_a_shard_that_nobody_holds(plan: Plan) -> None:
     assert "missing: tag" in verdict.detail
 
 
-def test_numerics_is_judged_by_the_worst_table() -> None:
+def test_numerics_is_judged_by_the_worst_table(plan: Plan) -> None:
     good = UpdateError(parameter="table a", relative_error=1e-6, relative_update=0.1)
-    bad = UpdateError(parameter="table b", relative_error=0.1, relative_update=0.1)
-    assert numerics_verdict([good]).passed
-    assert not numerics_verdict([good, bad]).passed
-    assert "table b" in numerics_verdict([good, bad]).detail
+    bad = UpdateError(parameter="table b", relative_error=0.01, relative_update=0.1)
+    assert numerics_verdict(plan, [good]).passed
+    assert not numerics_verdict(plan, [good, bad]).passed
+    assert "table b" in numerics_verdict(plan, [good, bad]).detail
 
 
-def test_numerics_without_any_update_proves_nothing() -> None:
-    assert not numerics_verdict([UpdateError(parameter="table a", relative_error=0.0, relative_update=0.0)]).passed
+def test_half_precision_may_round(here: HostSpec) -> None:
+    model = make_model()
+    half = model.model_copy(update={"tables": (model.tables[0].model_copy(update={"data_type": DataType.FP16}), *model.tables[1:])})
+    plan = build_plan(half, here, mixed_layouts(half), ranks=2)
+    rounded, misplaced = (UpdateError(parameter="table user", relative_error=error, relative_update=0.1) for error in (0.01, 0.1))
+    assert numerics_verdict(plan, [rounded]).passed
+    assert not numerics_verdict(plan, [misplaced]).passed
+
+
+def test_numerics_without_any_update_proves_nothing(plan: Plan) -> None:
+    assert not numerics_verdict(plan, [UpdateError(parameter="table a", relative_error=0.0, relative_update=0.0)]).passed
 
 
 def _report(rank: int, peak_bytes: int) -> RankReport:
