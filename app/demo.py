@@ -120,9 +120,11 @@ def _wait_until_ready(client: httpx.Client, server: subprocess.Popen[bytes]) -> 
 
 
 def _post(client: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The new resource, with its own address under `self`."""
+    """The new resource, with its own address under `self`. Until the service's worker has reported, it answers 409."""
     print(f"  POST {path} {json.dumps(body)}", flush=True)
-    response = client.post(path, json=body)
+    deadline = time.monotonic() + _START_SECONDS
+    while (response := client.post(path, json=body)).status_code == httpx.codes.CONFLICT and time.monotonic() < deadline:
+        time.sleep(0.5)
     if not response.is_success:
         raise ToolError(f"POST {path} answered {response.status_code}: {response.text[:500]}")
     resource: dict[str, Any] = response.json()
