@@ -3,7 +3,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.set-up
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint requirements/constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
 PACKAGES := placement solver profiler executor app
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests)
 
