@@ -1,0 +1,180 @@
+"""Durable jobs: real workers, real child programs, killed at the worst moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.processes import WorkerProcess, is_alive, wait_until
+from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
+
+StartWorker = Callable[..., WorkerProcess]
+Query = Callable[[str], list[tuple[object, ...]]]
+
+START_S, SOLVE_S = 60, 90
+ONLY_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def ask_small(api: httpx.Client) -> str:
+    return str(api.post("/v1/plans", json={"model": model_data(), "host": "cpu-dual-socket", "options": {"ranks": 2}}).json()["id"])
+
+
+def ask_busy(api: httpx.Client) -> str:
+    question = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
+    return str(api.post("/v1/plans", json=question).json()["id"])
+
+
+def state_of(api: httpx.Client, plan_id: str) -> str:
+    response = api.get(f"/v1/plans/{plan_id}", timeout=5)
+    assert response.status_code == 200
+    return str(response.json()["state"])
+
+
+def wait_for(api: httpx.Client, plan_id: str, state: str, timeout_s: float = SOLVE_S) -> dict[str, Any]:
+    """Also shows that the API answers all the while."""
+    wait_until(lambda: state_of(api, plan_id) == state, timeout_s)
+    found: dict[str, Any] = api.get(f"/v1/plans/{plan_id}").json()
+    return found
+
+
+def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+    plan_id = ask_small(api)
+    worker = start_worker()
+    step = wait_until(worker.steps, START_S)[0]
+    worker.kill()
+    wait_until(lambda: not is_alive(step), 10)
+    assert state_of(api, plan_id) == "running"
+    start_worker()
+    plan = wait_for(api, plan_id, "done")
+    assert plan["plan"]["status"] == "optimal"
+    assert query("SELECT attempts FROM plans") == [(2,)]
+
+
+def test_another_worker_takes_over_from_one_that_never_returns(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+    plan_id = ask_busy(api)
+    frozen = start_worker("frozen")
+    steps = wait_until(frozen.steps, START_S)
+    frozen.pause()
+    other = start_worker("other")
+    wait_until(other.steps, START_S)
+    assert query("SELECT id FROM workers") == [("other",)]
+    frozen.resume()
+    assert frozen.wait(20) == 1
+    wait_until(lambda: not any(map(is_alive, steps)), 30)
+    assert len(other.steps()) == 1
+    api.delete(f"/v1/plans/{plan_id}")
+    wait_until(lambda: not other.steps(), 15)
+
+
+def test_cancelling_leaves_no_process_and_a_worker_that_goes_on(api: httpx.Client, start_worker: StartWorker) -> None:
+    busy = ask_busy(api)
+    worker = start_worker()
+    wait_until(worker.steps, START_S)
+    small = ask_small(api)
+    assert state_of(api, small) == "queued"
+    assert api.post(f"/v1/plans/{busy}/cancel").json()["state"] == "cancelled"
+    wait_until(lambda: state_of(api, small) == "running", 15)
+    wait_for(api, small, "done")
+    assert worker.steps() == []
+    assert state_of(api, busy) == "cancelled"
+
+
+@ONLY_SQLITE
+def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+    plan_id = ask_small(api)
+    first = start_worker("first")
+    wait_until(first.steps, START_S)
+    assert first.stop() == 0
+    assert first.steps() == []
+    assert query("SELECT id FROM workers") == []
+    start_worker("second")
+    wait_for(api, plan_id, "done")
+
+
+@ONLY_SQLITE
+def test_a_child_that_is_killed_fails_its_job_with_the_reason(api: httpx.Client, start_worker: StartWorker) -> None:
+    plan_id = ask_busy(api)
+    worker = start_worker()
+    os.kill(wait_until(worker.steps, START_S)[0], signal.SIGKILL)
+    plan = wait_for(api, plan_id, "failed", 20)
+    assert "SIGKILL" in plan["error"]
+    assert ask_busy(api) != plan_id
+
+
+@ONLY_SQLITE
+def test_progress_reaches_the_client_while_the_plan_is_solved(api: httpx.Client, start_worker: StartWorker) -> None:
+    plan_id = ask_small(api)
+    start_worker()
+    with api.stream("GET", f"/v1/plans/{plan_id}/events") as response:
+        text = response.read().decode()
+    assert "event: progress" in text
+    assert text.endswith(f'event: end\ndata: {{"id": "{plan_id}", "state": "done"}}\n\n')
+    for key in ("incumbent_us", "bound_us", "gap", "elapsed_s"):
+        assert f'"{key}"' in text
+
+
+@ONLY_SQLITE
+def test_a_machine_without_a_worker_runs_nothing(api: httpx.Client, start_worker: StartWorker) -> None:
+    plan_id = ask_small(api)
+    start_worker()
+    wait_for(api, plan_id, "done")
+    refused = api.post(f"/v1/plans/{plan_id}/runs")
+    assert refused.status_code == 409
+    assert "cpu-dual-socket" in refused.json()["detail"]
+    assert "here there is" in refused.json()["detail"]
+    other = api.post("/v1/profiles", json={"fingerprint": "sha256:elsewhere"})
+    assert other.status_code == 409
+    assert "sha256:elsewhere" in other.json()["detail"]
+
+
+@ONLY_SQLITE
+def test_a_plan_for_this_machine_is_run_here(api: httpx.Client, start_worker: StartWorker) -> None:
+    question = {"model": model_data(), "host": "local", "options": {"ranks": 2}}
+    plan_id = api.post("/v1/plans", json=question).json()["id"]
+    start_worker()
+    wait_for(api, plan_id, "done")
+    run = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers={"Idempotency-Key": "once"})
+    assert run.status_code == 202
+    location = run.headers["location"]
+    assert api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers={"Idempotency-Key": "once"}).json()["id"] == run.json()["id"]
+    wait_until(lambda: api.get(location).json()["state"] not in ("queued", "running"), SOLVE_S)
+    done = api.get(location).json()
+    assert done["state"] == "done", done["error"]
+    assert done["measurement"]["steps"] == 5
+    assert done["step_time_us"] == done["measurement"]["step_time_us"]
+    assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
+    assert [each["id"] for each in api.get(f"/v1/plans/{plan_id}/runs").json()["items"]] == [done["id"]]
+
+
+def children_of(pid: int) -> set[int]:
+    """Everything below a process."""
+    found = set()
+    for folder in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(open(f"/proc/{folder}/stat").read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            found |= {int(folder)} | children_of(int(folder))
+    return found
+
+
+@ONLY_SQLITE
+def test_cancelling_a_run_ends_its_rank_processes(api: httpx.Client, start_worker: StartWorker) -> None:
+    question = {"model": model_data(), "host": "local", "options": {"ranks": 2}}
+    plan_id = api.post("/v1/plans", json=question).json()["id"]
+    worker = start_worker()
+    wait_for(api, plan_id, "done")
+    run_id = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 100_000}).json()["id"]
+    below = wait_until(lambda: found if len(found := children_of(worker.pid)) >= 4 else None, SOLVE_S)
+    time.sleep(1)
+    below |= children_of(worker.pid)
+    assert api.post(f"/v1/runs/{run_id}/cancel").json()["state"] == "cancelled"
+    wait_until(lambda: not any(map(is_alive, below)), 30)
+    assert api.get(f"/v1/runs/{run_id}").json()["state"] == "cancelled"

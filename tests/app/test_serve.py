@@ -1,0 +1,77 @@
+"""`emplace serve` as a person starts it: the service looks after its worker, and both end together."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.settings import Settings
+from placement.errors import ToolError
+from tests.app.processes import is_alive, wait_until
+from tests.app.test_jobs import START_S, Query, ask_small, wait_for
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
+    del settings  # it set the environment
+    log = tmp_path / "serve.log"
+    with log.open("wb") as output:
+        command = [sys.executable, "-c", "from app.api.server import serve; serve('127.0.0.1', 0)"]
+        process = subprocess.Popen(command, stderr=output)
+    url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
+    with httpx.Client(base_url=url, timeout=30) as client:
+        wait_until(lambda: client.get("/readyz").json()["workers"], START_S)
+        yield client, process
+    process.kill()
+    process.wait(10)
+
+
+def test_the_worker_is_started_again_and_ends_with_the_service(
+    serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query
+) -> None:
+    client, process = serve
+    plan_id = ask_small(client)
+    wait_until(lambda: client.get(f"/v1/plans/{plan_id}").json()["state"] == "running", 20)
+    first = int(str(query("SELECT pid FROM workers")[0][0]))
+    os.kill(first, signal.SIGKILL)
+    wait_for(client, plan_id, "done")
+    second = int(str(query("SELECT pid FROM workers")[0][0]))
+    assert first != second
+    assert query("SELECT count(*) FROM workers") == [(1,)]
+    process.terminate()
+    process.wait(30)
+    assert not is_alive(second)
+    assert query("SELECT count(*) FROM workers") == [(0,)]
+
+
+def test_the_worker_ends_when_the_service_is_killed(serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query) -> None:
+    _, process = serve
+    worker = int(str(query("SELECT pid FROM workers")[0][0]))
+    process.kill()
+    wait_until(lambda: not is_alive(worker), 20)
+
+
+def test_a_port_that_is_taken_is_said_so(serve: tuple[httpx.Client, subprocess.Popen[bytes]]) -> None:
+    from app.api.server import serve as serve_api
+
+    client, _ = serve
+    with pytest.raises(ToolError, match=r"can't listen on 127\.0\.0\.1 port"):
+        serve_api("127.0.0.1", client.base_url.port or 0)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "inf", "nan"])
+def test_settings_say_which_variable_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    del settings
+    monkeypatch.setenv("EMPLACE_WORKER_LEASE_SECONDS", value)
+    with pytest.raises(ToolError, match="EMPLACE_WORKER_LEASE_SECONDS must be a positive number"):
+        Settings.from_environment()
