@@ -7,11 +7,11 @@ row's probability has nothing to do with its position: a block of rows takes its
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from placement.document import Document
 
@@ -48,16 +48,19 @@ class AccessDistribution:
         return np.asarray(np.minimum(ranks, round(float(self.rows.sum())) - 1))
 
 
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+
+
 class ZipfAccess(Document):
     """The row of rank k is accessed in proportion to k^-zipf."""
 
-    zipf: Annotated[float, Field(gt=0, le=10)]
+    zipf: Annotated[float, Field(strict=True, gt=0, le=10)]
 
 
 class IcdfAccess(Document):
     """Points (share of rows, hottest first; share of accesses they take), linear in between."""
 
-    icdf: Annotated[tuple[tuple[Annotated[float, Field(ge=0, le=1)], Annotated[float, Field(ge=0, le=1)]], ...], Field(min_length=1)]
+    icdf: Annotated[tuple[tuple[Share, Share], ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _rises_ever_slower(self) -> IcdfAccess:
@@ -71,7 +74,28 @@ class IcdfAccess(Document):
         return self
 
 
-Access = Literal["uniform"] | ZipfAccess | IcdfAccess
+ACCESS_SPELLINGS = ("uniform", "zipf", "icdf")
+
+
+def _spelling(value: Any) -> str | None:
+    if isinstance(value, dict):
+        keys = [str(key) for key in value]
+        return keys[0] if len(keys) == 1 and keys[0] in ACCESS_SPELLINGS[1:] else None
+    if isinstance(value, ZipfAccess):
+        return "zipf"
+    if isinstance(value, IcdfAccess):
+        return "icdf"
+    return "uniform" if value == "uniform" else None
+
+
+Access = Annotated[
+    Annotated[Literal["uniform"], Tag("uniform")] | Annotated[ZipfAccess, Tag("zipf")] | Annotated[IcdfAccess, Tag("icdf")],
+    Discriminator(
+        _spelling,
+        custom_error_type="access",
+        custom_error_message="must be uniform, {zipf: exponent} or {icdf: [[share of rows, share of accesses], ...]}",
+    ),
+]
 
 
 def _with_ends(points: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:

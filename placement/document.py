@@ -7,6 +7,14 @@ import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+BROKEN_RULE = "broken_rule"
+
+
+def broken_rule(pointer: str, value: Any, rule: str) -> PydanticCustomError:
+    """For a validator to raise: the value at `pointer`, below what it validates, breaks `rule`."""
+    return PydanticCustomError(BROKEN_RULE, "{pointer}: {rule}", {"pointer": pointer, "value": value, "rule": rule})
 
 
 class Document(BaseModel):

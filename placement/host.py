@@ -36,7 +36,7 @@ class DeviceKind(Document):
     memory_bandwidth: Rate
     system_link: Rate | None = None
     fp32_flops: Flops
-    power_w: Annotated[float, Field(gt=0)] | None = None
+    power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")
     def _memory_fits_type(self) -> DeviceKind:
@@ -58,7 +58,7 @@ class Node(Document):
     """Per device, to the other devices of its node."""
     network: Rate
     """Per node, to other nodes and remote servers."""
-    power_w: Annotated[float, Field(gt=0)] | None = None
+    power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")
     def _kinds_are_unique(self) -> Node:
@@ -78,7 +78,7 @@ class RemoteServers(Document):
     memory_bandwidth: Rate
     network: Rate
     fp32_flops: Flops
-    power_w: Annotated[float, Field(gt=0)] | None = None
+    power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
 
 class HostSpec(Document):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 from scipy import special
 
-from placement.document import Document
+from placement.document import Document, broken_rule
 
 MAX_LENGTH = 1_000_000
 """The longest length of a feature; an unbounded distribution's tail beyond it is put on it."""
@@ -117,7 +117,7 @@ class FixedLength(Document):
 class PoissonLength(Document):
     """Poisson with this mean."""
 
-    poisson: Annotated[float, Field(gt=0, le=MAX_LENGTH / 2)]
+    poisson: Annotated[float, Field(strict=True, gt=0, le=MAX_LENGTH / 2)]
 
     def distribution(self) -> LengthDistribution:
         longest = int(np.ceil(special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
@@ -129,8 +129,8 @@ class PoissonLength(Document):
 
 
 class Lognormal(Document):
-    mean: Annotated[float, Field(gt=0, le=MAX_LENGTH / 2)]
-    sigma: Annotated[float, Field(gt=0, le=5)]
+    mean: Annotated[float, Field(strict=True, gt=0, le=MAX_LENGTH / 2)]
+    sigma: Annotated[float, Field(strict=True, gt=0, le=5)]
 
 
 class LognormalLength(Document):
@@ -147,17 +147,16 @@ class LognormalLength(Document):
 
 
 class PowerLaw(Document):
-    mean: Annotated[float, Field(gt=0)]
-    alpha: Annotated[float, Field(gt=0, le=20)]
+    mean: Annotated[float, Field(strict=True, gt=0)]
+    alpha: Annotated[float, Field(strict=True, gt=0, le=20)]
     max: Annotated[int, Field(strict=True, gt=0, le=MAX_LENGTH)]
 
     @model_validator(mode="after")
     def _mean_is_reachable(self) -> PowerLaw:
         flattest, steepest = self.max / 2, _shifted_power(self.alpha, _SMALLEST_SHIFT, self.max).mean
         if not steepest < self.mean < flattest:
-            raise ValueError(
-                f"a power law with alpha {self.alpha} on 0..{self.max} has a mean between {steepest:.3g} and {flattest:.6g}; {self.mean} is outside"
-            )
+            rule = f"must be between {steepest:.3g} and {flattest:.6g}, as for every power law with alpha {self.alpha:g} on 0..{self.max}"
+            raise broken_rule("/mean", self.mean, rule)
         return self
 
 
@@ -196,7 +195,7 @@ def _shifted_power(alpha: float, shift: float, longest: int) -> LengthDistributi
 class QuantilesLength(Document):
     """Quantile -> length; linear in between, from length 0 at quantile 0, constant above the last."""
 
-    quantiles: dict[str, Annotated[float, Field(ge=0, le=MAX_LENGTH)]]
+    quantiles: dict[str, Annotated[float, Field(strict=True, ge=0, le=MAX_LENGTH)]]
 
     @model_validator(mode="after")
     def _rises(self) -> QuantilesLength:
@@ -227,16 +226,16 @@ class QuantilesLength(Document):
 
 class Histogram(Document):
     lengths: Annotated[tuple[Length, ...], Field(min_length=1)]
-    weights: tuple[Annotated[float, Field(ge=0)], ...]
+    weights: tuple[Annotated[float, Field(strict=True, ge=0)], ...]
 
     @model_validator(mode="after")
     def _sums_to_one(self) -> Histogram:
         if len(self.lengths) != len(self.weights):
-            raise ValueError(f"needs one weight per length: {len(self.lengths)} lengths, {len(self.weights)} weights")
+            raise broken_rule("/weights", self.weights, f"must be one per length: {len(self.lengths)} lengths, {len(self.weights)} weights")
         if len(set(self.lengths)) != len(self.lengths):
-            raise ValueError("names a length twice")
+            raise broken_rule("/lengths", self.lengths, "must not name a length twice")
         if abs(sum(self.weights) - 1) > 1e-6:
-            raise ValueError(f"weights must sum to 1, they sum to {sum(self.weights):.9g}")
+            raise broken_rule("/weights", self.weights, f"must sum to 1, they sum to {sum(self.weights):.9g}")
         return self
 
 
@@ -253,12 +252,12 @@ class HistogramLength(Document):
         return LengthDistribution(lengths[present], lengths[present] + 1, weights[present])
 
 
-_SPELLINGS = ("fixed", "poisson", "lognormal", "power_law", "quantiles", "histogram")
+LENGTH_SPELLINGS = ("fixed", "poisson", "lognormal", "power_law", "quantiles", "histogram")
 
 
 def _spelling(value: Any) -> str | None:
-    keys = list(value) if isinstance(value, dict) else [field for field in _SPELLINGS if hasattr(value, field)]
-    return keys[0] if len(keys) == 1 and keys[0] in _SPELLINGS else None
+    keys = list(value) if isinstance(value, dict) else [field for field in LENGTH_SPELLINGS if hasattr(value, field)]
+    return keys[0] if len(keys) == 1 and keys[0] in LENGTH_SPELLINGS else None
 
 
 FeatureLength = Annotated[
@@ -271,7 +270,7 @@ FeatureLength = Annotated[
     Discriminator(
         _spelling,
         custom_error_type="feature_length",
-        custom_error_message=f"must be a mapping with exactly one key of {', '.join(_SPELLINGS)}, such as {{fixed: 1}}",
+        custom_error_message=f"must be a mapping with exactly one key of {', '.join(LENGTH_SPELLINGS)}, such as {{fixed: 1}}",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from placement.access import Access, AccessDistribution, access_distribution
-from placement.document import Document
+from placement.document import Document, broken_rule
 from placement.lengths import FeatureLength, LengthDistribution, length_distribution
 
 MAX_TABLES = 10_000
@@ -134,23 +135,30 @@ class ModelSpec(Document):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> ModelSpec:
-        _refuse_duplicates("tables", [table.name for table in self.tables])
-        _refuse_duplicates("features", [feature.name for table in self.tables for feature in table.features])
+        tables = ((f"/tables/{index}/name", table.name) for index, table in enumerate(self.tables))
+        features = (
+            (f"/tables/{index}/features/{number}/name", feature.name)
+            for index, table in enumerate(self.tables)
+            for number, feature in enumerate(table.features)
+        )
+        _refuse_duplicates(tables)
+        _refuse_duplicates(features)
         return self
 
     @model_validator(mode="after")
-    def _interaction_fits(self) -> ModelSpec:
+    def _dense_part_fits(self) -> ModelSpec:
+        if self.bottom_mlp and not self.dense_features:
+            raise broken_rule("/bottom_mlp", self.bottom_mlp, "must be empty in a model without dense_features")
+        if self.dcn is not None and self.interaction is not Interaction.DCN:
+            raise broken_rule("/dcn", self.dcn, "is only for interaction dcn")
         if self.interaction is Interaction.DOT:
             widths = {table.embedding_dim for table in self.tables}
             if self.dense_features:
                 widths.add(self.bottom_mlp[-1] if self.bottom_mlp else self.dense_features)
             if len(widths) > 1:
-                raise ValueError(
-                    "interaction dot needs every embedding_dim and the last width of bottom_mlp to be equal, "
-                    f"they are {', '.join(map(str, sorted(widths)))}; use cat, or make them equal"
-                )
-        if self.dcn is not None and self.interaction is not Interaction.DCN:
-            raise ValueError("dcn is only for interaction dcn")
+                found = ", ".join(map(str, sorted(widths)))
+                rule = f"dot needs every embedding_dim and the last width of bottom_mlp to be equal, they are {found}; use cat, or make them equal"
+                raise broken_rule("/interaction", self.interaction.value, rule)
         return self
 
     @cached_property
@@ -158,9 +166,10 @@ class ModelSpec(Document):
         return sum(len(table.features) for table in self.tables)
 
 
-def _refuse_duplicates(what: str, names: list[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
+def _refuse_duplicates(names: Iterable[tuple[str, str]]) -> None:
+    """`names` are (where, name)."""
+    seen: dict[str, str] = {}
+    for where, name in names:
         if name in seen:
-            raise ValueError(f"{what}: the name {name!r} is used twice; names must be unique")
-        seen.add(name)
+            raise broken_rule(where, name, f"must be unique, {seen[name]} has the same")
+        seen[name] = where

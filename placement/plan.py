@@ -33,9 +33,9 @@ class PlanOptions(Document):
     ranks: Annotated[int, Field(strict=True, gt=0, le=16_384)] | None = None
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] | None = None
     objective: Objective = Objective.MEAN
-    time_limit: Annotated[float, Field(gt=0, le=86_400)] = 10.0
+    time_limit: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 10.0
     """Seconds of a reference core; the search counts work, not time, so the same question gets the same plan."""
-    gap: Annotated[float, Field(ge=0, lt=1)] = 0.001
+    gap: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.001
     """Stop as soon as the plan is proven this close to the best."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from placement.document import Document
+from placement.access import ACCESS_SPELLINGS
+from placement.document import BROKEN_RULE, Document
 from placement.errors import InvalidDocument, Problem
+from placement.lengths import LENGTH_SPELLINGS
+from placement.yaml_text import parse_yaml
+
+__all__ = ["MAX_DOCUMENT_BYTES", "from_data", "parse_json", "parse_yaml", "problems_of", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
-MAX_NODES = 4_000_000
-"""Values in a document after aliases are written out."""
+_MAX_DIGITS = 400
 _MAX_SHOWN_VALUE = 80
 _MAX_SHOWN_PROBLEMS = 20
 
@@ -53,70 +58,39 @@ def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
 
 def problems_of(error: ValidationError, pointer: str = "") -> list[Problem]:
     """One problem per broken rule, in document order."""
-    details = error.errors(include_url=False, include_context=False)
-    problems = [
-        Problem(
-            pointer + _pointer(detail["loc"]),
-            "" if detail["type"] == "missing" else _shown(detail["input"]),
-            _rule(detail["type"], detail["msg"]),
-        )
-        for detail in details[:_MAX_SHOWN_PROBLEMS]
-    ]
+    details = error.errors(include_url=False)
+    problems = [_problem(detail, pointer) for detail in details[:_MAX_SHOWN_PROBLEMS]]
     if len(details) > _MAX_SHOWN_PROBLEMS:
         problems.append(Problem(pointer, "", f"and {len(details) - _MAX_SHOWN_PROBLEMS} more problems"))
     return problems
 
 
+def _problem(detail: ErrorDetails, pointer: str) -> Problem:
+    pointer += _pointer(detail["loc"])
+    if detail["type"] == BROKEN_RULE:
+        return Problem(pointer + detail["ctx"]["pointer"], _shown(detail["ctx"]["value"]), detail["ctx"]["rule"])
+    shown = "" if detail["type"] == "missing" else _shown(detail["input"])
+    return Problem(pointer, shown, _rule(detail["type"], detail["msg"]))
+
+
 def parse_json(text: str, source: str) -> Any:
     """JSON without NaN, infinity or repeated keys. Raises InvalidDocument."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_mapping_without_repeats)
-    except (ValueError, RecursionError) as error:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_parse_int, object_pairs_hook=_mapping_without_repeats)
+    except RecursionError:
+        raise InvalidDocument(source, [Problem("", "", "is nested too deep")]) from None
+    except ValueError as error:
         raise InvalidDocument(source, [Problem("", "", f"is not valid JSON: {error}")]) from None
-
-
-def parse_yaml(text: str, source: str) -> Any:
-    """YAML of plain values, without repeated keys, and of bounded size once aliases are written out. Raises InvalidDocument."""
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _expanded_nodes(node, {}) > MAX_NODES:
-            raise InvalidDocument(source, [Problem("", "", f"has more than {MAX_NODES} values once its aliases are written out")])
-        return loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}: " if error.problem_mark else ""
-        raise InvalidDocument(source, [Problem("", "", f"is not valid YAML: {where}{error.problem}")]) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidDocument(source, [Problem("", "", f"is not valid YAML: {error}")]) from None
-    finally:
-        loader.dispose()
-
-
-class _Loader(yaml.CSafeLoader):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is repeated", key.start_mark)
-            seen.add(key.value if isinstance(key.value, str) else id(key))
-        return super().construct_mapping(node, deep)
-
-
-def _expanded_nodes(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Nodes below and including `node`; a node that contains itself counts as too many."""
-    if isinstance(node, yaml.ScalarNode):
-        return 1
-    if id(node) not in sizes:
-        sizes[id(node)] = MAX_NODES + 1
-        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        sizes[id(node)] = 1 + sum(_expanded_nodes(part, sizes) for part in parts)
-    return sizes[id(node)]
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number that JSON allows")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits")
+    return int(digits)
 
 
 def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -137,14 +111,11 @@ def _pointer(location: tuple[int | str, ...]) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-_LENGTH_TAGS = {"fixed", "poisson", "lognormal", "power_law", "quantiles", "histogram"}
+_UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS)}
 
 
 def _is_union_tag(location: tuple[int | str, ...], index: int) -> bool:
-    part, before = location[index], location[index - 1] if index else None
-    return (before == "length" and part in _LENGTH_TAGS) or (
-        before == "access" and part in {"ZipfAccess", "IcdfAccess", "literal['uniform']"}
-    )
+    return index > 0 and location[index] in _UNION_TAGS.get(str(location[index - 1]), ())
 
 
 def _rule(kind: str, message: str) -> str:
@@ -156,5 +127,9 @@ def _rule(kind: str, message: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = _BRIEFLY.repr(value)
     return text if len(text) <= _MAX_SHOWN_VALUE else text[: _MAX_SHOWN_VALUE - 3] + "..."
+
+
+_BRIEFLY = reprlib.Repr()
+_BRIEFLY.maxstring = _BRIEFLY.maxother = _BRIEFLY.maxlong = _MAX_SHOWN_VALUE
