@@ -118,8 +118,8 @@ def test_ranks_that_hang_are_ended_when_time_is_up(tmp_path: Path) -> None:
             sleepers[:] = _sleepers(tmp_path)
         return False
 
-    with pytest.raises(ExecutionFailed, match="did not end within 12 s; rank 0 was last seen asleep, rank 1 was last seen asleep"):
-        _sleep(tmp_path, "deaf", look, 12)
+    with pytest.raises(ExecutionFailed, match="did not end within 15 s; rank 0 was last seen asleep, rank 1 was last seen asleep"):
+        _sleep(tmp_path, "deaf", look, 15)
     assert len(sleepers) == 2
     assert not any(sleeper.is_running() for sleeper in sleepers)
 
