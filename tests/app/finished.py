@@ -91,7 +91,5 @@ def store_run(database: Database, plan_id: str, measurement: Measurement) -> str
         row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, state=State.RUNNING)
         session.add(row)
         session.flush()
-        jobs.finish(
-            session, RunRow, row.id, document=measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement)
-        )
+        jobs.finish(session, RunRow, row.id, document=measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement))
         return row.id

@@ -42,7 +42,16 @@ class PostgresServer:
         data = self._folder / "data"
         initdb = [self._programs / "initdb", "-D", data, "-U", "emplace", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
         subprocess.run(initdb, check=True, capture_output=True, cwd=self._folder, **self._as_user)
-        options = ["-c", "fsync=off", "-c", "listen_addresses=", "-c", f"unix_socket_directories={self._folder}", "-c", "max_connections=100"]
+        options = [
+            "-c",
+            "fsync=off",
+            "-c",
+            "listen_addresses=",
+            "-c",
+            f"unix_socket_directories={self._folder}",
+            "-c",
+            "max_connections=100",
+        ]
         self._process = subprocess.Popen(
             [self._programs / "postgres", "-D", data, *options],
             cwd=self._folder,

@@ -24,7 +24,9 @@ from tests.app.questions import a_host, a_question
 def test_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
     with database.reading() as session:
         own = set(Base.metadata.tables) | {"alembic_version"}
-        context = MigrationContext.configure(session.connection(), opts={"include_name": lambda name, kind, _: kind != "table" or name in own})
+        context = MigrationContext.configure(
+            session.connection(), opts={"include_name": lambda name, kind, _: kind != "table" or name in own}
+        )
         assert compare_metadata(context, Base.metadata) == []
 
 
@@ -68,9 +70,13 @@ def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Dat
 
 
 def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
-    with pytest.raises(RuntimeError), database.writing() as session:
-        plans.create(session, a_question())
-        raise RuntimeError
+    def fail_half_way() -> None:
+        with database.writing() as session:
+            plans.create(session, a_question())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
     with database.reading() as session:
         assert plans.page(session, {}, None, 10) == ([], None)
 
@@ -142,5 +148,3 @@ def test_a_worker_is_dropped_when_its_beat_stands_still(database: Database) -> N
         assert [row.id for row in workers.list_workers(session)] == ["alive"]
         assert workers.beat(session, "alive")
         assert not workers.beat(session, "dead")
-
-

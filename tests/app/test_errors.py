@@ -60,7 +60,12 @@ def test_what_is_not_there(api: httpx.Client, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "pointer"),
-    [("/v1/plans?limit=0", "/limit"), ("/v1/plans?limit=x", "/limit"), ("/v1/plans?cursor=x", "/cursor"), ("/v1/plans?status=x", "/status")],
+    [
+        ("/v1/plans?limit=0", "/limit"),
+        ("/v1/plans?limit=x", "/limit"),
+        ("/v1/plans?cursor=x", "/cursor"),
+        ("/v1/plans?status=x", "/status"),
+    ],
 )
 def test_bad_parameters_are_named(api: httpx.Client, path: str, pointer: str) -> None:
     problem = assert_problem(api.get(path), 422)

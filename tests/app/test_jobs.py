@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.database import workers
+from app.database.connection import Database
+from app.planning import resolve_host
+from tests.app.finished import finish_plan
 from tests.app.processes import WorkerProcess, is_alive, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
 
@@ -54,6 +58,9 @@ def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_work
     plan = wait_for(api, plan_id, "done")
     assert plan["plan"]["status"] == "optimal"
     assert query("SELECT attempts FROM plans") == [(2,)]
+    progress = api.get(f"/v1/plans/{plan_id}/events").text
+    for key in ("incumbent_us", "bound_us", "gap", "elapsed_s"):
+        assert f'"{key}"' in progress
 
 
 def test_another_worker_takes_over_from_one_that_never_returns(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
@@ -87,14 +94,15 @@ def test_cancelling_leaves_no_process_and_a_worker_that_goes_on(api: httpx.Clien
 
 @ONLY_SQLITE
 def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
-    plan_id = ask_small(api)
+    plan_id = ask_busy(api)
     first = start_worker("first")
     wait_until(first.steps, START_S)
     assert first.stop() == 0
     assert first.steps() == []
     assert query("SELECT id FROM workers") == []
-    start_worker("second")
-    wait_for(api, plan_id, "done")
+    second = start_worker("second")
+    wait_until(second.steps, START_S)
+    assert state_of(api, plan_id) == "running"
 
 
 @ONLY_SQLITE
@@ -108,48 +116,20 @@ def test_a_child_that_is_killed_fails_its_job_with_the_reason(api: httpx.Client,
 
 
 @ONLY_SQLITE
-def test_progress_reaches_the_client_while_the_plan_is_solved(api: httpx.Client, start_worker: StartWorker) -> None:
+def test_a_plan_is_run_only_on_its_own_machine(api: httpx.Client, database: Database) -> None:
     plan_id = ask_small(api)
-    start_worker()
-    with api.stream("GET", f"/v1/plans/{plan_id}/events") as response:
-        text = response.read().decode()
-    assert "event: progress" in text
-    assert text.endswith(f'event: end\ndata: {{"id": "{plan_id}", "state": "done"}}\n\n')
-    for key in ("incumbent_us", "bound_us", "gap", "elapsed_s"):
-        assert f'"{key}"' in text
-
-
-@ONLY_SQLITE
-def test_a_machine_without_a_worker_runs_nothing(api: httpx.Client, start_worker: StartWorker) -> None:
-    plan_id = ask_small(api)
-    start_worker()
-    wait_for(api, plan_id, "done")
+    assert "is queued" in api.post(f"/v1/plans/{plan_id}/runs").json()["detail"]
+    finish_plan(database, plan_id)
+    assert "here there is no worker" in api.post(f"/v1/plans/{plan_id}/runs").json()["detail"]
+    with database.writing() as session:
+        workers.register(session, "worker", resolve_host("local"))
     refused = api.post(f"/v1/plans/{plan_id}/runs")
     assert refused.status_code == 409
-    assert "cpu-dual-socket" in refused.json()["detail"]
-    assert "here there is" in refused.json()["detail"]
-    other = api.post("/v1/profiles", json={"fingerprint": "sha256:elsewhere"})
-    assert other.status_code == 409
-    assert "sha256:elsewhere" in other.json()["detail"]
-
-
-@ONLY_SQLITE
-def test_a_plan_for_this_machine_is_run_here(api: httpx.Client, start_worker: StartWorker) -> None:
-    question = {"model": model_data(), "host": "local", "options": {"ranks": 2}}
-    plan_id = api.post("/v1/plans", json=question).json()["id"]
-    start_worker()
-    wait_for(api, plan_id, "done")
-    run = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers={"Idempotency-Key": "once"})
-    assert run.status_code == 202
-    location = run.headers["location"]
-    assert api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers={"Idempotency-Key": "once"}).json()["id"] == run.json()["id"]
-    wait_until(lambda: api.get(location).json()["state"] not in ("queued", "running"), SOLVE_S)
-    done = api.get(location).json()
-    assert done["state"] == "done", done["error"]
-    assert done["measurement"]["steps"] == 5
-    assert done["step_time_us"] == done["measurement"]["step_time_us"]
-    assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
-    assert [each["id"] for each in api.get(f"/v1/plans/{plan_id}/runs").json()["items"]] == [done["id"]]
+    assert refused.json()["detail"].startswith("the plan is for cpu-dual-socket")
+    assert "CPU core" in refused.json()["detail"]
+    impossible = api.post("/v1/plans", json={"model": model_data(name="huge"), "host": "local"}).json()["id"]
+    finish_plan(database, impossible, infeasible=True)
+    assert "no placement to run" in api.post(f"/v1/plans/{impossible}/runs").json()["detail"]
 
 
 def children_of(pid: int) -> set[int]:
@@ -157,7 +137,7 @@ def children_of(pid: int) -> set[int]:
     found = set()
     for folder in filter(str.isdigit, os.listdir("/proc")):
         try:
-            parent = int(open(f"/proc/{folder}/stat").read().rpartition(")")[2].split()[1])
+            parent = int(Path(f"/proc/{folder}/stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
         if parent == pid:
@@ -166,15 +146,28 @@ def children_of(pid: int) -> set[int]:
 
 
 @ONLY_SQLITE
-def test_cancelling_a_run_ends_its_rank_processes(api: httpx.Client, start_worker: StartWorker) -> None:
+def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
+    api: httpx.Client, database: Database, start_worker: StartWorker
+) -> None:
     question = {"model": model_data(), "host": "local", "options": {"ranks": 2}}
     plan_id = api.post("/v1/plans", json=question).json()["id"]
+    finish_plan(database, plan_id)
     worker = start_worker()
-    wait_for(api, plan_id, "done")
-    run_id = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 100_000}).json()["id"]
+    wait_until(lambda: api.get("/readyz").json()["workers"], START_S)
+    key = {"Idempotency-Key": "once"}
+    run = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers=key)
+    assert run.status_code == 202
+    assert api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 5}, headers=key).json()["id"] == run.json()["id"]
+    wait_until(lambda: api.get(run.headers["location"]).json()["state"] not in ("queued", "running"), SOLVE_S)
+    done = api.get(run.headers["location"]).json()
+    assert done["state"] == "done", done["error"]
+    assert done["measurement"]["steps"] == 5
+    assert done["step_time_us"] == done["measurement"]["step_time_us"]
+    assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
+    assert '"message"' in api.get(f"/v1/runs/{done['id']}/events").text
+
+    endless = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 100_000}).json()["id"]
     below = wait_until(lambda: found if len(found := children_of(worker.pid)) >= 4 else None, SOLVE_S)
-    time.sleep(1)
-    below |= children_of(worker.pid)
-    assert api.post(f"/v1/runs/{run_id}/cancel").json()["state"] == "cancelled"
-    wait_until(lambda: not any(map(is_alive, below)), 30)
-    assert api.get(f"/v1/runs/{run_id}").json()["state"] == "cancelled"
+    assert api.post(f"/v1/runs/{endless}/cancel").json()["state"] == "cancelled"
+    wait_until(lambda: not any(map(is_alive, below)) and not children_of(worker.pid), 30)
+    assert [each["state"] for each in api.get(f"/v1/plans/{plan_id}/runs").json()["items"]] == ["cancelled", "done"]

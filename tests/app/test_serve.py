@@ -36,9 +36,7 @@ def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, su
     process.wait(10)
 
 
-def test_the_worker_is_started_again_and_ends_with_the_service(
-    serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query
-) -> None:
+def test_the_worker_is_started_again_and_ends_with_the_service(serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query) -> None:
     client, process = serve
     plan_id = ask_small(client)
     wait_until(lambda: client.get(f"/v1/plans/{plan_id}").json()["state"] == "running", 20)

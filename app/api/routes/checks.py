@@ -34,7 +34,7 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
         result = await run_in_threadpool(_check, service, body, gone)
     finally:
         watch.cancel()
-    return result.to_data() | {"fits": result.fits}
+    return result.model_dump(mode="json")
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:

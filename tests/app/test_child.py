@@ -1,0 +1,93 @@
+"""Child programs: they report, they fail with reasons, and they are gone when they are told to or their parent is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.jobs.child import ChildFailed, ChildStopped, run_child
+from placement.catalog import builtin_host
+from placement.cost_model import datasheet_cost_model
+from placement.model import ModelSpec
+from placement.plan import Plan, PlanOptions, Question
+from placement.reading import read_text
+from tests.app.processes import MARK, is_alive, step_processes, wait_until
+from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, a_question, busy_model_data
+
+
+def busy_question() -> str:
+    host = builtin_host(BUSY_HOST)
+    return Question(
+        model=ModelSpec.model_validate(busy_model_data()),
+        host=host,
+        cost_model=datasheet_cost_model(host),
+        options=PlanOptions.model_validate(BUSY_OPTIONS),
+    ).canonical_json()
+
+
+def ignore(_: dict[str, Any]) -> None:
+    pass
+
+
+def test_the_result_is_an_audited_plan_and_progress_is_reported() -> None:
+    seen: list[dict[str, Any]] = []
+    text = run_child("solve", a_question().canonical_json(), seen.append, lambda: False)
+    assert read_text(text, Plan, source="plan", as_json=True).question == a_question()
+    assert {"incumbent_us", "bound_us", "gap", "elapsed_s"} <= set(seen[-1])
+
+
+def test_bad_input_comes_back_as_problems() -> None:
+    broken = json.loads(a_question().canonical_json()) | {"options": {"gap": 7}}
+    with pytest.raises(ChildFailed) as caught:
+        run_child("solve", json.dumps(broken), ignore, lambda: False)
+    assert caught.value.problems[0]["pointer"] == "/options/gap"
+
+
+def test_a_child_that_breaks_is_reported_by_its_last_words() -> None:
+    with pytest.raises(ChildFailed, match=r"ended with status 1: .*no_such_step"):
+        run_child("no_such_step", "{}", ignore, lambda: False)
+
+
+def test_a_child_is_ended_when_told_to() -> None:
+    asked: list[float] = []
+
+    def should_stop() -> bool:
+        asked.append(0.0)
+        return bool(step_processes()) and len(asked) > 5
+
+    with pytest.raises(ChildStopped):
+        run_child("solve", busy_question(), ignore, should_stop)
+    assert step_processes() == []
+
+
+def test_a_child_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(ChildFailed, match="longer than 1 s"):
+        run_child("solve", busy_question(), ignore, lambda: False, timeout_s=1.0)
+    assert step_processes() == []
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ChildFailed):
+        run_child("no_such_step", "{}", ignore, lambda: False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    question = tmp_path / "question.json"
+    question.write_text(busy_question())
+    program = (
+        "import sys; from app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid())})
+    child = wait_until(step_processes, 60)[0]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(10)
+    wait_until(lambda: not is_alive(child), 10)

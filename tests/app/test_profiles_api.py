@@ -1,0 +1,90 @@
+"""Cost models over HTTP: stored, listed, and used for their own machine alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from app.database import workers
+from app.database.connection import Database
+from app.planning import resolve_host
+from placement.cost_model import CostSource, datasheet_cost_model
+from tests.app.questions import model_data
+
+
+def measured(ranks: int, fingerprint: str | None = None) -> dict[str, Any]:
+    """The datasheet's figures, as if they were measured on this machine."""
+    host = resolve_host("local")
+    model = datasheet_cost_model(host)
+    return model.model_copy(
+        update={"source": CostSource.MEASURED, "fingerprint": fingerprint or host.fingerprint, "ranks": ranks}
+    ).to_data()
+
+
+def ask(api: httpx.Client, **changes: Any) -> dict[str, Any]:
+    plan: dict[str, Any] = api.post("/v1/plans", json={"model": model_data(), "host": "local", "options": {"ranks": 2}} | changes).json()
+    return plan
+
+
+def test_an_uploaded_model_prices_this_machine(api: httpx.Client) -> None:
+    before = ask(api)
+    response = api.post("/v1/profiles", json={"cost_model": measured(ranks=2)})
+    assert response.status_code == 201
+    profile = response.json()
+    assert api.get(response.headers["location"]).json() == profile
+    assert (profile["state"], profile["source"], profile["ranks"]) == ("done", "measured", 2)
+    after = ask(api)
+    assert (before["cost_source"], after["cost_source"]) == ("datasheet", "measured")
+    assert after["id"] != before["id"]
+    assert ask(api, host="zion", options={})["cost_source"] == "datasheet"
+
+
+def test_another_machines_model_is_kept_but_never_used(api: httpx.Client) -> None:
+    other = measured(ranks=2, fingerprint="sha256:another-machine")
+    assert api.post("/v1/profiles", json={"cost_model": other}).status_code == 201
+    assert ask(api)["cost_source"] == "datasheet"
+    refused = api.post("/v1/plans", json={"model": model_data(), "host": "local", "cost_model": other})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/cost_model/fingerprint"
+    listed = api.get("/v1/profiles", params={"fingerprint": "sha256:another-machine"}).json()["items"]
+    assert [profile["cost_model"]["fingerprint"] for profile in listed] == ["sha256:another-machine"]
+    assert api.get("/v1/profiles", params={"fingerprint": "sha256:nobody"}).json() == {"items": [], "next": None}
+
+
+def test_measuring_is_queued_for_the_machine_and_can_be_cancelled(api: httpx.Client, database: Database) -> None:
+    assert api.post("/v1/profiles", json={}).status_code == 409
+    with database.writing() as session:
+        workers.register(session, "worker", resolve_host("local"))
+    response = api.post("/v1/profiles", json={"ranks": 2, "seed": 3})
+    assert response.status_code == 202
+    assert (response.json()["state"], response.json()["host_name"], response.json()["cost_model"]) == ("queued", "local", None)
+    assert api.post(f"/v1/profiles/{response.json()['id']}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_bad_cost_model_is_named(api: httpx.Client) -> None:
+    bad = measured(ranks=2) | {"step_overhead_us": -1}
+    response = api.post("/v1/profiles", json={"cost_model": bad})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/cost_model/step_overhead_us"
+
+
+def test_the_catalog_lists_what_can_be_named_and_what_is_stored(api: httpx.Client) -> None:
+    ask(api)
+    models = {entry["name"]: entry for entry in api.get("/v1/models").json()["items"]}
+    assert (models["m1"]["source"], models["small"]["source"], models["small"]["plans"]) == ("built-in", "stored", 1)
+    hosts = {entry["name"]: entry for entry in api.get("/v1/hosts").json()["items"]}
+    assert (hosts["zion"]["source"], hosts["local"]["source"], hosts["local"]["plans"]) == ("built-in", "discovered", 1)
+    assert (
+        ask(api, model=api.get("/v1/models/ncf").json(), host="zion", options={})["id"]
+        == ask(api, model="ncf", host="zion", options={})["id"]
+    )
+
+
+def test_health(api: httpx.Client) -> None:
+    ask(api)
+    assert api.get("/healthz").json() == {"status": "ok"}
+    assert api.get("/readyz").json() == {"status": "ok", "workers": 0}
+    metrics = api.get("/metrics").text.splitlines()
+    assert 'emplace_resources{kind="plans",state="queued"} 1' in metrics
+    assert "emplace_workers 0" in metrics
