@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from placement.document import Document
+from placement.document import Document, broken_rule
 
 _ZIPF_EXACT_ROWS = 64
 _ZIPF_BINS = 200
@@ -67,10 +67,11 @@ class IcdfAccess(Document):
         points = np.array(_with_ends(self.icdf))
         steps = np.diff(points, axis=0)
         if (steps[:, 0] <= 0).any() or (steps[:, 1] < 0).any():
-            raise ValueError("points must rise from [0, 0] to [1, 1] in both shares")
+            raise broken_rule("/icdf", self.icdf, "points must rise from [0, 0] to [1, 1] in both shares")
         slopes = steps[:, 1] / steps[:, 0]
         if (np.diff(slopes) > 1e-9 * slopes[:-1] + 1e-12).any():
-            raise ValueError("the hottest rows come first, so each stretch must take fewer accesses per row than the one before")
+            rule = "the hottest rows come first, so each stretch must take fewer accesses per row than the one before"
+            raise broken_rule("/icdf", self.icdf, rule)
         return self
 
 

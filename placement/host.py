@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from placement.document import Document
+from placement.document import Document, broken_rule
 from placement.model import Count, Name
-from placement.units import Flops, Rate, Size
+from placement.units import Flops, Rate, Size, format_size
 
 
 class DeviceType(StrEnum):
@@ -43,8 +43,11 @@ class DeviceKind(Document):
         cuda_only = {"hbm_capacity": self.hbm_capacity, "system_link": self.system_link}
         if self.type is DeviceType.CUDA and (missing := [key for key, value in cuda_only.items() if value is None]):
             raise ValueError(f"a cuda device needs {' and '.join(missing)}")
+        cuda_only["hbm_reserve"] = self.hbm_reserve
         if self.type is DeviceType.CPU and (extra := [key for key, value in cuda_only.items() if value is not None]):
             raise ValueError(f"a cpu device has no {' and no '.join(extra)}: its tables live in the node's ddr_capacity")
+        if self.hbm_capacity is not None and self.hbm_reserve is not None:
+            _refuse_full_reserve("hbm", self.hbm_reserve, self.hbm_capacity)
         return self
 
 
@@ -64,7 +67,8 @@ class Node(Document):
     def _kinds_are_unique(self) -> Node:
         kinds = [device.kind for device in self.devices]
         if len(set(kinds)) != len(kinds):
-            raise ValueError("each kind of device is listed once, with its count")
+            raise broken_rule("/devices", kinds, "must list each kind of device once, with its count")
+        _refuse_full_reserve("ddr", self.ddr_reserve, self.ddr_capacity)
         return self
 
 
@@ -80,6 +84,11 @@ class RemoteServers(Document):
     fp32_flops: Flops
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
+    @model_validator(mode="after")
+    def _reserve_leaves_room(self) -> RemoteServers:
+        _refuse_full_reserve("ddr", self.ddr_reserve, self.ddr_capacity)
+        return self
+
 
 class HostSpec(Document):
     """Equal nodes and what links them. `sources` says where each figure comes from."""
@@ -93,3 +102,16 @@ class HostSpec(Document):
     fingerprint: str | None = None
     """Identifies the physical machine of a discovered host; a measured cost model carries the same."""
     sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _servers_are_a_kind_of_their_own(self) -> HostSpec:
+        if self.remote_servers is not None and self.remote_servers.kind in (device.kind for device in self.node.devices):
+            raise broken_rule("/remote_servers/kind", self.remote_servers.kind, "must differ from the kinds of the node's devices")
+        return self
+
+
+def _refuse_full_reserve(memory: str, reserve_bytes: int, capacity_bytes: int) -> None:
+    if reserve_bytes >= capacity_bytes:
+        raise broken_rule(
+            f"/{memory}_reserve", format_size(reserve_bytes), f"must be less than {memory}_capacity, {format_size(capacity_bytes)}"
+        )

@@ -201,9 +201,9 @@ class QuantilesLength(Document):
     def _rises(self) -> QuantilesLength:
         points = self._points()
         if not points or any(not 0 < q <= 1 for q, _ in points):
-            raise ValueError("needs at least one quantile, each above 0 and at most 1")
+            raise broken_rule("/quantiles", self.quantiles, "needs at least one quantile, each above 0 and at most 1")
         if any(low > high for (_, low), (_, high) in pairwise(points)):
-            raise ValueError("lengths must not fall as the quantile rises")
+            raise broken_rule("/quantiles", self.quantiles, "lengths must not fall as the quantile rises")
         return self
 
     def __hash__(self) -> int:
@@ -213,7 +213,8 @@ class QuantilesLength(Document):
         try:
             return sorted((float(q), length) for q, length in self.quantiles.items())
         except ValueError:
-            raise ValueError("each key must be a number between 0 and 1, such as '0.5'") from None
+            rule = "each key must be a number between 0 and 1, such as '0.5'"
+            raise broken_rule("/quantiles", self.quantiles, rule) from None
 
     def distribution(self) -> LengthDistribution:
         qs, lengths = (np.array(side) for side in zip(*self._points(), strict=True))

@@ -58,11 +58,16 @@ def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
 
 def problems_of(error: ValidationError, pointer: str = "") -> list[Problem]:
     """One problem per broken rule, in document order."""
-    details = error.errors(include_url=False)
+    details = [detail for detail in error.errors(include_url=False) if not _follows_from_others(detail)]
     problems = [_problem(detail, pointer) for detail in details[:_MAX_SHOWN_PROBLEMS]]
     if len(details) > _MAX_SHOWN_PROBLEMS:
         problems.append(Problem(pointer, "", f"and {len(details) - _MAX_SHOWN_PROBLEMS} more problems"))
     return problems
+
+
+def _follows_from_others(detail: ErrorDetails) -> bool:
+    """Of a list that is too short only because its items break rules of their own, pydantic says both."""
+    return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
 def _problem(detail: ErrorDetails, pointer: str) -> Problem:

@@ -9,7 +9,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 _SIZE_UNITS = {
     "B": 1,
@@ -76,7 +76,7 @@ def format_rate(bytes_per_s: float) -> str:
 
 
 def format_flops(flops_per_s: float) -> str:
-    """A spelling that parse_flops reads back, to three decimals of a GFLOP/s."""
+    """A spelling of six digits that parse_flops reads back."""
     return f"{round(flops_per_s / 1e9, 3):g}GFLOP/s" if flops_per_s < 1e12 else f"{round(flops_per_s / 1e12, 6):g}TFLOP/s"
 
 
@@ -89,8 +89,16 @@ def show_gib(size_bytes: int) -> str:
 
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), WithJsonSchema({"type": "string", "examples": ["40GiB"]})]
 Rate = Annotated[
-    float, BeforeValidator(parse_rate), PlainSerializer(format_rate), WithJsonSchema({"type": "string", "examples": ["900GB/s"]})
+    float,
+    BeforeValidator(parse_rate),
+    Field(gt=0),
+    PlainSerializer(format_rate),
+    WithJsonSchema({"type": "string", "examples": ["900GB/s"]}),
 ]
 Flops = Annotated[
-    float, BeforeValidator(parse_flops), PlainSerializer(format_flops), WithJsonSchema({"type": "string", "examples": ["15.7TFLOP/s"]})
+    float,
+    BeforeValidator(parse_flops),
+    Field(gt=0),
+    PlainSerializer(format_flops),
+    WithJsonSchema({"type": "string", "examples": ["15.7TFLOP/s"]}),
 ]

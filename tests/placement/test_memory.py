@@ -1,0 +1,122 @@
+"""Bytes accounting against cases worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement.memory import buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from placement.topology import build_topology
+from placement.workload import Objective, model_loads, shard_workload
+from tests.placement.example_models import gpu_host, model, model_data
+
+ROWS, COLUMNS, IDS, BAGS = 1000, 16, 300, 64
+BUFFERS = 300 * 8 + 64 * 8 + 2 * 64 * 16 * 4
+"""8 bytes an id, 8 a length, and 64 pooled vectors of 16 floats with their gradients: 11104."""
+
+
+def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
+    case: dict[str, Any] = {"data_type": DataType.FP32, "optimizer": Optimizer.SGD, "cache_load_factor": 0.0, "on_cuda": True} | changes
+    return shard_bytes(
+        kernel,
+        case["data_type"],
+        case["optimizer"],
+        ROWS,
+        COLUMNS,
+        IDS,
+        BAGS,
+        cache_load_factor=case["cache_load_factor"],
+        on_cuda=case["on_cuda"],
+    )
+
+
+def test_buffers() -> None:
+    assert BUFFERS == 11_104
+    assert buffer_bytes(IDS, BAGS, COLUMNS) == 11_104
+
+
+@pytest.mark.parametrize(("data_type", "row"), [(DataType.FP32, 64), (DataType.FP16, 32), (DataType.BF16, 32), (DataType.INT8, 24)])
+def test_rows_of_each_data_type(data_type: DataType, row: int) -> None:
+    assert row_bytes(data_type, COLUMNS) == row
+    assert bytes_of(ComputeKernel.FUSED, data_type=data_type) == (1000 * row + BUFFERS, 0)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "state"),
+    [(Optimizer.SGD, 0), (Optimizer.ADAGRAD, 64_000), (Optimizer.ROWWISE_ADAGRAD, 4_000), (Optimizer.ADAM, 128_000)],
+)
+def test_state_of_each_optimizer_in_each_place(optimizer: Optimizer, state: int) -> None:
+    weights = 64_000
+    rowwise = optimizer is Optimizer.ROWWISE_ADAGRAD
+    on_device, in_system = (state, 0) if rowwise else (0, state)
+    assert optimizer_state_bytes(optimizer, ROWS, COLUMNS) == state
+    assert bytes_of(ComputeKernel.FUSED, optimizer=optimizer) == (weights + state + BUFFERS, 0)
+    assert bytes_of(ComputeKernel.FUSED, optimizer=optimizer, on_cuda=False) == (0, weights + state + BUFFERS)
+    assert bytes_of(ComputeKernel.FUSED_UVM, optimizer=optimizer) == (on_device + BUFFERS, weights + in_system)
+    # 200 cached rows of 64 bytes with 16 bytes of tag and time stamp each, and 4 bytes per row of the table
+    cache = 200 * (64 + 16) + 1000 * 4
+    cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, cache_load_factor=0.2)
+    assert cached == (on_device + cache + BUFFERS, weights + in_system)
+    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (3 * weights + state + BUFFERS, 0)
+    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer, on_cuda=False) == (0, 3 * weights + state + BUFFERS)
+
+
+def test_a_rank_holds_dense_layers_batch_and_activations() -> None:
+    """Layers 8 -> 4 -> 4 and, of 4 + 12 + 12 pooled columns, 28 -> 5 -> 1: 36 + 20 + 145 + 6 parameters."""
+    table = {"name": "t", "num_embeddings": 10, "embedding_dim": 12, "features": [{"name": "f", "length": {"fixed": 2}}]}
+    two = [table, table | {"name": "u", "features": [{"name": "g", "length": {"fixed": 3}}]}]
+    spec = model(tables=two, dense_features=8, bottom_mlp=[4, 4], top_mlp=[5, 1], local_batch_size=10, optimizer="adam")
+    loads = model_loads(spec, build_topology(gpu_host(), None, None, with_servers=False), Objective.MEAN)
+    parameters = (36 + 20 + 145 + 6) * 4 * (1 + 1 + 1 + 2)
+    width = 24 + (4 + 4 + 5 + 1) + 28
+    activations = 2 * 10 * width * 4 + 10 * 8 * 4
+    ids = (20 + 30) * 8 + (10 + 10) * 8
+    assert rank_bytes(spec, loads, is_server=True) == parameters
+    assert rank_bytes(spec, loads, is_server=False) == parameters + activations + ids
+
+
+@given(
+    rows=st.integers(1, 10**9),
+    columns=st.integers(1, 512).map(lambda quarter: 4 * quarter),
+    kernel=st.sampled_from(ComputeKernel),
+    data_type=st.sampled_from(DataType),
+    optimizer=st.sampled_from(Optimizer),
+    factor=st.floats(0.001, 1),
+    on_cuda=st.booleans(),
+)
+def test_bytes_are_whole_and_arrays_agree_with_scalars(
+    rows: int, columns: int, kernel: ComputeKernel, data_type: DataType, optimizer: Optimizer, factor: float, on_cuda: bool
+) -> None:
+    one = shard_bytes(kernel, data_type, optimizer, rows, columns, 5, 7, cache_load_factor=factor, on_cuda=on_cuda)
+    many = shard_bytes(
+        kernel,
+        data_type,
+        optimizer,
+        np.array([rows, 1]),
+        np.array([columns, 4]),
+        np.array([5, 0]),
+        np.array([7, 0]),
+        cache_load_factor=factor,
+        on_cuda=on_cuda,
+    )
+    assert [int(side) for side in one] == [int(side[0]) for side in many]
+    assert all(np.issubdtype(np.asarray(side).dtype, np.integer) for side in (*one, *many))
+    assert sum(one) >= rows * row_bytes(data_type, columns)
+    assert cached_rows(rows, factor) <= rows
+
+
+def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
+    spec = model(tables=model_data()["tables"][:1], optimizer="adagrad")
+    topology = build_topology(gpu_host(), None, None, with_servers=False)
+    load = model_loads(spec, topology, Objective.MEAN)[0]
+    whole = shard_workload(load, ShardingType.TABLE_WISE, 1.0, 16, topology, on_server=False)
+    assert (whole.lookups, whole.bags, whole.peak_ids) == (64 * 8 * 2, 64 * 8, 64 * 8 * 2)
+    part = shard_workload(load, ShardingType.ROW_WISE, 0.125, 16, topology, on_server=False)
+    assert (part.lookups, part.bags, part.peak_ids) == (64 * 2, 64 * 8, 128)
+    parts = [shard_bytes(ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD, 125, 16, 128, 512, on_cuda=True)[0] for _ in range(8)]
+    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(128, 512, 16)
