@@ -5,7 +5,6 @@ Exit codes: 0 yes; 1 a proven no; 2 bad input or a tool error; 3 undecided withi
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
@@ -16,7 +15,7 @@ from typer.exceptions import TyperException
 
 from placement.errors import EmplaceError
 
-BAD_INPUT, INTERRUPTED, TERMINATED, BROKEN_PIPE = 2, 130, 143, 141
+BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
 def main() -> None:
@@ -31,9 +30,10 @@ def exit_code(arguments: list[str]) -> int:
         # In here, so that a broken installation doesn't end with 1, which means a proven no.
         from app.cli.commands import cli
 
-        code = cli(arguments, prog_name="emplace", standalone_mode=False)
-        sys.stdout.flush()
-        return int(code or 0)
+        code = int(cli(arguments, prog_name="emplace", standalone_mode=False) or 0)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt  # typer turns it into this exit code, without a word
+        return code
     except TyperException as error:
         print(f"emplace: {error.format_message()}{_given(error, arguments)}", file=sys.stderr)
         print("Try 'emplace --help' or 'emplace COMMAND --help'.", file=sys.stderr)
@@ -44,9 +44,6 @@ def exit_code(arguments: list[str]) -> int:
     except (KeyboardInterrupt, Abort):
         print("emplace: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     except Exception:
         traceback.print_exc()
         print("emplace: this is a defect of Emplace, not of your input; please report it with the lines above", file=sys.stderr)

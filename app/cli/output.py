@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console, RenderableType
 
 from app.local_store import write_file
 
 _PLAIN_WIDTH = 120
+BROKEN_PIPE = 141
 
 
 def show(view: RenderableType) -> None:
@@ -36,7 +39,13 @@ def as_json(data: Any) -> str:
 
 
 def print_text(text: str) -> None:
-    sys.stdout.write(text)
+    """Write to stdout. Where nobody reads it any more, end as a program without a handler would, not with a verdict's code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
 
 
 def save(path: Path | None, text: str) -> None:

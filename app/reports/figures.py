@@ -11,7 +11,9 @@ def microseconds(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.2%}"
+    if share is None:
+        return "-"
+    return "<0.01%" if 0 < share < 0.00005 else f"{share:.2%}"
 
 
 def rate(samples_per_s: float | None) -> str:

@@ -6,40 +6,40 @@ from pathlib import Path
 from tests.cli.command import Emplace, small_model
 
 
-def test_a_plan_is_sound(emplace: Emplace, small_plan: Path) -> None:
-    done = emplace("audit", small_plan)
+def test_a_plan_is_sound(emplace_here: Emplace, small_plan: Path) -> None:
+    done = emplace_here("audit", small_plan)
     assert done.returncode == 0
     assert "sound" in done.stdout
 
 
-def test_every_violation_is_named(emplace: Emplace, small_plan: Path, tmp_path: Path) -> None:
+def test_every_violation_is_named(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     plan = json.loads(small_plan.read_text())
     plan["tables"][0]["shards"][0]["rows"][1] -= 1
     plan["tables"][1]["name"] = "nowhere"
     (tmp_path / "bent.json").write_text(json.dumps(plan))
-    done = emplace("audit", "bent.json", "--format", "json")
+    done = emplace_here("audit", "bent.json", "--format", "json")
     named = " ".join(violation["what"] for violation in json.loads(done.stdout)["violations"])
     assert done.returncode == 1
     assert "users" in named
     assert "nowhere" in named
 
 
-def test_a_plan_differs_from_itself_in_nothing(emplace: Emplace, small_plan: Path) -> None:
-    diff = json.loads(emplace("diff", small_plan, small_plan, "--format", "json").stdout)
+def test_a_plan_differs_from_itself_in_nothing(emplace_here: Emplace, small_plan: Path) -> None:
+    diff = json.loads(emplace_here("diff", small_plan, small_plan, "--format", "json").stdout)
     assert (diff["question"], diff["tables"], diff["bytes_to_move"], diff["unchanged_tables"]) == ([], [], 0, 2)
 
 
-def test_a_diff_starts_with_the_question(emplace: Emplace, small_plan: Path, tmp_path: Path) -> None:
+def test_a_diff_starts_with_the_question(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     changed = small_model()
     changed["tables"][1]["num_embeddings"] *= 2
     changed["tables"].append(
         {"name": "new", "num_embeddings": 1000, "embedding_dim": 64, "features": [{"name": "new", "length": {"fixed": 1}}]}
     )
     (tmp_path / "changed.json").write_text(json.dumps(changed))
-    emplace("plan", "changed.json", "--host", "dgx-h100", "--ranks", "1", "--out", "changed-plan.json")
-    diff = json.loads(emplace("diff", small_plan, "changed-plan.json", "--format", "json").stdout)
+    emplace_here("plan", "changed.json", "--host", "dgx-h100", "--ranks", "1", "--out", "changed-plan.json")
+    diff = json.loads(emplace_here("diff", small_plan, "changed-plan.json", "--format", "json").stdout)
     where = {change["where"]: (change.get("before"), change.get("after")) for change in diff["question"]}
     assert where["/model/tables/pages/num_embeddings"] == ("100000", "200000")
     assert where["/model/tables/new"] == (None, "present")
     assert where["/options/ranks"] == ("2", "1")
-    assert emplace("diff", small_plan, "changed-plan.json").stdout.startswith("question")
+    assert emplace_here("diff", small_plan, "changed-plan.json").stdout.startswith("question")

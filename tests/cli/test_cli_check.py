@@ -26,14 +26,14 @@ def small(tmp_path: Path) -> Path:
     return write_model(tmp_path / "small.json")
 
 
-def test_what_fits_passes(emplace: Emplace, small: Path) -> None:
-    done = emplace("check", small, *HOST)
+def test_what_fits_passes(emplace_here: Emplace, small: Path) -> None:
+    done = emplace_here("check", small, *HOST)
     assert done.returncode == 0
     assert "small on dgx-h100 fits" in done.stdout
 
 
-def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace: Emplace, big: Path) -> None:
-    done = emplace("check", big, *HOST, "--tiers", "hbm")
+def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: Emplace, big: Path) -> None:
+    done = emplace_here("check", big, *HOST, "--tiers", "hbm")
     assert done.returncode == 1
     assert "does not fit" in done.stdout
     assert "bytes" in done.stdout
@@ -49,27 +49,27 @@ def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace: Emplac
         (("--min-throughput", "1e15"), 1, "min-throughput"),
     ],
 )
-def test_budgets(emplace: Emplace, small: Path, budget: tuple[str, str], code: int, rule: str) -> None:
-    done = emplace("check", small, *HOST, *budget, "--format", "json")
+def test_budgets(emplace_here: Emplace, small: Path, budget: tuple[str, str], code: int, rule: str) -> None:
+    done = emplace_here("check", small, *HOST, *budget, "--format", "json")
     report = json.loads(done.stdout)
     assert done.returncode == code
     assert report["fits"] is (code == 0)
     assert [(each["rule"], each["kept"]) for each in report["checks"][0]["budgets"]] == [(rule, code == 0)]
 
 
-def test_a_baseline_holds_the_step_time(emplace: Emplace, small: Path, small_plan: Path, tmp_path: Path) -> None:
+def test_a_baseline_holds_the_step_time(emplace_here: Emplace, small: Path, small_plan: Path, tmp_path: Path) -> None:
     baseline = ("--baseline", str(small_plan), "--max-regression", "2")
-    assert emplace("check", small, *HOST, *baseline).returncode == 0
+    assert emplace_here("check", small, *HOST, *baseline).returncode == 0
     slower = small_model()
     slower["tables"][1]["features"][0]["length"] = {"poisson": 20_000}
     (tmp_path / "slower.json").write_text(json.dumps(slower))
-    done = emplace("check", "slower.json", *HOST, *baseline)
+    done = emplace_here("check", "slower.json", *HOST, *baseline)
     assert done.returncode == 1
     assert "max-regression" in done.stdout
 
 
-def test_a_baseline_of_another_host_is_refused(emplace: Emplace, small: Path, small_plan: Path) -> None:
-    done = emplace("check", small, "--host", "dgx-a100-80g", "--ranks", "2", "--baseline", small_plan, "--max-regression", "2")
+def test_a_baseline_of_another_host_is_refused(emplace_here: Emplace, small: Path, small_plan: Path) -> None:
+    done = emplace_here("check", small, "--host", "dgx-a100-80g", "--ranks", "2", "--baseline", small_plan, "--max-regression", "2")
     assert done.returncode == 2
     assert "not comparable" in done.stderr
 
@@ -83,8 +83,8 @@ def test_a_proven_no_outweighs_and_soft_fail_reports_it(emplace: Emplace, small:
     assert soft.stdout == both.stdout
 
 
-def test_reports_go_to_a_file_and_text_stays_on_stdout(emplace: Emplace, big: Path, tmp_path: Path) -> None:
-    done = emplace("check", big, *HOST, "--tiers", "hbm", "--format", "sarif", "--out", "report/emplace.sarif")
+def test_reports_go_to_a_file_and_text_stays_on_stdout(emplace_here: Emplace, big: Path, tmp_path: Path) -> None:
+    done = emplace_here("check", big, *HOST, "--tiers", "hbm", "--format", "sarif", "--out", "report/emplace.sarif")
     assert "does not fit" in done.stdout
     log = json.loads((tmp_path / "report/emplace.sarif").read_text())
     (run,) = log["runs"]
@@ -95,8 +95,8 @@ def test_reports_go_to_a_file_and_text_stays_on_stdout(emplace: Emplace, big: Pa
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("big.json")
 
 
-def test_junit_counts_its_cases(emplace: Emplace, small: Path, big: Path) -> None:
-    done = emplace("check", small, big, *HOST, "--tiers", "hbm", "--format", "junit")
+def test_junit_counts_its_cases(emplace_here: Emplace, small: Path, big: Path) -> None:
+    done = emplace_here("check", small, big, *HOST, "--tiers", "hbm", "--format", "junit")
     suite = ElementTree.fromstring(done.stdout).find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
@@ -104,13 +104,13 @@ def test_junit_counts_its_cases(emplace: Emplace, small: Path, big: Path) -> Non
     assert failed == [str(big)]
 
 
-def test_github_annotates_the_file(emplace: Emplace, big: Path) -> None:
-    (line,) = emplace("check", big, *HOST, "--tiers", "hbm", "--format", "github").stdout.splitlines()
+def test_github_annotates_the_file(emplace_here: Emplace, big: Path) -> None:
+    (line,) = emplace_here("check", big, *HOST, "--tiers", "hbm", "--format", "github").stdout.splitlines()
     assert line.startswith("::error file=")
     assert "big.json" in line
 
 
-def test_markdown_is_a_table(emplace: Emplace, small: Path) -> None:
-    lines = emplace("check", small, *HOST, "--format", "markdown").stdout.splitlines()
+def test_markdown_is_a_table(emplace_here: Emplace, small: Path) -> None:
+    lines = emplace_here("check", small, *HOST, "--format", "markdown").stdout.splitlines()
     assert {line.count("|") for line in lines[:3]} == {lines[0].count("|")}
     assert "fits" in lines[2]

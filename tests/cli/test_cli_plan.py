@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import Emplace, small_model, write_model
+from tests.cli.command import COMMAND, Emplace, small_model, write_model
 
 
 def _untimed(plan: dict[str, Any]) -> dict[str, Any]:
@@ -12,9 +15,9 @@ def _untimed(plan: dict[str, Any]) -> dict[str, Any]:
     return plan
 
 
-def test_json_is_one_document_that_covers_every_table(emplace: Emplace, tmp_path: Path) -> None:
+def test_json_is_one_document_that_covers_every_table(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json")
     plan = json.loads(done.stdout)
     assert done.returncode == 0
     assert plan["status"] in ("optimal", "feasible")
@@ -23,33 +26,33 @@ def test_json_is_one_document_that_covers_every_table(emplace: Emplace, tmp_path
     assert plan["gap"] <= 0.01
 
 
-def test_the_same_question_gets_the_same_plan(emplace: Emplace, small_plan: Path, tmp_path: Path) -> None:
+def test_the_same_question_gets_the_same_plan(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    again = emplace("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json").stdout
+    again = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json").stdout
     assert _untimed(json.loads(again)) == _untimed(json.loads(small_plan.read_text()))
 
 
-def test_text_is_plain_where_nobody_sees_colours(emplace: Emplace, tmp_path: Path) -> None:
+def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
     assert "\x1b" not in done.stdout + done.stderr
     for said in ("small on dgx-h100", "gap", "datasheet", "[##", "lookup_backward", "emplace audit plan.json"):
         assert said in done.stdout
 
 
-def test_torchrec_reads_what_is_exported(emplace: Emplace, tmp_path: Path) -> None:
+def test_torchrec_reads_what_is_exported(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "torchrec", "--out", "torchrec.json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "torchrec", "--out", "torchrec.json")
     exported = json.loads(done.stdout)
     assert exported["world_size"] == 2
     assert exported == json.loads((tmp_path / "torchrec.json").read_text())
 
 
-def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace: Emplace, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace_here: Emplace, tmp_path: Path) -> None:
     model = small_model()
     model["tables"][0]["num_embeddings"] = 10**9
     (tmp_path / "big.json").write_text(json.dumps(model))
-    done = emplace("plan", "big.json", "--host", "dgx-h100", "--tiers", "hbm", "--ranks", "2", "--format", "json")
+    done = emplace_here("plan", "big.json", "--host", "dgx-h100", "--tiers", "hbm", "--ranks", "2", "--format", "json")
     plan = json.loads(done.stdout)
     assert done.returncode == 1
     assert plan["status"] == "infeasible"
@@ -58,14 +61,8 @@ def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace: Emplac
 
 
 def test_an_interrupted_solve_says_so(tmp_path: Path) -> None:
-    import signal
-    import subprocess
-    import time
-
-    from tests.cli.command import COMMAND
-
     process = subprocess.Popen(
-        [COMMAND, "plan", "m3", "--host", "zion", "--time-limit", "300", "--gap", "0"],
+        [COMMAND, "plan", "m3", "--host", "zion", "--time-limit", "3000", "--gap", "0"],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -76,3 +73,16 @@ def test_an_interrupted_solve_says_so(tmp_path: Path) -> None:
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130
     assert messages.strip() == "emplace: interrupted"
+
+
+def test_a_reader_that_leaves_is_no_verdict(tmp_path: Path) -> None:
+    done = subprocess.run(
+        f"{COMMAND} models --format json | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.stdout == "141\n"
+    assert done.stderr == ""
