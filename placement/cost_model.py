@@ -71,18 +71,18 @@ class KernelCost(Document):
 
 
 class CollectiveCost(Document):
-    """Time of a collective: fixed, and per byte a rank sends inside its node and across nodes."""
+    """Time of a collective: fixed, and per byte that a rank exchanges inside its node, across nodes, and over a remote server's link."""
 
     fixed_us: Coefficient
     per_intra_node_byte_us: Coefficient
     per_inter_node_byte_us: Coefficient
+    per_server_byte_us: Coefficient = 0.0
 
-    def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike) -> Times:
-        """The part that grows with bytes; `fixed_us` is paid once a step, not once a shard."""
-        return np.asarray(
-            np.asarray(intra_node_bytes, dtype=np.float64) * self.per_intra_node_byte_us
-            + np.asarray(inter_node_bytes, dtype=np.float64) * self.per_inter_node_byte_us
-        )
+    def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
+        """The part that grows with bytes, of the slower side; `fixed_us` is paid once a step, not once a shard."""
+        intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
+        of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us
+        return np.asarray(np.maximum(of_trainers, np.asarray(server_bytes, dtype=np.float64) * self.per_server_byte_us))
 
 
 class DenseCost(Document):
@@ -190,4 +190,5 @@ def _links(host: HostSpec) -> CollectiveCost:
         fixed_us=_COLLECTIVE_FIXED_US[host.node.devices[0].type],
         per_intra_node_byte_us=1e6 / host.node.intra_node_link,
         per_inter_node_byte_us=1e6 * ranks_per_node / host.node.network,
+        per_server_byte_us=1e6 / host.remote_servers.network if host.remote_servers else 0.0,
     )

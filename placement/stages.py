@@ -86,7 +86,10 @@ def _kernel_us(
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """What every trainer pays whatever its shards: fixed parts of the collectives, dense layers, their all-reduce."""
+    """What every trainer pays whatever its shards: fixed parts of the collectives, dense layers, their all-reduce.
+
+    The backward pass of a dense layer takes twice the flop of its forward pass. Of several kinds of device, all wait for the slowest.
+    """
     dense, trainers = dense_part(model), len(topology.trainers)
     flops = 3 * dense.forward_flops * model.local_batch_size
     local, nodes = topology.trainers_per_node, topology.trainer_nodes

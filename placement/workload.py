@@ -62,18 +62,23 @@ def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -
 
 @dataclass(frozen=True)
 class ShardWorkload:
-    """Of one shard and step. Bytes are what its rank exchanges with ranks of its node and of other nodes."""
+    """Of one shard and step.
+
+    Bytes are what its rank exchanges inside its node, across nodes, and over a remote server's own link; those of a server
+    count in both of the last, across nodes as many times as there are servers to a trainer.
+    """
 
     lookups: Any
     unique_rows: Any
     peak_ids: Any
     bags: Any
-    input_bytes: tuple[Any, Any]
-    output_bytes: tuple[Any, Any]
+    input_bytes: tuple[Any, Any, Any]
+    output_bytes: tuple[Any, Any, Any]
     all_reduce_share: tuple[float, float]
     """Times the shard's weight bytes: what an all-reduce of its gradient sends."""
 
 
+_NO_BYTES = (0.0, 0.0, 0.0)
 ROW_SPLIT = {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD}
 
 
@@ -86,25 +91,26 @@ def shard_workload(
     if sharding_type is ShardingType.DATA_PARALLEL:
         reduce_share = (2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local)
         return ShardWorkload(
-            load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags, (0.0, 0.0), (0.0, 0.0), reduce_share
+            load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags, _NO_BYTES, _NO_BYTES, reduce_share
         )
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
-    # More servers than trainers exchange at once over the trainers' links: each gets a share of them, so its bytes count for more.
-    near, far = (0.0, max(1.0, len(topology.servers) / world)) if on_server else ((local - 1) / world, (world - local) / world)
+    # All servers exchange with the trainers at once, so each has its share of the trainers' links beside its own.
+    near, far = (0.0, len(topology.servers) / world) if on_server else ((local - 1) / world, (world - local) / world)
+    served = 1.0 if on_server else 0.0
     bag_bytes = load.global_bags * columns * OUTPUT_BYTES
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
         # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
-        output_bytes = (bag_bytes * (local - 1) / local, bag_bytes * (nodes - 1) / nodes / local)
+        output_bytes = (bag_bytes * (local - 1) / local, bag_bytes * (nodes - 1) / nodes / local, 0.0)
     else:
-        output_bytes = (bag_bytes * near, bag_bytes * far)
+        output_bytes = (bag_bytes * near, bag_bytes * far, bag_bytes * served)
     return ShardWorkload(
         lookups,
         load.global_unique_rows * row_share,
         peak_ids,
         load.global_bags,
-        (arriving * near, arriving * far),
+        (arriving * near, arriving * far, arriving * served),
         output_bytes,
         (0.0, 0.0),
     )

@@ -1,0 +1,191 @@
+"""The step-time model against cases worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placement.cost_model import CollectiveCost, LookupCost, datasheet_cost_model
+from placement.dense_part import dense_part
+from placement.host import HostSpec
+from placement.model import ComputeKernel, ShardingType
+from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.topology import Topology, build_topology
+from placement.workload import Objective, ShardWorkload, TableLoad, model_loads, shard_workload
+from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
+
+LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64)
+"""Eight trainers of 64 examples."""
+
+
+def topology(*, with_servers: bool = False) -> Topology:
+    return build_topology(gpu_host(), None, None, with_servers=with_servers)
+
+
+def work(kind: ShardingType, share: float = 1.0, columns: int = 16, *, on_server: bool = False) -> ShardWorkload:
+    return shard_workload(LOAD, kind, share, columns, topology(with_servers=on_server), on_server=on_server)
+
+
+def test_a_table_wise_shard_serves_everyone() -> None:
+    """1600 ids and 512 lengths of 8 bytes arrive: 3 of 8 parts from its node, 4 of 8 from the other; 512 vectors of 64 bytes leave."""
+    found = work(ShardingType.TABLE_WISE)
+    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags) == (1600, 900, 1700, 512)
+    assert found.input_bytes == (16_896 * 3 / 8, 16_896 * 4 / 8, 0)
+    assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
+
+
+def test_a_row_wise_shard_takes_its_share_of_ids_and_makes_every_bag() -> None:
+    found = work(ShardingType.ROW_WISE, 1 / 8)
+    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags) == (200, 112.5, 213, 512)
+    assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
+
+
+def test_a_table_row_wise_shard_reduces_inside_its_node_first() -> None:
+    assert work(ShardingType.TABLE_ROW_WISE, 1 / 4).output_bytes == (32_768 * 3 / 4, 32_768 / 2 / 4, 0)
+
+
+def test_a_data_parallel_shard_reduces_its_gradient() -> None:
+    found = work(ShardingType.DATA_PARALLEL)
+    assert (found.lookups, found.bags) == (200, 64)
+    assert found.input_bytes == found.output_bytes == (0, 0, 0)
+    assert found.all_reduce_share == (2 * 3 / 4, 2 * 1 / 2 / 4)
+
+
+def test_a_server_sends_everything_over_the_network() -> None:
+    found = work(ShardingType.TABLE_WISE, on_server=True)
+    assert found.input_bytes == (0, 16_896 * 2 / 8, 16_896)
+    assert found.output_bytes == (0, 32_768 * 2 / 8, 32_768)
+
+
+def test_lookup_cost_adds_its_terms() -> None:
+    cost = LookupCost(
+        fixed_us=1,
+        per_lookup_us=0.1,
+        per_lookup_byte_us=0.01,
+        per_unique_row_us=0.2,
+        per_unique_byte_us=0.02,
+        per_bag_byte_us=0.001,
+        per_overflow_byte_us=0.05,
+        cache_bytes=1600,
+    )
+    # working set 50 x 64 = 3200 bytes, half of it misses the cache
+    assert cost.time_us(100, 50, 64, 10, 32) == pytest.approx(1 + 10 + 64 + 10 + 64 + 0.32 + 100 * 64 * 0.5 * 0.05)
+    assert cost.time_us(100, 10, 64, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8)
+
+
+def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
+    cost = datasheet_cost_model(gpu_host())
+    fused, uvm = (cost.kernel("gpu", kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM))
+    assert fused is not None
+    assert uvm is not None
+    assert fused.forward.time_us(1000, 0, 64, 0, 0) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
+    assert uvm.backward.time_us(1000, 0, 64, 0, 0) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
+    # four devices share 100 Gbit/s; a server has 25 Gbit/s of its own
+    links = cost.all_to_all
+    assert links.per_intra_node_byte_us == pytest.approx(1e6 / 100e9)
+    assert links.per_inter_node_byte_us == pytest.approx(4e6 / 12.5e9)
+    assert links.per_server_byte_us == pytest.approx(1e6 / 3.125e9)
+
+
+@pytest.mark.parametrize(("servers", "bytes_per_s"), [(2, 25e9 / 8), (80, 2 * 100e9 / 8 / 80)])
+def test_a_server_is_as_fast_as_its_link_or_its_share_of_the_trainers(servers: int, bytes_per_s: float) -> None:
+    data = gpu_host_data()
+    data["remote_servers"]["count"] = servers
+    host = HostSpec.model_validate(data)
+    where = build_topology(host, None, None, with_servers=True)
+    found = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=True)
+    assert datasheet_cost_model(host).all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / bytes_per_s * 1e6)
+
+
+def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
+    cost = datasheet_cost_model(gpu_host())
+    stages = shard_stages_us(
+        cost,
+        "gpu",
+        ComputeKernel.FUSED,
+        ShardingType.TABLE_WISE,
+        work(ShardingType.TABLE_WISE),
+        row_bytes=64,
+        columns=16,
+        weight_bytes=64_000,
+    )
+    assert stages[Stage.INPUT_DIST] == pytest.approx(16_896 * 3 / 8 / 1e5 + 16_896 / 2 * 4 / 12_500)
+    assert stages[Stage.OUTPUT_DIST] == stages[Stage.GRADIENT_DIST]
+    assert stages[Stage.ALL_REDUCE] == 0
+    assert Stage.DENSE not in stages
+
+
+def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
+    cost = datasheet_cost_model(gpu_host())
+
+    def forward(kernel: ComputeKernel, hit_rate: float = 0.0) -> float:
+        stages = shard_stages_us(
+            cost,
+            "gpu",
+            kernel,
+            ShardingType.TABLE_WISE,
+            work(ShardingType.TABLE_WISE),
+            row_bytes=64,
+            columns=16,
+            weight_bytes=0,
+            hit_rate=hit_rate,
+        )
+        return float(stages[Stage.LOOKUP_FORWARD])
+
+    rates = np.linspace(0, 1, 5)
+    times = [forward(ComputeKernel.FUSED_UVM_CACHING, rate) for rate in rates]
+    assert times == sorted(times, reverse=True)
+    fixed = 5.0
+    assert times[0] == pytest.approx(forward(ComputeKernel.FUSED_UVM) + fixed)
+    assert times[-1] == pytest.approx(forward(ComputeKernel.FUSED) + fixed)
+
+
+def test_every_trainer_pays_dense_layers_and_collectives() -> None:
+    cost, spec = datasheet_cost_model(gpu_host()), model()
+    base = rank_stages_us(cost, spec, topology())
+    dense = dense_part(spec)
+    assert base[Stage.DENSE] == pytest.approx(3 * dense.forward_flops * 64 / 7.5e12 * 1e6)
+    assert base[Stage.INPUT_DIST] == base[Stage.OUTPUT_DIST] == base[Stage.GRADIENT_DIST] == 20
+    sent = dense.parameters * 4
+    assert base[Stage.ALL_REDUCE] == pytest.approx(20 + sent * 2 * 3 / 4 / 1e5 + sent * 2 / 2 / 4 * 4 / 12_500)
+    alone = build_topology(gpu_host(), 1, 1, with_servers=False)
+    assert {stage: us for stage, us in rank_stages_us(cost, spec, alone).items() if us} == {Stage.DENSE: base[Stage.DENSE]}
+
+
+def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:
+    data = gpu_host_data(nodes=1)
+    gpu = data["node"]["devices"][0]
+    data["node"]["devices"] = [gpu, gpu | {"kind": "slow", "fp32_flops": "3TFLOP/s"}]
+    host = HostSpec.model_validate(data)
+    mixed = rank_stages_us(datasheet_cost_model(host), model(), build_topology(host, None, None, with_servers=False))
+    fast = rank_stages_us(datasheet_cost_model(gpu_host()), model(), topology())
+    assert mixed[Stage.DENSE] == pytest.approx(5 * fast[Stage.DENSE])
+
+
+def test_collectives_without_servers_cost_nothing_for_them() -> None:
+    cost = CollectiveCost(fixed_us=1, per_intra_node_byte_us=2, per_inter_node_byte_us=3)
+    assert cost.time_us(10, 100) == 320
+
+
+def test_p95_counts_a_fuller_batch_and_unique_rows_follow() -> None:
+    spec, where = model(), topology()
+    mean, tail = (model_loads(spec, where, objective) for objective in Objective)
+    for table, low, high in zip(spec.tables, mean, tail, strict=True):
+        assert low.global_lookups == pytest.approx(table.pooling_factor * 64 * 8)
+        if any(feature.lengths.variance for feature in table.features):
+            assert high.global_lookups > low.global_lookups
+            assert high.global_unique_rows > low.global_unique_rows
+            assert low.global_peak_ids > high.global_lookups
+        assert low.global_bags == 64 * 8 * len(table.features)
+        assert low.local_unique_rows <= low.global_unique_rows <= table.num_embeddings
+
+
+def test_dot_interaction_and_cross_layers() -> None:
+    tables = [table | {"embedding_dim": 16} for table in model_data()["tables"]]
+    dot = dense_part(model(tables=tables, interaction="dot"))
+    # 4 features and the bottom MLP's output: 5 vectors of 16, 10 pairs
+    assert dot.top[0] == (16 + 10, 32)
+    assert dot.interaction_flops == 2 * 5 * 5 * 16
+    cross = dense_part(model(tables=tables, interaction="dcn", dcn={"num_layers": 2, "low_rank_dim": 8}))
+    assert cross.cross == ((80, 8), (8, 80)) * 2
+    assert cross.top[0] == (80, 32)
