@@ -1,8 +1,8 @@
 """The bytes and times of a placement, derived shard by shard from the question. The audit compares a plan with them.
 
 A rank's bytes are those it holds apart from its shards plus those of its shards. A stage's time is what every trainer pays
-(a remote server: the collectives, no dense layers) plus what the rank's shards add. Every shard of a row split takes the time
-of a full block, also the last, shorter one; its bytes are its own. docs/cost-model.md states the formulas.
+(a remote server: the collectives, no dense layers) plus what the rank's shards add; a shard of a row split counts with its
+own share of the rows. docs/cost-model.md states the formulas.
 """
 
 from __future__ import annotations
@@ -111,30 +111,28 @@ class _Parts:
         """The shards on one kind of device."""
         kernel, factor = placement.compute_kernel, placement.cache_load_factor
         kind, share = placement.sharding_type, rows / table.num_embeddings
-        held = shard_workload(load, kind, share, columns, topology, on_server=rank.is_server)
+        work = shard_workload(load, kind, share, columns, topology, on_server=rank.is_server)
         self.hbm[where], self.ddr[where] = shard_bytes(
             kernel,
             table.data_type,
             question.model.optimizer,
             rows,
             columns,
-            held.peak_ids,
-            held.bags,
+            work.peak_ids,
+            work.bags,
             cache_load_factor=factor or 0.0,
             on_cuda=rank.type is DeviceType.CUDA,
         )
         width_bytes = row_bytes(table.data_type, columns)
-        block = placement.shards[0].rows[1]
-        full = shard_workload(load, kind, block / table.num_embeddings, columns, topology, on_server=rank.is_server)
         stages = shard_stages_us(
             question.cost_model,
             rank.device,
             kernel,
             kind,
-            full,
+            work,
             row_bytes=width_bytes,
             columns=columns,
-            weight_bytes=block * width_bytes,
+            weight_bytes=rows * width_bytes,
             hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
         )
         for index, stage in enumerate(STAGES):

@@ -131,10 +131,6 @@ def _price(
     kind, kernel, factor = choice
     num_rows, width = rows[1] - rows[0], columns[1] - columns[0]
     work = shard_workload(load, kind, num_rows / table.num_embeddings, width, topology, on_server=rank.is_server)
-    blocks = {ShardingType.ROW_WISE: len(topology.trainers)} | dict.fromkeys(
-        (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD), topology.trainers_per_node
-    )
-    block = -(-table.num_embeddings // blocks.get(kind, 1))
     hbm, ddr = shard_bytes(
         kernel,
         table.data_type,
@@ -152,10 +148,10 @@ def _price(
         rank.device,
         kernel,
         kind,
-        shard_workload(load, kind, block / table.num_embeddings, width, topology, on_server=rank.is_server),
+        work,
         row_bytes=width_bytes,
         columns=width,
-        weight_bytes=block * width_bytes,
+        weight_bytes=num_rows * width_bytes,
         hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
     )
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
