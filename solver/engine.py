@@ -1,0 +1,111 @@
+"""One problem solved: bound, then search, then exactly where the size allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from solver.bound import Bound, Bounder
+from solver.exact import solve_exactly
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
+from solver.search import MET, Search
+
+WORK_PER_SECOND = 2.5e6
+"""Of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
+EXACT_CHOICES = 20_000
+"""The most choices (options x targets) for which the exact program is tried."""
+SEARCH_SHARE = 0.3
+"""Of the limit that the search takes where the exact program follows."""
+
+
+def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Outcome:
+    """The best assignment found within `limits` and a bound on every assignment; PROOF where there is none.
+
+    The same problem, limits and seed give the same answer, whatever the machine does besides.
+    """
+    watch = _Watch(report, should_stop)
+    if problem.num_tables == 0:
+        nothing = Assignment(np.empty(0, dtype=np.int64), ())
+        value = objective_us(problem, loads_of(problem, nothing))
+        return Outcome(nothing, value, value, "no tables", StoppedBy.EXACT)
+    bound = Bounder(problem).bound()
+    watch.report(math.inf, bound.value_us, "bound")
+    if not bound.feasible:
+        return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
+    small = choices(problem) <= EXACT_CHOICES
+    found = _search(problem, bound, limits, limits.seconds * (SEARCH_SHARE if small else 1.0), watch)
+    if small and found.stopped_by is StoppedBy.LIMIT:
+        return _settle(problem, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
+    return found
+
+
+def choices(problem: Problem) -> int:
+    """How many option-and-target pairs there are."""
+    nodes = len(np.unique(problem.device_node[problem.device_is_trainer]))
+    by_kind = np.bincount(problem.device_kind, minlength=problem.num_kinds)
+    targets = np.where(
+        problem.option_scope == Scope.DEVICE, by_kind[problem.option_kind], np.where(problem.option_scope == Scope.NODE, nodes, 1)
+    )
+    return int((targets * np.diff(problem.option_first_unit)).sum())
+
+
+def _search(problem: Problem, bound: Bound, limits: Limits, seconds: float, watch: _Watch) -> Outcome:
+    search = Search(problem, bound, limits.seed)
+    stopped_by = StoppedBy.LIMIT
+    for found in search.run(limits.gap, seconds * WORK_PER_SECOND):
+        watch.report(found.objective_us, bound.value_us, "search")
+        if watch.stopped():
+            stopped_by = StoppedBy.CANCELLED
+            break
+    best = search.best
+    if best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= max(limits.gap, MET):
+        stopped_by = StoppedBy.GAP
+    return Outcome(best.assignment, best.objective_us, min(bound.value_us, best.objective_us), bound.name, stopped_by, best.moves)
+
+
+def _settle(problem: Problem, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
+    """Give what the search found to the exact program; the better plan and the higher bound of both count."""
+    exact = solve_exactly(problem, limits, watch.relay(found), watch.should_stop, found.assignment)
+    if exact.stopped_by is StoppedBy.PROOF and found.assignment is None:
+        return exact
+    better = exact if exact.objective_us < found.objective_us else found
+    bound = max(exact.lower_bound_us if math.isfinite(exact.lower_bound_us) else -math.inf, found.lower_bound_us)
+    name = exact.bound if bound > found.lower_bound_us else found.bound
+    settled = better.assignment is not None and gap_of(better.objective_us, bound) <= limits.gap
+    stopped_by = StoppedBy.GAP if settled and exact.stopped_by is not StoppedBy.EXACT else exact.stopped_by
+    return Outcome(better.assignment, better.objective_us, min(bound, better.objective_us), name, stopped_by, found.moves)
+
+
+def gap_of(objective_us: float, bound_us: float) -> float:
+    """How much less the best placement might take, as a share of this one."""
+    return max(0.0, 1.0 - bound_us / objective_us) if objective_us > 0 else 0.0
+
+
+class _Watch:
+    """Passes progress on and asks whether to stop."""
+
+    def __init__(self, report: ReportProgress | None, should_stop: ShouldStop | None) -> None:
+        self._report, self.should_stop = report, should_stop
+        self._started = time.perf_counter()
+
+    def report(self, objective_us: float, bound_us: float, phase: str) -> None:
+        if self._report is not None:
+            known = math.isfinite(objective_us)
+            gap = gap_of(objective_us, bound_us) if known else None
+            self._report(Progress(time.perf_counter() - self._started, objective_us if known else None, bound_us, gap, phase))
+
+    def stopped(self) -> bool:
+        return self.should_stop is not None and self.should_stop()
+
+    def relay(self, found: Outcome) -> ReportProgress:
+        """For a later phase that starts from `found`: progress never falls behind it."""
+
+        def passed_on(progress: Progress) -> None:
+            incumbent = min(progress.incumbent_us if progress.incumbent_us is not None else math.inf, found.objective_us)
+            self.report(incumbent, max(progress.bound_us, found.lower_bound_us), progress.phase)
+
+        return passed_on

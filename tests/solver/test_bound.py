@@ -1,0 +1,116 @@
+"""Every bound against every assignment there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import Case, draw
+from solver.bound import Bounder
+from solver.bound_lp import lagrangian, relax
+from solver.bound_rows import usable_options
+from solver.problem import Problem, fits, loads_of, objective_us
+from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+from tests.solver.random_problems import rich_problem
+
+SEEDS = range(60)
+
+
+def _problems(seed: int) -> list[Problem]:
+    return [rich_problem(seed), random_problem(1000 + seed)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bound_never_exceeds_the_optimum(seed: int) -> None:
+    for problem in _problems(seed):
+        optimum = optimum_us(problem)
+        assert Bounder(problem).bound().value_us <= optimum * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_value_leaves_holds_every_assignment_within_it(seed: int) -> None:
+    """`below` may refuse a value, or an option, only if no assignment within the value has it."""
+    problem = rich_problem(seed)
+    bounder = Bounder(problem)
+    root = relax(bounder.program)
+    within = sorted((cost, tuple(a.option)) for a in every_assignment(problem) if (cost := _cost(problem, a)) < np.inf)
+    if not within:
+        return
+    for share in (1.0 + 1e-6, 1.05, 1.3):
+        value = within[0][0] * share
+        left = bounder.below(root, value - bounder.fixed_us)
+        assert left is not None
+        for cost, options in within:
+            if cost <= value:
+                assert left[0].usable[list(options)].all()
+        assert bounder.fixed_us + left[1].bound <= within[0][0] * (1 + 1e-9)
+
+
+def _cost(problem: Problem, assignment) -> float:  # type: ignore[no-untyped-def]
+    loads = loads_of(problem, assignment)
+    return objective_us(problem, loads) if fits(problem, loads) else np.inf
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_options_called_unusable_are_in_no_assignment_that_fits(seed: int) -> None:
+    problem = rich_problem(seed)
+    usable = usable_options(problem)
+    for assignment in every_assignment(problem):
+        if fits(problem, loads_of(problem, assignment)):
+            assert usable[assignment.option].all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_duals_give_a_bound(seed: int) -> None:
+    """The proof rests on the Lagrangian function alone: duals that no solver would return are weak, never wrong."""
+    problem = rich_problem(seed)
+    program = Bounder(problem).program
+    rows = program.rows
+    rng = np.random.default_rng(seed)
+    dual = rng.uniform(0, 1, len(rows.stage) + 1) * np.append(np.where(rows.memory, 50.0, 1.0), 0.0)
+    total = np.bincount(rows.stage[~rows.memory], weights=dual[:-1][~rows.memory], minlength=problem.num_stages)
+    dual[:-1][~rows.memory] /= total[rows.stage[~rows.memory]]
+    fixed = problem.constant_us + problem.stage_base_us.sum()
+    assert fixed + lagrangian(program, dual * 0.999)[0] <= optimum_us(problem) * (1 + 1e-9)
+
+
+def test_most_of_the_random_problems_have_a_plan_and_some_have_none() -> None:
+    feasible = sum(np.isfinite(optimum_us(rich_problem(seed))) for seed in SEEDS)
+    assert 0.3 * len(SEEDS) < feasible < 0.95 * len(SEEDS)
+
+
+def test_the_bound_is_worth_having() -> None:
+    """On tiny problems, where it is at its weakest: more than half of the optimum on average, and exact on some."""
+    shares = []
+    for seed in SEEDS:
+        problem = rich_problem(seed)
+        optimum = optimum_us(problem)
+        if np.isfinite(optimum):
+            shares.append(Bounder(problem).bound().value_us / optimum)
+    assert np.mean(shares) > 0.85
+    assert np.mean(np.array(shares) > 0.9999) > 0.15
+
+
+@pytest.mark.parametrize("load", [0.9, 1.05])
+def test_two_gigabytes_too_many_are_proven_not_to_fit(load: float) -> None:
+    problem = draw(Case("hbm only", 60, 16, load, uvm=False, stages=1))
+    bound = Bounder(problem).bound()
+    assert bound.feasible == (load < 1)
+
+
+def test_a_single_table_that_cannot_be_split_sets_the_bound() -> None:
+    problem = draw(Case("small", 12, 4, 0.5, stages=1))
+    slow = problem.unit_time_us.copy()
+    slow[problem.option_first_unit[0] : problem.option_first_unit[np.searchsorted(problem.option_table, 1)]] += 1e6
+    bound = Bounder(replace(problem, unit_time_us=slow)).bound()
+    assert bound.value_us >= 1e6
+
+
+def test_scaling_times_scales_the_bound() -> None:
+    problem = draw(Case("scale", 40, 8, 0.9))
+    scaled = replace(
+        problem, constant_us=problem.constant_us * 1e3, stage_base_us=problem.stage_base_us * 1e3, unit_time_us=problem.unit_time_us * 1e3
+    )
+    assert Bounder(scaled).bound().value_us == pytest.approx(Bounder(problem).bound().value_us * 1e3, rel=1e-3)

@@ -1,0 +1,147 @@
+"""The whole solve, against every assignment there is and on drawn problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import Case, draw
+from solver.engine import gap_of, solve
+from solver.outcome import Limits, Outcome, Progress, StoppedBy
+from solver.problem import Problem, fits, loads_of, objective_us
+from tests.solver.brute_force import optimum_us, random_problem
+from tests.solver.random_problems import rich_problem
+
+QUICK = Limits(seconds=2.0, gap=0.0, seed=3)
+
+
+def _sound(problem: Problem, outcome: Outcome) -> None:
+    """An assignment that is returned fits, costs what is said and is not better than the bound."""
+    assert outcome.assignment is not None
+    loads = loads_of(problem, outcome.assignment)
+    assert fits(problem, loads)
+    assert outcome.objective_us == pytest.approx(objective_us(problem, loads), rel=1e-9)
+    assert outcome.lower_bound_us <= outcome.objective_us
+    for table, targets in enumerate(outcome.assignment.targets):
+        assert problem.option_table[outcome.assignment.option[table]] == table
+        assert len(set(targets)) == len(targets)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
+    for problem in (rich_problem(seed), random_problem(1000 + seed)):
+        optimum = optimum_us(problem)
+        outcome = solve(problem, QUICK)
+        if np.isinf(optimum):
+            assert outcome.assignment is None
+            assert outcome.stopped_by is StoppedBy.PROOF
+            assert np.isinf(outcome.lower_bound_us)
+        else:
+            _sound(problem, outcome)
+            assert outcome.objective_us == pytest.approx(optimum, rel=1e-6)
+            assert outcome.lower_bound_us == pytest.approx(optimum, rel=1e-6)
+            assert outcome.lower_bound_us <= optimum * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("one stage", 120, 16, 0.9, stages=1),
+        Case("staged", 120, 16, 0.9),
+        Case("beyond HBM", 120, 16, 1.5),
+        Case("two kinds", 120, 16, 0.9, kinds=2),
+    ],
+    ids=lambda case: case.name,
+)
+def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
+    problem = draw(case)
+    outcome = solve(problem, Limits(2.0, 0.01, 0))
+    _sound(problem, outcome)
+    assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
+
+
+def test_the_same_seed_gives_the_same_assignment() -> None:
+    problem = draw(Case("again", 150, 16, 0.95))
+    first, second = (solve(problem, Limits(1.0, 0.0, 7)) for _ in range(2))
+    assert first.assignment is not None
+    assert second.assignment is not None
+    assert (first.assignment.option == second.assignment.option).all()
+    assert first.assignment.targets == second.assignment.targets
+    assert first == replace(second, assignment=first.assignment)
+
+
+def test_another_seed_may_give_another_assignment() -> None:
+    problem = draw(Case("again", 150, 16, 0.95))
+    first, second = (solve(problem, Limits(1.0, 0.0, seed)) for seed in (1, 2))
+    assert first.assignment is not None
+    assert second.assignment is not None
+    assert first.assignment.targets != second.assignment.targets
+
+
+def test_reports_rising_bounds_and_falling_incumbents() -> None:
+    seen: list[Progress] = []
+    outcome = solve(draw(Case("report", 150, 16, 0.95)), Limits(1.0, 0.0, 0), seen.append)
+    incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]
+    assert incumbents == sorted(incumbents, reverse=True)
+    assert incumbents[-1] == outcome.objective_us
+    bounds = [progress.bound_us for progress in seen]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] <= outcome.lower_bound_us
+
+
+def test_stops_soon_when_asked() -> None:
+    seen: list[Progress] = []
+    problem = draw(Case("cancel", 300, 32, 0.95))
+    outcome = solve(problem, Limits(3600.0, 0.0, 0), seen.append, lambda: len(seen) > 4)
+    assert outcome.stopped_by is StoppedBy.CANCELLED
+    assert len(seen) < 10
+
+
+def test_stops_at_the_asked_gap() -> None:
+    problem = draw(Case("gap", 300, 16, 0.7, stages=1))
+    outcome = solve(problem, Limits(30.0, 0.05, 0))
+    assert outcome.stopped_by is StoppedBy.GAP
+    assert gap_of(outcome.objective_us, outcome.lower_bound_us) <= 0.05
+
+
+def test_too_many_bytes_are_a_proof() -> None:
+    problem = draw(Case("over", 300, 32, 1.1, uvm=False))
+    outcome = solve(problem, Limits(5.0, 0.01, 0))
+    assert (outcome.assignment, outcome.stopped_by, outcome.lower_bound_us) == (None, StoppedBy.PROOF, np.inf)
+
+
+def test_no_tables_is_no_work() -> None:
+    problem = rich_problem(0)
+    empty = replace(
+        problem,
+        option_table=np.empty(0, np.int64),
+        option_scope=np.empty(0, np.int64),
+        option_kind=np.empty(0, np.int64),
+        option_first_unit=np.zeros(1, np.int64),
+        unit_time_us=problem.unit_time_us[:0],
+        unit_hbm_bytes=problem.unit_hbm_bytes[:0],
+        unit_ddr_bytes=problem.unit_ddr_bytes[:0],
+        allowed=None,
+    )
+    outcome = solve(empty, QUICK)
+    assert outcome.stopped_by is StoppedBy.EXACT
+    assert outcome.objective_us == problem.constant_us + problem.stage_base_us.sum()
+
+
+def test_numbering_devices_otherwise_gives_an_equally_good_plan() -> None:
+    problem = draw(Case("labels", 60, 8, 0.9, stages=1, devices_per_node=8))
+    order = np.random.default_rng(0).permutation(problem.num_devices)
+    renumbered = replace(
+        problem,
+        hbm_capacity=problem.hbm_capacity[order],
+        device_pool=problem.device_pool[order],
+        device_node=problem.device_node[order],
+        device_kind=problem.device_kind[order],
+    )
+    first, second = solve(problem, Limits(2.0, 0.02, 0)), solve(renumbered, Limits(2.0, 0.02, 0))
+    assert first.lower_bound_us == pytest.approx(second.lower_bound_us, rel=1e-9)
+    for outcome, case in ((first, problem), (second, renumbered)):
+        _sound(case, outcome)
+        assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.05
