@@ -60,9 +60,9 @@ def test_hosts_say_the_source_of_every_figure_and_read_back(name: str) -> None:
     data = host.to_data()
     again = from_data(yaml.safe_load(yaml.safe_dump(data)), HostSpec, source=name)
     assert again.content_digest() == host.content_digest()
-    parts = {"/node": data["node"], "/remote_servers": data.get("remote_servers", {})}
-    parts |= {f"/node/devices/{index}": device for index, device in enumerate(data["node"]["devices"])}
-    figures = {f"{where}/{key}" for where, part in parts.items() for key in part if key not in ("devices", "kind", "type")}
+    parts = {"node": data["node"], "remote_servers": data.get("remote_servers", {})}
+    parts |= {f"node.devices.{device['kind']}": device for device in data["node"]["devices"]}
+    figures = {f"{where}.{key}" for where, part in parts.items() for key in part if key not in ("devices", "kind", "type")}
     assert set(host.sources) == figures
 
 
