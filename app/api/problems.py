@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
 from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
@@ -74,6 +74,10 @@ def install(app: FastAPI) -> None:
     def http_error(request: Request, error: HTTPException) -> Response:
         detail = f"{request.method} {request.url.path}: {error.detail}"
         return problem(error.status_code, detail, headers=dict(error.headers or {}))
+
+    @app.exception_handler(DataError)
+    def no_such_value(_: Request, __: DataError) -> Response:
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request holds a value that can't be stored, such as a NUL character")
 
     @app.exception_handler(OperationalError)
     def no_database(_: Request, error: OperationalError) -> Response:

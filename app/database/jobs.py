@@ -33,6 +33,11 @@ def take_up(session: Session, kind: type[Row], resource_id: str) -> Row | None:
     return row
 
 
+def give_back(session: Session, kind: type[JobRow], resource_id: str) -> None:
+    """The worker stops in good order and leaves the job to another: that attempt does not count."""
+    session.execute(update(kind).where(kind.id == resource_id, kind.state == State.RUNNING).values(attempts=kind.attempts - 1))
+
+
 def finish(session: Session, kind: type[JobRow], resource_id: str, **values: Any) -> bool:
     """Store the outcome of a job that is still running. Says whether it was."""
     change = update(kind).where(kind.id == resource_id, kind.state.in_(UNFINISHED)).values(finished_at=now(), **values)

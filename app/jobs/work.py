@@ -91,6 +91,9 @@ class Worker:
                 outcome = None if self._stopping.is_set() else work(resource_id)
             except ChildStopped:
                 outcome = None
+                if self._stopping.is_set():
+                    with self._database.writing() as session:
+                        jobs.give_back(session, kind, resource_id)
             except ChildFailed as failure:
                 outcome = {"state": State.FAILED, "error": failure.message}
             except DBAPIError:

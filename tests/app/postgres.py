@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
+from sqlalchemy import make_url
 
 from tests.app.processes import wait_until
 
@@ -72,6 +73,10 @@ class PostgresServer:
         name = name or f"test_{next(self._names)}"
         assert self._ask(f"CREATE DATABASE {name} TEMPLATE {template}")
         return f"postgresql://emplace@/{name}?host={self._folder}"
+
+    def drop_database(self, url: str) -> None:
+        """Whoever is connected to it is thrown out."""
+        assert self._ask(f"DROP DATABASE {make_url(url).database} WITH (FORCE)")
 
     def _ask(self, sql: str) -> bool:
         try:

@@ -14,7 +14,9 @@ import pytest
 from app.database import jobs, plans
 from app.database.connection import Database
 from app.database.tables import PlanRow
+from app.settings import Settings
 from tests.app.finished import finish_plan
+from tests.app.postgres import PostgresServer
 from tests.app.questions import model_data
 
 Query = Callable[[str], list[tuple[object, ...]]]
@@ -208,6 +210,24 @@ def test_a_bare_size_is_refused_where_a_unit_is_needed(api: httpx.Client) -> Non
     error = ask(api, host=host).json()["errors"][0]
     assert error == {"in": "body", "pointer": "/host/node/ddr_capacity", "detail": error["detail"], "value": "256"}
     assert "unit" in error["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/plans?model=%00", "/v1/plans/%00", "/v1/plans/%F0%9F%98%80", "/?host=%00", "/v1/plans?model=" + "x" * 3000]
+)
+def test_odd_characters_are_an_answer_too(api: httpx.Client, path: str) -> None:
+    assert api.get(path).status_code in (200, 404, 422)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_database_that_is_gone_is_a_503(api: httpx.Client, settings: Settings, postgres: PostgresServer) -> None:
+    assert api.get("/readyz").status_code == 200
+    postgres.drop_database(settings.database_url)
+    assert api.get("/healthz").status_code == 200
+    for path in ("/readyz", "/v1/plans"):
+        response = api.get(path)
+        assert response.status_code == 503
+        assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database: Database, query: Query, monkeypatch: Any) -> None:
