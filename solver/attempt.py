@@ -16,7 +16,7 @@ from placement.model import Tier
 from placement.plan import Question
 from placement.topology import Topology, build_topology, host_tiers
 from solver.assemble import Placement, assemble
-from solver.exact import solve_exactly
+from solver.engine import solve
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
@@ -108,7 +108,7 @@ class _Relay:
 def _solve(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
-    outcome = solve_exactly(priced.problem, limits, report, should_stop)
+    outcome = solve(priced.problem, limits, report, should_stop)
     placement = None if outcome.assignment is None else assemble(priced, outcome.assignment)
     moves = outcome.moves
     if placement is not None and not placement.fits:
@@ -139,7 +139,7 @@ def _solve_tighter(
         hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
         ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
     )
-    outcome = solve_exactly(tighter, limits, report, should_stop)
+    outcome = solve(tighter, limits, report, should_stop)
     if outcome.assignment is None:
         return None, outcome.moves
     placement = assemble(priced, outcome.assignment)

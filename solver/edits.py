@@ -15,8 +15,8 @@ from placement.plan import Question
 from placement.topology import host_tiers
 from solver.shortage import Case
 
-MARGINS = (1.0, 1.02, 1.1, 1.5)
-"""What sums ask for is necessary, not sufficient: times these."""
+_MARGINS = (1.02, 1.1, 1.5)
+"""What sums ask to save is necessary, not sufficient: times these."""
 _SHOWN_TABLES = 5
 
 
@@ -85,7 +85,7 @@ def hash_size_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
 def _overs(cases: list[Case]) -> list[float]:
     """Bytes to save, with margins: those of the program that is closest to fitting."""
     sums = [case.sums[0].over_bytes for case in cases if case.sums]
-    return [min(sums) * margin for margin in MARGINS] if sums else []
+    return [min(sums) * margin for margin in _MARGINS] if sums else []
 
 
 def _weight_bytes(table: Table) -> int:

@@ -6,8 +6,10 @@ CP-SAT wants integers. Times are rounded down at a fine scale, so its bound hold
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -21,6 +23,10 @@ _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""
 _WORKERS = 4
 """Fixed, and interleaved, so that the answer does not depend on the machine."""
+_LEFT_OUT = ("core", "reduced_costs")
+"""Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
+(ortools 9.15)."""
+_POLL_SECONDS = 0.05
 _DETERMINISTIC_PER_SECOND = 1.0
 """CP-SAT's deterministic time is about a second of one core each."""
 
@@ -44,9 +50,11 @@ def solve_exactly(
     solver.parameters.random_seed = limits.seed
     solver.parameters.max_deterministic_time = limits.seconds * _DETERMINISTIC_PER_SECOND
     solver.parameters.relative_gap_limit = limits.gap
-    watch = _Watch(model, report, should_stop)
+    watch = _Watch(model, report)
+    solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
     solver.best_bound_callback = watch.on_bound
-    status = solver.solve(model.cp, watch)
+    with _stopping(solver, should_stop):
+        status = solver.solve(model.cp, watch)
     cancelled = should_stop is not None and should_stop()
     if status == cp_model.INFEASIBLE:
         return Outcome(None, math.inf, math.inf, "cp-sat", StoppedBy.PROOF)
@@ -56,6 +64,28 @@ def solve_exactly(
     objective = objective_us(problem, loads_of(problem, assignment))
     bound = min(model.microseconds(solver.best_objective_bound), objective)
     return Outcome(assignment, objective, bound, "cp-sat", _stopped(status == cp_model.OPTIMAL, cancelled))
+
+
+@contextmanager
+def _stopping(solver: cp_model.CpSolver, should_stop: ShouldStop | None) -> Iterator[None]:
+    """Asks `should_stop` beside the search, which may be silent for long."""
+    if should_stop is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            if should_stop():
+                solver.stop_search()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _stopped(finished: bool, cancelled: bool) -> StoppedBy:
@@ -205,11 +235,11 @@ def _weighted(places: list[tuple[int, cp_model.IntVar]], weights: Ints) -> cp_mo
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):
-    """Reports incumbents and bounds, and stops when asked to."""
+    """Reports incumbents and bounds."""
 
-    def __init__(self, model: _Model, report: ReportProgress | None, should_stop: ShouldStop | None) -> None:
+    def __init__(self, model: _Model, report: ReportProgress | None) -> None:
         super().__init__()
-        self._model, self._report, self._should_stop = model, report, should_stop
+        self._model, self._report = model, report
         self._started = time.perf_counter()
         self._incumbent: float | None = None
 
@@ -224,5 +254,3 @@ class _Watch(cp_model.CpSolverSolutionCallback):
         if self._report is not None:
             gap = None if self._incumbent is None else (self._incumbent - bound_us) / self._incumbent
             self._report(Progress(time.perf_counter() - self._started, self._incumbent, bound_us, gap, "exact"))
-        if self._should_stop is not None and self._should_stop():
-            self.stop_search()

@@ -12,11 +12,13 @@ from placement.model import Tier
 from placement.plan import Question
 from placement.units import format_size
 from solver.attempt import allowed_tiers
-from solver.edits import MARGINS, Edit
+from solver.edits import Edit
 from solver.patching import patched
 from solver.shortage import Case, cases
 
 _GIB = 2**30
+_MARGINS = (1.0, 1.02, 1.1, 1.5)
+"""What sums ask for is necessary, not sufficient: times these."""
 _MAX_SEARCH = 12
 _MAX_NODES = 4096
 
@@ -109,7 +111,7 @@ def _smallest(question: Question, edit: Callable[[int], Edit], *, units_bytes: i
         size += missing
     else:
         return
-    for wanted in dict.fromkeys(math.ceil(size * margin) for margin in MARGINS):
+    for wanted in dict.fromkeys(math.ceil(size * margin) for margin in _MARGINS):
         if wanted <= most:
             yield edit(wanted)
 

@@ -1,0 +1,108 @@
+"""CP-SAT against every assignment there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solver.exact import solve_exactly
+from solver.outcome import Limits, Progress, StoppedBy
+from solver.problem import Problem, fits, loads_of, objective_us
+from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+
+LIMITS = Limits(seconds=5.0, gap=0.0, seed=1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_finds_the_optimum_or_proves_that_nothing_fits(seed: int) -> None:
+    problem = random_problem(seed)
+    optimum = optimum_us(problem)
+    outcome = solve_exactly(problem, LIMITS)
+    if np.isinf(optimum):
+        assert outcome.stopped_by is StoppedBy.PROOF
+        assert outcome.assignment is None
+        return
+    assert outcome.stopped_by is StoppedBy.EXACT
+    assert outcome.assignment is not None
+    assert outcome.objective_us == pytest.approx(optimum, rel=1e-6)
+    assert outcome.lower_bound_us <= optimum
+    assert outcome.lower_bound_us == pytest.approx(optimum, rel=1e-6)
+    loads = loads_of(problem, outcome.assignment)
+    assert fits(problem, loads)
+    assert objective_us(problem, loads) == outcome.objective_us
+
+
+def test_both_outcomes_occur_among_the_random_problems() -> None:
+    feasible = [np.isfinite(optimum_us(random_problem(seed))) for seed in range(40)]
+    assert 5 < sum(feasible) < 38
+
+
+@pytest.mark.parametrize("seed", [2, 8, 19])
+def test_scaling_all_times_scales_the_answer(seed: int) -> None:
+    problem = random_problem(seed)
+    scaled = replace(
+        problem, constant_us=problem.constant_us * 1e6, stage_base_us=problem.stage_base_us * 1e6, unit_time_us=problem.unit_time_us * 1e6
+    )
+    small, large = solve_exactly(problem, LIMITS), solve_exactly(scaled, LIMITS)
+    assert large.objective_us == pytest.approx(small.objective_us * 1e6, rel=1e-6)
+
+
+def test_the_same_twice() -> None:
+    problem = random_problem(8)
+    first, second = solve_exactly(problem, LIMITS), solve_exactly(problem, LIMITS)
+    assert first.assignment is not None
+    assert second.assignment is not None
+    assert first.assignment.targets == second.assignment.targets
+    assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
+
+
+def test_any_assignment_can_be_the_hint() -> None:
+    problem = random_problem(8)
+    optimum = optimum_us(problem)
+    for index, assignment in enumerate(every_assignment(problem)):
+        if index % 7 == 0:
+            assert solve_exactly(problem, LIMITS, hint=assignment).objective_us == pytest.approx(optimum, rel=1e-6)
+        if index > 40:
+            break
+
+
+def test_stops_when_asked_and_says_so() -> None:
+    big = _hard_problem()
+    outcome = solve_exactly(big, Limits(60.0, 0.0, 0), should_stop=lambda: True)
+    assert outcome.stopped_by is StoppedBy.CANCELLED
+    assert outcome.lower_bound_us <= outcome.objective_us
+
+
+def test_reports_incumbents_and_bounds() -> None:
+    seen: list[Progress] = []
+    outcome = solve_exactly(_hard_problem(), Limits(1.0, 0.0, 0), seen.append)
+    with_incumbent = [progress for progress in seen if progress.incumbent_us is not None]
+    assert with_incumbent
+    assert with_incumbent[-1].incumbent_us == pytest.approx(outcome.objective_us, rel=1e-6)
+    assert all(progress.bound_us <= outcome.objective_us * (1 + 1e-9) for progress in seen)
+
+
+def _hard_problem() -> Problem:
+    """20 tables over 6 devices: seconds of work."""
+    rng = np.random.default_rng(0)
+    tables, devices = 20, 6
+    return replace(
+        random_problem(0),
+        device_kind=np.zeros(devices, dtype=np.int64),
+        device_node=np.zeros(devices, dtype=np.int64),
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, 1000),
+        ddr_capacity=np.array([0]),
+        stage_base_us=np.zeros(2),
+        option_table=np.arange(tables),
+        option_scope=np.zeros(tables, dtype=np.int64),
+        option_kind=np.zeros(tables, dtype=np.int64),
+        option_first_unit=np.arange(tables + 1),
+        unit_time_us=rng.uniform(10, 100, (tables, 1, 2)),
+        unit_hbm_bytes=rng.integers(10, 200, (tables, 1)),
+        unit_ddr_bytes=np.zeros((tables, 1), dtype=np.int64),
+        allowed=None,
+    )

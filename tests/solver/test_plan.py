@@ -1,0 +1,197 @@
+"""Whole questions: every plan passes the audit, its bound holds, and the same question gets the same plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement.audit import audit
+from placement.errors import InvalidDocument
+from placement.model import ShardingType, Tier
+from placement.plan import Plan, PlanStatus, Question
+from solver.assemble import assemble
+from solver.attempt import every_table_has_an_option, variants
+from solver.outcome import Progress
+from solver.plan import solve_question
+from solver.pricing import price
+from tests.solver.brute_force import every_assignment
+from tests.solver.questions import cpu_host, gpu_host, question, table
+
+
+def solved(asked: Question) -> Plan:
+    plan = solve_question(asked)
+    assert audit(plan) == []
+    return plan
+
+
+tables = st.lists(
+    st.builds(
+        lambda rows, dim, pooling, data_type, access: {
+            "rows": rows,
+            "dim": dim,
+            "pooling": pooling,
+            "data_type": data_type,
+            "access": access,
+        },
+        rows=st.integers(1, 300_000),
+        dim=st.sampled_from([4, 16, 36, 64]),
+        pooling=st.integers(1, 40),
+        data_type=st.sampled_from(["fp32", "fp16"]),
+        access=st.sampled_from(["uniform", {"zipf": 1.1}]),
+    ),
+    min_size=1,
+    max_size=5,
+).map(lambda many: [table(f"t{index}", **one) for index, one in enumerate(many)])
+
+hosts = st.sampled_from(
+    [
+        gpu_host(2, hbm="24MiB"),
+        gpu_host(4, hbm="12MiB", ddr="40MiB"),
+        gpu_host(2, nodes=2, hbm="20MiB"),
+        gpu_host(1, hbm="16MiB", servers=2),
+        gpu_host(2, other_kind={"hbm_capacity": "32MiB", "count": 1}, hbm="8MiB"),
+        cpu_host(2),
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    host=hosts,
+    spec=tables,
+    optimizer=st.sampled_from(["sgd", "adagrad", "rowwise_adagrad"]),
+    objective=st.sampled_from(["mean", "p95"]),
+    seed=st.integers(0, 3),
+)
+def test_every_answer_passes_the_audit(host: Any, spec: Any, optimizer: str, objective: str, seed: int) -> None:
+    asked = question(host, spec, optimizer, objective=objective, seed=seed, time_limit=0.2, gap=0.05)
+    plan = solved(asked)
+    if plan.has_placement:
+        assert plan.lower_bound_us is not None
+        assert plan.step_time_us is not None
+        assert plan.lower_bound_us <= plan.step_time_us
+
+
+UNEVEN = [table("a", 1001, dim=36, pooling=20), table("b", 777, dim=64, pooling=7)]
+
+
+@pytest.mark.parametrize(
+    ("host", "spec", "options"),
+    [
+        (gpu_host(2, hbm="1800KiB"), UNEVEN, {}),
+        (gpu_host(2, hbm="1800KiB"), [one | {"constraints": {"sharding_types": ["row_wise", "column_wise"]}} for one in UNEVEN], {}),
+        (gpu_host(2, nodes=2, hbm="1800KiB"), UNEVEN, {"tiers": ["hbm"]}),
+        (gpu_host(1, hbm="1200KiB", ddr="1100KiB", servers=1), UNEVEN, {}),
+        (cpu_host(2), [*UNEVEN, table("c", 501, dim=16)], {}),
+    ],
+)
+def test_the_bound_holds_for_every_plan_there_is(host: Any, spec: Any, options: Any) -> None:
+    """Also for those with uneven blocks of rows, whose exact time and bytes differ from the program's."""
+    asked = question(host, spec, **options)
+    best = float("inf")
+    for variant in variants(asked):
+        priced = price(asked, variant.topology, variant.tiers)
+        for assignment in every_assignment(priced.problem) if every_table_has_an_option(priced) else ():
+            placement = assemble(priced, assignment)
+            if placement.fits:
+                best = min(best, placement.step_time_us)
+    plan = solved(asked)
+    if best == float("inf"):
+        assert plan.status is PlanStatus.INFEASIBLE
+        return
+    assert plan.step_time_us is not None
+    assert plan.lower_bound_us is not None
+    assert plan.lower_bound_us <= best * (1 + 1e-9)
+    assert best * (1 - 1e-9) <= plan.step_time_us <= best * 1.002
+
+
+def test_the_same_question_twice_differs_in_seconds_only() -> None:
+    asked = question(gpu_host(4, hbm="12MiB"), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], time_limit=0.5)
+    first, second = (solve_question(asked).to_data() for _ in range(2))
+    for data in (first, second):
+        data["solver"].pop("seconds")
+    assert json.dumps(first) == json.dumps(second)
+
+
+def test_a_table_too_large_for_a_device_is_split() -> None:
+    plan = solved(question(gpu_host(4, hbm="24MiB"), [table("big", 200_000, dim=64)], tiers=["hbm"]))
+    assert plan.has_placement
+    assert len(plan.tables[0].shards) == 4
+
+
+def test_what_does_not_fit_in_device_memory_goes_to_system_memory() -> None:
+    spec = [table("big", 500_000, dim=64)]
+    assert solved(question(gpu_host(2, hbm="24MiB"), spec, tiers=["hbm"])).status is PlanStatus.INFEASIBLE
+    plan = solved(question(gpu_host(2, hbm="24MiB"), spec))
+    assert plan.has_placement
+    assert sum(node.ddr_bytes for node in plan.nodes) > 0
+
+
+def test_what_fits_in_neither_goes_to_remote_servers() -> None:
+    spec = [table("big", 500_000, dim=64), table("small", 1000)]
+    host = gpu_host(2, hbm="24MiB", ddr="24MiB", servers=2)
+    assert solved(question(host, spec, tiers=["hbm", "ddr"])).status is PlanStatus.INFEASIBLE
+    plan = solved(question(host, spec))
+    servers = {rank.rank for rank in plan.ranks if rank.is_server}
+    assert servers == {2, 3}
+    assert {shard.rank for shard in plan.tables[0].shards} <= servers
+    assert all(table.sharding_type in (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE) for table in plan.tables)
+
+
+def test_servers_are_left_out_where_they_only_slow_down() -> None:
+    plan = solved(question(gpu_host(2, servers=2), [table("small", 1000), table("other", 2000)]))
+    assert not any(rank.is_server for rank in plan.ranks)
+
+
+def test_constraints_are_kept() -> None:
+    spec = [
+        table("pinned", 1000, constraints={"ranks": [1], "sharding_types": ["table_wise"]}),
+        table("uvm", 1000, constraints={"tiers": ["ddr"]}),
+        table("free", 1000),
+    ]
+    plan = solved(question(gpu_host(2), spec))
+    assert [shard.rank for shard in plan.tables[0].shards] == [1]
+    assert plan.tables[1].compute_kernel == "fused_uvm"
+
+
+def test_p95_is_never_faster_than_the_mean() -> None:
+    spec = [table(f"t{index}", 10_000, pooling=5.5) for index in range(4)]
+    mean, p95 = (solved(question(gpu_host(2), spec, objective=objective)) for objective in ("mean", "p95"))
+    assert mean.step_time_us is not None
+    assert p95.step_time_us is not None
+    assert p95.step_time_us > mean.step_time_us
+
+
+def test_more_ranks_than_devices_is_bad_input() -> None:
+    with pytest.raises(InvalidDocument, match="2 devices"):
+        solve_question(question(gpu_host(2), [table("t", 10)], ranks=3))
+
+
+def test_stopping_gives_an_answer_at_once() -> None:
+    spec = [table(f"t{index}", 5000 * (index + 1), pooling=index + 1) for index in range(20)]
+    plan = solve_question(question(gpu_host(8), spec, time_limit=60), should_stop=lambda: True)
+    assert plan.solver.stopped_by == "cancelled"
+    assert plan.solver.seconds < 20
+    assert audit(plan) == []
+
+
+def test_progress_is_of_the_whole_question() -> None:
+    seen: list[Progress] = []
+    plan = solve_question(question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], time_limit=0.5), seen.append)
+    assert seen
+    incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]
+    assert incumbents == sorted(incumbents, reverse=True)
+    assert plan.step_time_us is not None
+    assert {progress.phase.split(":")[0] for progress in seen} <= {"trainers", "trainers and servers"}
+
+
+def test_tiers_that_the_host_lacks_are_explained() -> None:
+    plan = solved(question(cpu_host(), [table("t", 10)], tiers=["hbm"]))
+    assert plan.status is PlanStatus.INFEASIBLE
+    assert plan.explanation is not None
+    assert "allows only the tiers hbm" in plan.explanation.reasons[0]
+    assert plan.explanation.fixes[0].patch == {"options": {"tiers": [Tier.HBM, Tier.DDR]}}
