@@ -1,0 +1,67 @@
+"""docs/spec.md: its examples are valid, and it names every key and every value that a document may have."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+from placement.access import ACCESS_SPELLINGS, Access
+from placement.document import Document
+from placement.host import DeviceType, HostSpec
+from placement.lengths import LENGTH_SPELLINGS, FeatureLength
+from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType, Tier
+from placement.reading import read_text
+
+TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", TEXT, flags=re.DOTALL)
+KINDS: dict[str, type[ModelSpec] | type[HostSpec]] = {"model": ModelSpec, "host": HostSpec}
+SPELLINGS = [line.split("`")[1] for line in TEXT.splitlines() if line.startswith(("| `{", "| `uniform`"))]
+
+
+def test_there_are_examples_of_both() -> None:
+    assert [kind for kind, _ in BLOCKS] == ["model", "host"]
+    assert TEXT.count("```") == 2 * len(BLOCKS)
+
+
+@pytest.mark.parametrize(("kind", "text"), BLOCKS, ids=[kind for kind, _ in BLOCKS])
+def test_examples_are_valid(kind: str, text: str) -> None:
+    spec = read_text(text, KINDS[kind], source="docs/spec.md", as_json=False)
+    assert read_text(yaml.safe_dump(spec.to_data()), KINDS[kind], source="again", as_json=False) == spec
+
+
+def test_every_spelling_is_shown_and_valid() -> None:
+    shown = set()
+    for text in SPELLINGS:
+        value = yaml.safe_load(text)
+        spelling = value if isinstance(value, str) else next(iter(value))
+        TypeAdapter(FeatureLength if spelling in LENGTH_SPELLINGS else Access).validate_python(value)
+        shown.add(spelling)
+    assert shown == {*LENGTH_SPELLINGS, *ACCESS_SPELLINGS}
+
+
+def documents_in(annotation: Any) -> set[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, Document):
+        return keys_of(annotation)
+    return set().union(*(documents_in(part) for part in get_args(annotation)))
+
+
+def keys_of(document: type[BaseModel]) -> set[type[BaseModel]]:
+    return {document}.union(*(documents_in(field.annotation) for field in document.model_fields.values()))
+
+
+@pytest.mark.parametrize("document", [ModelSpec, HostSpec])
+def test_every_key_is_explained(document: type[BaseModel]) -> None:
+    keys = {key for part in keys_of(document) for key in part.model_fields}
+    assert [key for key in sorted(keys) if not re.search(rf"[`{{ ]{key}[`:]", TEXT)] == []
+    assert len(keys) > 15
+
+
+@pytest.mark.parametrize("values", [DataType, Optimizer, Interaction, Tier, ShardingType, ComputeKernel, DeviceType])
+def test_every_value_is_listed(values: type[Enum]) -> None:
+    assert [value.value for value in values if f"`{value.value}`" not in TEXT] == []
