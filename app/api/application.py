@@ -46,7 +46,7 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool) -> 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         queue = JobQueue(database)
-        app.state.service = Service(settings, database, queue)
+        app.state.service = Service(settings, database, queue, app.state.closing)
         supervisor = WorkerSupervisor() if with_worker else None
         if supervisor is not None:
             supervisor.start()
@@ -63,6 +63,7 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool) -> 
         description="Decides where the embedding tables of a recommendation model live. Errors are RFC 9457 problem documents.",
         lifespan=lifespan,
     )
+    app.state.closing = lambda: False
     problems.install(app)
     for module in (plans, runs, checks, profiles, catalog, health, pages):
         app.include_router(module.router)

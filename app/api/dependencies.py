@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
@@ -28,6 +28,8 @@ class Service:
     settings: Settings
     database: Database
     queue: JobQueue
+    closing: Callable[[], bool]
+    """Says that the service is about to end: what waits for news stops waiting."""
     checks: threading.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:

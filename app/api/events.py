@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from app.api.dependencies import Service
 from app.database import jobs
-from app.database.connection import Database
 from app.database.jobs import JobRow
 from app.database.tables import State
 
@@ -18,20 +18,20 @@ _POLL_SECONDS = 0.3
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-def stream(database: Database, kind: type[JobRow], resource_id: str, last_id: int) -> StreamingResponse:
-    """`progress` events after `last_id`, then one `end` with the final state."""
+def stream(service: Service, kind: type[JobRow], resource_id: str, last_id: int) -> StreamingResponse:
+    """`progress` events after `last_id`, then one `end` with the final state. A service that ends says nothing: the client asks again."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(database, kind, resource_id, last_id), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(service, kind, resource_id, last_id), media_type="text/event-stream", headers=headers)
 
 
-async def _events(database: Database, kind: type[JobRow], resource_id: str, last_id: int) -> AsyncIterator[str]:
+async def _events(service: Service, kind: type[JobRow], resource_id: str, last_id: int) -> AsyncIterator[str]:
     def news() -> tuple[list[tuple[int, str]], State | None]:
-        with database.reading() as session:
+        with service.database.reading() as session:
             state = jobs.state_of(session, kind, resource_id)  # first: once it is final, no event follows
             return [(row.id, row.data) for row in jobs.events_after(session, resource_id, last_id)], state
 
     quiet = 0.0
-    while True:
+    while not service.closing():
         events, state = await run_in_threadpool(news)
         for last_id, data in events:
             yield f"id: {last_id}\nevent: progress\ndata: {data}\n\n"

@@ -28,10 +28,11 @@ def serve(host: str, port: int) -> None:
     database = Database(settings.database_url)
     migrate(database)
     app = create_app(settings, database, with_worker=True)
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_SHUTDOWN_SECONDS))
+    app.state.closing = lambda: server.should_exit
     shown = f"[{host}]" if ":" in host else host
     print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
-    uvicorn.Server(config).run(sockets=[listening])
+    server.run(sockets=[listening])
     database.close()
 
 

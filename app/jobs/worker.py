@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -51,7 +52,7 @@ def run_worker(worker_id: str | None = None) -> None:
     _launch(database, worker, worker_id, host)
     _watch(database, settings, worker_id, stop)
     worker.stop(_STOP_SECONDS)
-    with database.writing() as session:
+    with contextlib.suppress(OperationalError), database.writing() as session:
         workers.leave(session, worker_id)
     logging.shutdown()
     os._exit(0)  # DBOS would wait for the job in hand, which is left to another worker
@@ -79,7 +80,7 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         "system_database_url": database.url,
         "application_version": APPLICATION_VERSION,
         "executor_id": worker_id,
-        "log_level": "WARNING",
+        "log_level": "ERROR",
     }
     DBOS(config=config)
     for name, work in ((SOLVE, worker.solve), (RUN, worker.run), (PROFILE, worker.profile)):

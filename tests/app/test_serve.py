@@ -16,7 +16,7 @@ import pytest
 from app.settings import Settings
 from placement.errors import ToolError
 from tests.app.processes import is_alive, wait_until
-from tests.app.test_jobs import START_S, Query, ask_small, wait_for
+from tests.app.test_jobs import START_S, Query, ask_busy, ask_small, wait_for
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -36,7 +36,9 @@ def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, su
     process.wait(10)
 
 
-def test_the_worker_is_started_again_and_ends_with_the_service(serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query) -> None:
+def test_the_worker_is_started_again_and_ends_with_the_service(
+    serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query, tmp_path: Path
+) -> None:
     client, process = serve
     plan_id = ask_small(client)
     wait_until(lambda: client.get(f"/v1/plans/{plan_id}").json()["state"] == "running", 20)
@@ -46,8 +48,12 @@ def test_the_worker_is_started_again_and_ends_with_the_service(serve: tuple[http
     second = int(str(query("SELECT pid FROM workers")[0][0]))
     assert first != second
     assert query("SELECT count(*) FROM workers") == [(1,)]
-    process.terminate()
+    busy = ask_busy(client)
+    with httpx.stream("GET", f"{client.base_url}/v1/plans/{busy}/events", timeout=60) as progress:
+        process.terminate()
+        assert "event: end" not in progress.read().decode()
     process.wait(30)
+    assert "Traceback" not in (tmp_path / "serve.log").read_text()
     assert not is_alive(second)
     assert query("SELECT count(*) FROM workers") == [(0,)]
 

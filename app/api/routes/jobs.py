@@ -22,7 +22,7 @@ def events(service: Service, kind: type[JobRow], resource_id: str, last_event_id
     with service.database.reading() as session:
         if jobs.state_of(session, kind, resource_id) is None:
             raise not_found(_name(kind), resource_id)
-    return stream(service.database, kind, resource_id, int(last_event_id or 0))
+    return stream(service, kind, resource_id, int(last_event_id or 0))
 
 
 def cancel(service: Service, kind: type[JobRow], resource_id: str) -> None:

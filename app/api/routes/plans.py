@@ -146,7 +146,7 @@ async def _wait_for(service: Service, plan_id: str, wait_s: float) -> PlanResour
             return _resource(session, plan_id)
 
     deadline = time.monotonic() + wait_s
-    while time.monotonic() < deadline and not await run_in_threadpool(final):
+    while time.monotonic() < deadline and not service.closing() and not await run_in_threadpool(final):
         await asyncio.sleep(_POLL_SECONDS)
     return await run_in_threadpool(resource)
 
