@@ -42,7 +42,7 @@ def audit(plan: Plan) -> list[Violation]:
         topology = _topology(plan)
     except InvalidDocument as error:
         return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
-    unsound = [*_rank_identities(plan, topology), *_tables(plan, topology)]
+    unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
     if unsound:
         return found + unsound
     derived = derive_loads(plan.question, plan.tables, topology)
@@ -114,6 +114,13 @@ def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:
             yield Violation(where=f"/nodes/{index}/node", what=f"is {node.node}, must be {index}")
         if node.ddr_capacity_bytes != capacity:
             yield Violation(where=f"/nodes/{index}/ddr_capacity_bytes", what=f"is {node.ddr_capacity_bytes}, the host gives {capacity}")
+
+
+def _unpriced_devices(plan: Plan, topology: Topology) -> Iterator[Violation]:
+    priced = {cost.device for cost in plan.question.cost_model.dense}
+    for device in dict.fromkeys(rank.device for rank in topology.trainers):
+        if device not in priced:
+            yield Violation(where="/question/cost_model/dense", what=f"has no dense layers for {device}")
 
 
 def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:

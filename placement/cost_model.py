@@ -128,7 +128,11 @@ class CostModel(Document):
         return next((cost for cost in self.kernels if cost.device == device and cost.kernel is kernel), None)
 
     def dense_cost(self, device: str) -> DenseCost:
-        return next(cost for cost in self.dense if cost.device == device)
+        """Raises ValueError for a device that was not priced."""
+        found = next((cost for cost in self.dense if cost.device == device), None)
+        if found is None:
+            raise ValueError(f"the cost model has no dense layers for {device}")
+        return found
 
 
 # Assumed, not from datasheets: launch overheads and the share of a datasheet rate that random row access reaches.

@@ -47,7 +47,7 @@ def test_unique_rows_and_hits_agree_with_simulation(spelling: Any) -> None:
 
 
 @given(spelling=st.sampled_from(SPELLINGS), rows=st.integers(1, 10**9), lookups=st.integers(0, 10**9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_unique_rows_are_bounded_by_rows_and_lookups(spelling: Any, rows: int, lookups: int) -> None:
     unique = float(of(spelling, rows).unique_rows(lookups))
     assert 0 <= unique <= min(rows, lookups) * (1 + 1e-9)
@@ -55,7 +55,7 @@ def test_unique_rows_are_bounded_by_rows_and_lookups(spelling: Any, rows: int, l
 
 
 @given(spelling=st.sampled_from(SPELLINGS), rows=st.integers(1, 10**9), shares=st.lists(st.floats(0, 1), min_size=2, max_size=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_hit_rate_rises_from_zero_to_one_and_favours_the_cache(spelling: Any, rows: int, shares: list[float]) -> None:
     spread, (low, high) = of(spelling, rows), sorted(shares)
     assert spread.hit_rate(0.0) == 0

@@ -93,7 +93,7 @@ DATA = PLAN.to_data()
 LEAVES = [leaf for leaf in leaves(DATA) if leaf not in FREE]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1000)
 @given(pointer=st.sampled_from(LEAVES), draw=st.data())
 def test_any_changed_value_is_noticed(pointer: str, draw: st.DataObject) -> None:
     value = value_at(DATA, pointer)
@@ -150,6 +150,10 @@ def test_what_tells_the_figures() -> None:
         ("/question/options", {"ranks": 7}, "/question/options/ranks", "multiple"),
         ("/question/options", {"tiers": ["hbm"]}, "/tables/1/compute_kernel", "the question allows hbm"),
         ("/question/options", {"seed": 3}, "/solver/seed", "asks for 3"),
+        ("/question/cost_model/dense/0/device", "other", "/question/cost_model/dense", "no dense layers for gpu"),
+        ("/question/cost_model/kernels/0/device", "other", "/tables/0/compute_kernel", "no fused kernel for gpu"),
+        ("/question/model/tables/0/name", "other", "/tables", "the table other is nowhere"),
+        ("/question/host/nodes", 3, "/ranks", "lists 8 ranks, the job has 12"),
     ],
 )
 def test_each_rule_names_its_place(pointer: str, value: Any, where: str, what: str) -> None:

@@ -69,7 +69,7 @@ def test_lognormal_against_the_rounded_law(truncate: int | None) -> None:
 
 
 @given(st.floats(0.01, 1e5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_poisson_has_mean_equal_to_variance(mean: float) -> None:
     lengths = of({"poisson": mean})
     assert lengths.mean == pytest.approx(mean, rel=1e-6)
@@ -78,7 +78,7 @@ def test_poisson_has_mean_equal_to_variance(mean: float) -> None:
 
 
 @given(st.floats(1.01, 400), st.floats(0.2, 6), st.integers(2_000, 100_000))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_power_law_has_the_asked_mean_and_falls(mean: float, alpha: float, longest: int) -> None:
     try:
         lengths = of({"power_law": {"mean": mean, "alpha": alpha, "max": longest}})
@@ -118,7 +118,7 @@ def test_histogram_is_exact() -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
 @given(truncate=st.integers(1, 2_000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_truncation_only_takes_away(spelling: dict[str, Any], truncate: int) -> None:
     whole, cut = of(spelling), of(spelling, truncate)
     assert cut.longest == min(whole.longest, truncate)

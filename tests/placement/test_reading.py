@@ -261,7 +261,7 @@ _PLACES = ["/tables/0", "/tables/0/access", "/tables/0/constraints", LENGTH, "/t
 
 
 @given(place=st.sampled_from(_PLACES), value=_ANY)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_anything_anywhere_is_a_document_or_a_problem_there(place: str, value: Any) -> None:
     data = model_data()
     put(place, value)(data)
