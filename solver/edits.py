@@ -69,7 +69,7 @@ def hash_size_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     rows = np.array([table.num_embeddings for table in tables])
     per_row = np.array([_bytes_of(question, table) for table in tables]) / rows
     for over in _overs(cases):
-        caps = np.unique(rows)[::-1]
+        caps = np.unique([1, *rows])[::-1]
         saved = np.array([(np.maximum(rows - cap, 0) * per_row).sum() for cap in caps])
         if not over or saved[-1] < over:
             continue

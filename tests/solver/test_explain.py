@@ -1,0 +1,131 @@
+"""Infeasible questions: what is over by how many bytes, and fixes that really help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placement.audit import audit
+from placement.memory import rank_bytes, shard_bytes
+from placement.model import ComputeKernel, DataType, Optimizer
+from placement.plan import Explanation, PlanStatus, Question
+from placement.topology import build_topology
+from placement.workload import Objective, model_loads
+from solver.patching import patched
+from solver.plan import solve_question
+from tests.solver.questions import cpu_host, gpu_host, question, table
+
+
+def explained(asked: Question) -> Explanation:
+    plan = solve_question(asked)
+    assert plan.status is PlanStatus.INFEASIBLE
+    assert audit(plan) == []
+    assert plan.explanation is not None
+    return plan.explanation
+
+
+def too_many_tables(host: Any, **options: Any) -> Question:
+    return question(host, [table(f"t{index}", 100_000 + index, dim=64) for index in range(6)], time_limit=1.0, gap=0.5, **options)
+
+
+def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
+    asked = too_many_tables(gpu_host(2, hbm="32MiB"), tiers=["hbm"])
+    reason = explained(asked).reasons[0]
+    topology = build_topology(asked.host, None, None, with_servers=False)
+    loads = model_loads(asked.model, topology, Objective.MEAN)
+    # Whole tables are the least there is here: any split repeats the row-wise state or the ids.
+    needed = sum(
+        int(
+            shard_bytes(
+                ComputeKernel.FUSED,
+                DataType.FP32,
+                Optimizer.ROWWISE_ADAGRAD,
+                rows,
+                64,
+                load.global_peak_ids,
+                load.global_bags,
+                on_cuda=True,
+            )[0]
+        )
+        for rows, load in zip((table.num_embeddings for table in asked.model.tables), loads, strict=True)
+    )
+    capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False))
+    assert f"HBM: the tables need at least {needed} bytes" in reason
+    assert f"{needed - capacity} bytes" in reason
+    assert "over; the largest tables are t5" in reason
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        too_many_tables(gpu_host(2, hbm="32MiB"), tiers=["hbm"]),
+        too_many_tables(gpu_host(2, hbm="32MiB", ddr="16MiB", servers=1), tiers=["hbm", "ddr"]),
+        too_many_tables(cpu_host(1).model_copy(update={"node": cpu_host(1).node.model_copy(update={"ddr_capacity": 1_100_000_000})})),
+    ],
+    ids=["hbm", "hbm and ddr", "cpu"],
+)
+def test_every_fix_is_accepted_when_the_question_is_asked_again(asked: Question) -> None:
+    fixes = explained(asked).fixes
+    assert len({fix.kind for fix in fixes}) >= 3
+    for fix in fixes:
+        assert fix.verified
+        plan = solve_question(patched(asked, fix.patch))
+        assert plan.has_placement, fix.change
+        assert audit(plan) == []
+
+
+def test_fixes_are_of_several_kinds_and_the_ones_without_hardware_come_first() -> None:
+    fixes = explained(too_many_tables(gpu_host(2, hbm="32MiB"), tiers=["hbm"])).fixes
+    kinds = [fix.kind for fix in fixes]
+    assert kinds[0] == "tier"
+    assert {"tier", "hash_size", "hbm", "nodes"} <= set(kinds)
+    assert "--tiers hbm,ddr" in fixes[0].change
+    costs = [fix.cost_bytes for fix in fixes if fix.cost_bytes is not None]
+    assert costs == sorted(costs)
+
+
+def test_a_little_over_is_fixed_by_a_narrower_type_of_a_few_tables() -> None:
+    fixes = explained(too_many_tables(gpu_host(2, hbm="76MiB"), tiers=["hbm"])).fixes
+    narrower = next(fix for fix in fixes if fix.kind == "data_type")
+    assert 0 < len(narrower.patch["model"]["tables"]) < 6
+    assert "in fp16 instead of fp32" in narrower.change
+
+
+@pytest.mark.parametrize(
+    ("constraints", "expected"),
+    [
+        ({"tiers": ["remote"]}, "allow only tiers remote; this target offers ddr, hbm"),
+        ({"sharding_types": ["grid_shard"]}, "allow only sharding types grid_shard"),
+        ({"compute_kernels": ["fused_uvm"], "tiers": ["hbm"]}, "together leave no way"),
+        ({"ranks": [7]}, "allow only ranks [7], the job has 0..1"),
+    ],
+)
+def test_a_constraint_that_leaves_nothing_is_named(constraints: dict[str, Any], expected: str) -> None:
+    asked = question(gpu_host(2), [table("free", 100), table("bound", 100, constraints=constraints)], time_limit=1.0)
+    explanation = explained(asked)
+    assert explanation.reasons[0].startswith("table bound: ")
+    assert expected in explanation.reasons[0]
+    fix = next(fix for fix in explanation.fixes if fix.kind == "constraints")
+    assert fix.patch == {"model": {"tables": {"bound": {"constraints": None}}}}
+
+
+def test_a_table_larger_than_any_device_is_named() -> None:
+    only_whole = {"sharding_types": ["table_wise"]}
+    asked = question(gpu_host(4, hbm="32MiB"), [table("big", 200_000, dim=64, constraints=only_whole)], tiers=["hbm"], time_limit=1.0)
+    reason = explained(asked).reasons[0]
+    assert reason.startswith("table big: no device has room for even its most split form (table_wise, fused)")
+
+
+def test_ranks_that_are_full_before_any_table_are_named() -> None:
+    reasons = explained(question(gpu_host(2, hbm="1100KiB"), [table("t", 10, pooling=4000)], time_limit=1.0)).reasons
+    assert "each rank on gpu holds" in reasons[0]
+    assert "more than its HBM has" in reasons[0]
+
+
+def test_both_programs_are_explained_where_servers_are_allowed() -> None:
+    host = gpu_host(1, hbm="4MiB", ddr="4MiB", servers=1)
+    asked = question(host, [table("t", 40_000_000, dim=64)], time_limit=1.0)
+    reasons = explained(asked).reasons
+    assert any(reason.startswith("trainers: ") for reason in reasons)
+    assert any(reason.startswith("trainers and servers: ") for reason in reasons)
