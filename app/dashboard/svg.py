@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from app.dashboard.charts import Bar, Chart
 
-_WIDTH, _LABEL, _VALUE = 760, 84, 150
+_WIDTH, _LABEL, _VALUE = 1080, 76, 160
 _BAR, _GAP, _TOP = 16, 8, 4
 _TRACK = _WIDTH - _LABEL - _VALUE
 

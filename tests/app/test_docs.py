@@ -1,0 +1,30 @@
+"""The documentation says what the code does: every route and every setting is described, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.settings import Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_every_route_is_documented_and_every_documented_route_exists(api: httpx.Client) -> None:
+    paths = api.get("/openapi.json").json()["paths"]
+    served = {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations}
+    documented = set(re.findall(r"`((?:GET|POST|DELETE) /[^`\s]*)`", (DOCS / "api.md").read_text()))
+    assert documented == served
+
+
+def test_every_setting_is_documented() -> None:
+    documented = set(re.findall(r"^\| `(EMPLACE_\w+)`", (DOCS / "operations.md").read_text(), re.MULTILINE))
+    assert documented == {f"EMPLACE_{field.name.upper()}" for field in fields(Settings)}
+    for field in fields(Settings):
+        if isinstance(field.default, int | float):
+            assert re.search(rf"`EMPLACE_{field.name.upper()}` \| {field.default:g} \|", (DOCS / "operations.md").read_text())
