@@ -216,6 +216,17 @@ def test_capacity_is_held_per_rank_and_node() -> None:
     assert "/ranks/2/hbm_bytes" in found
 
 
+@pytest.mark.parametrize(("spare", "where"), [(0, set()), (-1, {"/ranks/2/hbm_bytes"})])
+def test_capacity_is_held_to_the_byte(spare: int, where: set[str]) -> None:
+    kinds = [choice(ShardingType.TABLE_WISE)] * 3
+    fullest = max(naive_plan(model(), gpu_host(), kinds).ranks, key=lambda rank: rank.hbm_bytes)
+    assert fullest.rank == 2
+    host = gpu_host()
+    device = host.node.devices[0].model_copy(update={"hbm_reserve": 0, "hbm_capacity": fullest.hbm_bytes + spare})
+    exact = host.model_copy(update={"node": host.node.model_copy(update={"devices": (device,)})})
+    assert where_of(naive_plan(model(), exact, kinds)) == where
+
+
 def test_uvm_needs_a_gpu_and_adam_too() -> None:
     host = gpu_host().model_dump(mode="json", exclude_none=True)
     host["node"]["devices"] = [{"kind": "cpu", "type": "cpu", "count": 2, "memory_bandwidth": "100GB/s", "fp32_flops": "1TFLOP/s"}]

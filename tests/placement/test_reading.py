@@ -227,6 +227,11 @@ def test_json_that_is_no_document(text: str, rule: str) -> None:
     assert rule in refused(text, as_json=True)
 
 
+def test_the_deepest_yaml() -> None:
+    assert "must be a mapping" in refused("[" * 50 + "]" * 50)
+    assert "is nested more than 50 levels deep" in refused("[" * 51 + "]" * 51)
+
+
 def test_endless_yaml_is_left_early() -> None:
     with pytest.raises(InvalidDocument, match="too many for YAML; write it as JSON"):
         read_text("[" + "1," * 1_100_000 + "1]", ModelSpec, source="spec", as_json=False)
