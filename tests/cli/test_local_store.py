@@ -42,6 +42,12 @@ def test_another_machine_finds_nothing() -> None:
     assert find_cost_model(machine(None), 2) is None
 
 
+def test_a_renamed_file_is_still_the_other_machine_s() -> None:
+    path = save_cost_model(measured("sha256:a", 2))
+    path.rename(path.with_name("sha256-b-r2.json"))
+    assert find_cost_model(machine("sha256:b"), 2) is None
+
+
 def test_a_question_uses_the_measured_model_and_else_the_datasheet() -> None:
     save_cost_model(measured("sha256:a", 2))
     sources = [
