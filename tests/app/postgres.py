@@ -64,7 +64,7 @@ class PostgresServer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGQUIT)  # at once: its data are thrown away
         self._process.wait(20)
         shutil.rmtree(self._folder)
 
