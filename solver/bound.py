@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solver.bound_lp import Program, Relaxation, relax
+from solver.bound_part import Part
 from solver.bound_rows import aggregate, first_option, largest_unit, usable_options, world_load
 from solver.problem import Bools, Floats, Ints, Problem
 
@@ -19,10 +20,20 @@ VIOLATION = 1e-4
 """Of the makespan: cuts violated by less are not worth a row."""
 FIRST_STEP = 0.005
 """Of the bound: the first value tried above it."""
-PRECISION = 2e-4
+PRECISION = 5e-4
 """Of the bound: how closely the largest refuted value is found."""
 REFUTE_ROUNDS = 6
+LAST_STEP = 1e3
 ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Region:
+    """Placements with an objective up to some value: options that one of them may have, and their relaxation."""
+
+    part: Part
+    relaxation: Relaxation
+    """Of `part.program`."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +44,10 @@ class Bound:
     name: str
     fixed_us: float
     """The part of the objective that no choice changes."""
-    program: Program
-    """What placements near the bound must keep to."""
-    relaxation: Relaxation
-    """Of `program`."""
-    usable: Bools
-    """[O] options that any placement may have."""
-    root: Relaxation
-    """Over all of them."""
+    root: Region
+    """All placements."""
+    near: Region
+    """Those within a little of the bound."""
 
     @property
     def feasible(self) -> bool:
@@ -66,54 +73,70 @@ class Bounder:
 
     def bound(self) -> Bound:
         """The class relaxation with cuts, raised by refuting values above it."""
-        relaxation = relax(self.program)
-        if not relaxation.feasible:
-            return Bound(np.inf, "class relaxation", self.fixed_us, self.program, relaxation, self.program.usable, relaxation)
-        self.program, relaxation = self._tighten(relaxation)
-        root, final = relaxation, relaxation
-        proven, name = relaxation.bound, "class relaxation"
-        step = FIRST_STEP
-        program, low, high = self.program, proven, np.inf
-        while (high - low) > PRECISION * (low + self.fixed_us):
+        root = Region(Part.of(self.program), relax(self.program))
+        if not root.relaxation.feasible:
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
+        self.program, relaxation = self._tighten(root.relaxation)
+        root = region = Region(Part.of(self.program), relaxation)
+        low, high, step = relaxation.bound, np.inf, FIRST_STEP
+        while high - low > PRECISION * (low + self.fixed_us) and step < LAST_STEP:
             value = low + step * (low + self.fixed_us) if np.isinf(high) else (low + high) / 2
-            below = self.below(relaxation, value)
+            below = self.below(region, value)
             if below is None:
                 low, step = value, step * 2
             else:
-                high, (program, last) = value, below
-                low = max(low, last.bound)
-                final = last
-            if step > 1e3:
-                break
-        if low > proven:
-            proven, name = low, "class relaxation, values refuted"
-        return Bound(self.fixed_us + proven, name, self.fixed_us, program, final, self.program.usable, root)
+                low, high, region = max(low, below.relaxation.bound), value, below
+        name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, region)
 
-    def below(self, relaxation: Relaxation, value: float) -> tuple[Program, Relaxation] | None:
-        """What placements with a sum of s up to `value` must keep to, relaxed; None where there are none."""
-        program = replace(self.program, budget=value)
+    def below(self, region: Region, value: float) -> Region | None:
+        """What placements in `region` with a sum of s up to `value` must keep to; None where there are none.
+
+        Each round drops the options that no such placement can have: too dear by their reduced cost, or with a unit
+        longer than its stage may last when no other stage can be shorter than its own least. Fewer options raise the
+        bound and those least makespans, which may drop more.
+        """
+        part, relaxation = region.part, region.relaxation
         for _ in range(REFUTE_ROUNDS):
-            usable = program.usable & (relaxation.reduced_cost <= value - relaxation.bound + ROUNDING * value)
-            lower = self._least_makespans(replace(program, usable=usable), relaxation.x > 0)
+            keep = self._within(relaxation, value)
+            if not keep.all():
+                smaller = part.only(keep)
+                start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+                part, relaxation = smaller, relax(smaller.program, start)
+                if relaxation.bound > value * (1 + ROUNDING):
+                    return None
+                keep = self._within(relaxation, value)
+            if self._short_enough(part, relaxation.makespan, value)[keep].all():
+                break
+            lower = self._least_makespans(part.program, relaxation.x > 0, value)
             if lower.sum() > value * (1 + ROUNDING):
                 return None
-            upper = value - (lower.sum() - lower)
-            usable &= (self.cuts.largest <= upper * (1 + ROUNDING)).all(axis=1)
-            usable &= np.maximum(self.cuts.largest, lower).sum(axis=1) <= value * (1 + ROUNDING)
-            settled = not (program.usable & ~usable).any()
-            program = replace(program, usable=usable, lower=lower)
-            relaxation = relax(replace(program, budget=np.inf), relaxation.x > 0)
+            keep &= self._short_enough(part, lower, value)
+            smaller = part.lasting(lower).only(keep)
+            start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+            part, relaxation = smaller, relax(smaller.program, start)
             if relaxation.bound > value * (1 + ROUNDING):
                 return None
-            if settled:
+            if keep.all():
                 break
-        return program, relaxation
+        return Region(part, relaxation)
 
-    def _least_makespans(self, program: Program, start: Bools) -> Floats:
-        """The least that each s can be within the budget."""
+    def _within(self, relaxation: Relaxation, value: float) -> Bools:
+        return relaxation.reduced_cost <= value - relaxation.bound + ROUNDING * value
+
+    def _short_enough(self, part: Part, lower: Floats, value: float) -> Bools:
+        """Options of the part whose units leave room for stages of at least `lower` within `value`."""
+        largest = self.cuts.largest[part.options]
+        upper = (value - (lower.sum() - lower)) * (1 + ROUNDING)
+        within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + ROUNDING)
+        return np.asarray((largest <= upper).all(axis=1) & within)
+
+    def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
+        """The least that each s can be while their sum stays within `value`."""
         if len(program.lower) == 1:
             return program.lower
-        least = [relax(replace(program, price=price), start).bound for price in np.eye(len(program.lower))]
+        budgeted = replace(program, budget=value)
+        least = [relax(replace(budgeted, price=price), start).bound for price in np.eye(len(program.lower))]
         return np.maximum(program.lower, least)
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:

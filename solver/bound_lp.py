@@ -25,6 +25,8 @@ _linprog: Any = linprog  # its stubs don't know sparse matrices
 MAX_ROUNDS = 40
 PRECISION = 1e-6
 COLUMNS_PER_ROUND = 2
+FEW = 4
+"""Options per table below which all of them go into the master at once."""
 OVERLOAD_PRICE = 1e3
 """Of a capacity exceeded once over, in sums of makespans: far above any price that capacity can have on real hosts."""
 
@@ -72,7 +74,7 @@ def relax(program: Program, start: Bools | None = None) -> Relaxation:
         return _infeasible(program)
     scale = _time_scale(program)
     columns = start & program.usable if start is not None else np.zeros_like(program.usable)
-    columns |= _first_columns(program, scale, columns)
+    columns |= program.usable if program.usable.sum() <= FEW * program.tables else _first_columns(program, scale, columns)
     solution = _generate(program, columns, scale, elastic=False)
     if solution.overload <= PRECISION:
         return solution.relaxation
@@ -155,7 +157,8 @@ def _time_scale(program: Program) -> float:
     rows = program.rows
     time = rows.coefficient[:, ~rows.memory].sum(axis=1)
     least = np.minimum.reduceat(np.where(program.usable, time, np.inf), program.first[:-1])
-    return max(float(least.sum()), float(program.lower.sum()), 1e-9)
+    settled = -float(rows.capacity[~rows.memory].min(initial=0.0))
+    return max(float(least.sum()) + settled, float(program.lower.sum()), 1e-9)
 
 
 def _first_columns(program: Program, scale: float, given: Bools) -> Bools:

@@ -15,6 +15,8 @@ from solver.search_state import Journal, Layout, Limits, State
 
 # Of 100 moves: shift one slot; swap two; give one table another option; swap two tables and give each another option.
 SHIFT, SWAP, CHANGE = 30, 65, 88
+BALANCE_EVERY, BALANCE_STEP = 2048, 1e-3
+"""Moves between two looks at how the target is split between the stages, and the share of it then moved, at first."""
 TRIES = 3
 """Devices drawn to find an overloaded one, or targets drawn to find a cheap one."""
 
@@ -68,11 +70,47 @@ def recount(layout: Layout, limits: Limits, state: State, base: Floats) -> float
             _add(layout, state, unit + offset, target, 1.0)
             if target < len(state.head):
                 _chain(state, first + offset, target)
+    return reprice(limits, state)
+
+
+@compiled
+def reprice(limits: Limits, state: State) -> float:
+    """The overload under changed limits."""
     for device in range(len(state.cost)):
         state.cost[device] = _device_cost(limits, state, device)
     for pool in range(len(state.ddr)):
         state.ddr_cost[pool] = _pool_cost(limits, state, pool)
     return _overload(state)
+
+
+@compiled
+def _balance(limits: Limits, state: State, step: float) -> None:
+    """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
+
+    A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
+    Among stages that no device exceeds, the one with the most room gives.
+    """
+    stages = state.load.shape[1] - 1
+    giver, taker, fewest, most, room, total = -1, -1, 0, -1, 0.0, 0.0
+    for stage in range(stages):
+        over, longest = 0, 0.0
+        for device in range(len(state.cost)):
+            longest = max(longest, state.load[device, stage])
+            if state.load[device, stage] > limits.load[device, stage]:
+                over += 1
+        left = limits.load[0, stage] - longest
+        total += limits.load[0, stage]
+        if giver < 0 or over < fewest or (over == fewest and left > room):
+            giver, fewest, room = stage, over, left
+        if over > most:
+            taker, most = stage, over
+    if most > fewest:
+        step *= total
+        if fewest == 0:
+            step = min(step, room)
+        for device in range(len(state.cost)):
+            limits.load[device, giver] -= step
+            limits.load[device, taker] += step
 
 
 @compiled
@@ -181,8 +219,12 @@ def anneal(
     """
     moves, spent, temperature = 0, 0.0, hot
     while spent < work:
+        progress = min((done + spent) / total, 1.0)
         if moves % 256 == 0:
-            temperature = hot * (cold / hot) ** min((done + spent) / total, 1.0)
+            temperature = hot * (cold / hot) ** progress
+        if moves % BALANCE_EVERY == 0 and state.load.shape[1] > 2:
+            _balance(limits, state, BALANCE_STEP * (1.0 - progress))
+            overload = reprice(limits, state)
         moves += 1
         spent += 2.0
         _propose(layout, limits, state, journal)

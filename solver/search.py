@@ -28,12 +28,14 @@ HOT, COLD = 0.02, 1e-5
 LOOSEST, TIGHTER, MARGIN = 0.02, 0.6, 0.98
 """The first target, as a share above the bound; how much closer the next one is after a success; how far a target stays
 below what it is to beat."""
+MEMORY_DEARER = 2.0
+"""Factor on the cost of exceeding memory after a run that did not get memory right."""
 MET = 1e-9
 """A gap that only rounding leaves."""
 PRICE = 0.2
 """Weight of the reduced costs of options beside overload."""
-MEMORY_ROOM = (0.98, 1.0)
-"""Shares of memory that the linear program may fill when it proposes the first options: packing needs some room."""
+MEMORY_KEPT_FREE = 0.02
+"""Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class Search:
     def __init__(self, problem: Problem, bound: Bound, seed: int) -> None:
         self.problem, self.bound = problem, bound
         self.best = Found(None, np.inf, 0.0, 0)
+        self.memory_weight = 1.0
         self.base = np.append(problem.stage_base_us, 0.0)
         self.options = _first_options(bound)
-        rows = bound.program.rows
+        self.makespan = problem.stage_base_us + bound.near.relaxation.makespan
+        rows = bound.root.part.program.rows
         self.size = rows.coefficient[self.options][:, ~rows.memory].sum(axis=1)
         self.layout = lay_out(problem)
         self.state = empty_state(problem, self.layout, seed)
@@ -78,9 +82,9 @@ class Search:
     def _attempt(self, target_us: float, work: float) -> Iterator[Found]:
         """One annealing run at one target, from where the last one ended."""
         problem, state = self.problem, self.state
-        makespan = problem.stage_base_us + _stretched(self.bound, target_us)
+        makespan = self.makespan * ((target_us - problem.constant_us) / max(float(self.makespan.sum()), 1e-9))
         scale = problem.num_devices / max(float(makespan.sum()), 1e-9)
-        limits = limits_of(problem, makespan, 1.0, 1.0)
+        limits = limits_of(problem, makespan, 1.0, self.memory_weight)
         candidates, price = _candidates(self.bound, target_us, self.options)
         layout = restricted(problem, self.layout, candidates, price * (PRICE * scale))
         if state.option[0] < 0:
@@ -97,12 +101,19 @@ class Search:
             overload = recount(layout, limits, state, self.base)
             self._judge(spent, moves)
             yield self.best
+        self.makespan = limits.load[0, :-1].copy()
+        if not self._fits():
+            self.memory_weight *= MEMORY_DEARER
+
+    def _fits(self) -> bool:
+        within = self.state.load[:, -1] <= self.problem.hbm_capacity
+        return bool(within.all() and (self.state.ddr <= self.problem.ddr_capacity).all())
 
     def _judge(self, spent: float, moves: int) -> None:
         """Keep the state if it fits and is better than the best so far."""
         problem, state, best = self.problem, self.state, self.best
         objective = problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
-        fits = bool((state.load[:, -1] <= problem.hbm_capacity).all() and (state.ddr <= problem.ddr_capacity).all())
+        fits = self._fits()
         assignment = best.assignment
         if fits and objective < best.objective_us:
             assignment = to_assignment(problem, self.layout, state.option, state.target)
@@ -111,29 +122,21 @@ class Search:
         self.best = Found(assignment, objective, best.work + spent, best.moves + moves)
 
 
-def _stretched(bound: Bound, target_us: float) -> Floats:
-    """The relaxation's makespans, all longer by the factor that makes the objective `target_us`."""
-    total = float(bound.relaxation.makespan.sum())
-    if total <= 0:
-        return np.full_like(bound.relaxation.makespan, (target_us - bound.fixed_us) / len(bound.relaxation.makespan))
-    return bound.relaxation.makespan * ((target_us - bound.fixed_us) / total)
-
-
 def _candidates(bound: Bound, target_us: float, always: Ints) -> tuple[Bools, Floats]:
     """Options that a placement as good as the target may have, beside `always`, and what each adds to the bound."""
-    relaxation = bound.root
-    usable = bound.usable & (relaxation.reduced_cost <= max(target_us - bound.fixed_us - relaxation.bound, 0.0))
+    root = bound.root
+    price = root.relaxation.reduced_cost
+    usable = root.part.program.usable & (price <= max(target_us - bound.fixed_us - root.relaxation.bound, 0.0))
     usable[always] = True
-    return usable, np.where(np.isfinite(relaxation.reduced_cost), relaxation.reduced_cost, 0.0)
+    return usable, np.where(np.isfinite(price), price, 0.0)
 
 
 def _first_options(bound: Bound) -> Ints:
     """Per table the option that the relaxation leans to, with some memory kept free if it can be."""
-    for share in MEMORY_ROOM:
-        rows = bound.program.rows
-        capacity = np.where(rows.memory, rows.capacity * share, rows.capacity)
-        relaxation = relax(replace(bound.program, rows=replace(rows, capacity=capacity)), bound.relaxation.x > 0)
-        if relaxation.feasible:
-            break
-    x, first = relaxation.x, bound.program.first
-    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(first)])
+    part, relaxation = bound.near.part, bound.near.relaxation
+    rows, start = part.program.rows, relaxation.x > 0
+    # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
+    spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
+    roomy = relax(replace(part.program, rows=replace(rows, capacity=rows.capacity - spare)), start)
+    x = part.spread((roomy if roomy.feasible else relaxation).x, 0.0, 1.0)
+    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

@@ -222,4 +222,5 @@ def limits_of(problem: Problem, makespan_us: Floats, time_weight: float, memory_
     weight = np.full(problem.num_stages + 1, time_weight / max(float(makespan_us.sum()), 1e-9))
     weight[-1] = memory_weight / max(float(problem.hbm_capacity.mean()), 1.0)
     ddr = problem.ddr_capacity.astype(np.float64)
-    return Limits(load, weight, ddr, np.full(len(ddr), memory_weight / max(float(ddr.mean()), 1.0)))
+    sharing = np.bincount(problem.device_pool, minlength=len(ddr))
+    return Limits(load, weight, ddr, memory_weight * sharing / np.maximum(ddr, 1.0))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from solver.bound import Bounder
+from solver.bound import Bounder, Region
 from solver.bound_lp import lagrangian, relax
+from solver.bound_part import Part
 from solver.bound_rows import usable_options
 from solver.problem import Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
@@ -34,7 +35,7 @@ def test_what_a_value_leaves_holds_every_assignment_within_it(seed: int) -> None
     """`below` may refuse a value, or an option, only if no assignment within the value has it."""
     problem = rich_problem(seed)
     bounder = Bounder(problem)
-    root = relax(bounder.program)
+    root = Region(Part.of(bounder.program), relax(bounder.program))
     within = sorted((cost, tuple(a.option)) for a in every_assignment(problem) if (cost := _cost(problem, a)) < np.inf)
     if not within:
         return
@@ -44,8 +45,8 @@ def test_what_a_value_leaves_holds_every_assignment_within_it(seed: int) -> None
         assert left is not None
         for cost, options in within:
             if cost <= value:
-                assert left[0].usable[list(options)].all()
-        assert bounder.fixed_us + left[1].bound <= within[0][0] * (1 + 1e-9)
+                assert left.part.spread(left.part.program.usable, False, True)[list(options)].all()
+        assert bounder.fixed_us + left.relaxation.bound <= within[0][0] * (1 + 1e-9)
 
 
 def _cost(problem: Problem, assignment) -> float:  # type: ignore[no-untyped-def]
