@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def run_child(
     must live as long as the child: the kernel ends the child when that thread ends.
     Raises ChildStopped, ChildFailed.
     """
-    with tempfile.TemporaryDirectory(prefix=f"emplace-{step}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"emplace-{os.getpid()}-{step}-") as folder:
         source, target, stderr = Path(folder, "input.json"), Path(folder, "output.json"), Path(folder, "stderr.txt")
         source.write_text(document, encoding="utf-8")
         with stderr.open("wb") as log:
@@ -83,6 +84,14 @@ def run_child(
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
         raise ChildFailed(_why(step, child.returncode, stderr.read_text(encoding="utf-8", errors="replace")))
+
+
+def remove_leftovers() -> None:
+    """Remove the temporary folders of processes that were killed before they could."""
+    for folder in Path(tempfile.gettempdir()).glob("emplace-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lines(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:

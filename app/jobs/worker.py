@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from app.database import workers
 from app.database.connection import Database
 from app.database.migrate import migrate
+from app.jobs.child import remove_leftovers
 from app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
 from app.jobs.work import Worker
 from app.planning import resolve_host
@@ -43,6 +44,7 @@ def run_worker(worker_id: str | None = None) -> None:
     settings = Settings.from_environment()
     database = Database(settings.database_url)
     migrate(database)
+    remove_leftovers()
     worker_id = worker_id or new_worker_id()
     host = resolve_host(LOCAL_HOST)
     worker = Worker(database, settings)

@@ -60,10 +60,17 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             **self._as_user,
         )
-        wait_until(lambda: self._ask("SELECT 1"), 30)
+        try:
+            wait_until(lambda: self._ask("SELECT 1"), 30)
+        except BaseException:
+            self._stop()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         self._process.send_signal(signal.SIGQUIT)  # at once: its data are thrown away
         self._process.wait(20)
         shutil.rmtree(self._folder)

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.jobs.child import ChildFailed, ChildStopped, run_child
+from app.jobs.child import ChildFailed, ChildStopped, remove_leftovers, run_child
 from placement.catalog import builtin_host
 from placement.cost_model import datasheet_cost_model
 from placement.model import ModelSpec
@@ -91,3 +92,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.wait(10)
     wait_until(lambda: not is_alive(child), 10)
+    left = list(Path(tempfile.gettempdir()).glob(f"emplace-{parent.pid}-*"))
+    assert len(left) == 1
+    remove_leftovers()
+    assert not left[0].exists()
