@@ -18,6 +18,7 @@ from placement.topology import Topology, build_topology, host_tiers
 from solver.assemble import Placement, assemble
 from solver.engine import solve
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.packing import pack
 from solver.pricing import Priced, price
 from solver.problem import Problem
 
@@ -109,13 +110,23 @@ def _solve(priced: Priced, limits: Limits, report: ReportProgress | None, should
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
     outcome = solve(priced.problem, limits, report, should_stop)
-    placement = None if outcome.assignment is None else assemble(priced, outcome.assignment)
-    moves = outcome.moves
+    if outcome.stopped_by is StoppedBy.PROOF:
+        return Attempt(None, math.inf, StoppedBy.PROOF, outcome.bound, outcome.moves)
+    placement, moves = None if outcome.assignment is None else assemble(priced, outcome.assignment), outcome.moves
     if placement is not None and not placement.fits:
         placement, more = _solve_tighter(priced, limits, report, should_stop)
         moves += more
-    stopped_by = outcome.stopped_by if placement is not None or outcome.stopped_by is StoppedBy.PROOF else _undecided(outcome)
-    return Attempt(placement, outcome.lower_bound_us, stopped_by, outcome.bound, moves)
+    plans = [plan for plan in (placement, quick_placement(priced)) if plan is not None]
+    best = min(plans, key=lambda plan: plan.step_time_us, default=None)
+    stopped_by = outcome.stopped_by if best is not None else _undecided(outcome)
+    return Attempt(best, outcome.lower_bound_us, stopped_by, outcome.bound, moves)
+
+
+def quick_placement(priced: Priced) -> Placement | None:
+    """A plan without search, if greedy packing finds one."""
+    assignment = pack(priced.problem) if every_table_has_an_option(priced) else None
+    placement = None if assignment is None else assemble(priced, assignment)
+    return placement if placement is not None and placement.fits else None
 
 
 def _undecided(outcome: Outcome) -> StoppedBy:
