@@ -53,23 +53,15 @@ def test_every_path_refuses_other_methods(api: httpx.Client) -> None:
         assert response.headers["allow"]
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/plans/" + UNKNOWN_ID, "/static/nothing.css", "/v1/plans/" + UNKNOWN_ID + "/nothing"])
-def test_what_is_not_there(api: httpx.Client, path: str) -> None:
-    assert_problem(api.get(path), 404)
+def test_what_is_not_there(api: httpx.Client) -> None:
+    for path in ("/v1/nothing", f"/plans/{UNKNOWN_ID}", "/static/nothing.css", f"/v1/plans/{UNKNOWN_ID}/nothing"):
+        assert_problem(api.get(path), 404)
 
 
-@pytest.mark.parametrize(
-    ("path", "pointer"),
-    [
-        ("/v1/plans?limit=0", "/limit"),
-        ("/v1/plans?limit=x", "/limit"),
-        ("/v1/plans?cursor=x", "/cursor"),
-        ("/v1/plans?status=x", "/status"),
-    ],
-)
-def test_bad_parameters_are_named(api: httpx.Client, path: str, pointer: str) -> None:
-    problem = assert_problem(api.get(path), 422)
-    assert [(error["in"], error["pointer"]) for error in problem["errors"]] == [("query", pointer)]
+def test_bad_parameters_are_named(api: httpx.Client) -> None:
+    for parameter, value in (("limit", "0"), ("limit", "x"), ("limit", "201"), ("cursor", "x"), ("status", "x")):
+        problem = assert_problem(api.get("/v1/plans", params={parameter: value}), 422)
+        assert [(error["in"], error["pointer"]) for error in problem["errors"]] == [("query", f"/{parameter}")]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +78,11 @@ def test_bad_parameters_are_named(api: httpx.Client, path: str, pointer: str) ->
     ],
     ids=["empty", "list", "null", "nan", "repeated key", "not utf-8", "deep", "wrong host"],
 )
-@pytest.mark.parametrize("path", ["/v1/plans", "/v1/checks", "/v1/profiles"])
-def test_broken_bodies(api: httpx.Client, path: str, body: bytes) -> None:
-    problem = assert_problem(api.post(path, content=body, headers={"content-type": "application/json"}), 422)
-    assert problem["errors"]
-    assert problem["errors"][0]["in"] == "body"
+def test_broken_bodies(api: httpx.Client, body: bytes) -> None:
+    for path in ("/v1/plans", "/v1/checks", "/v1/profiles"):
+        problem = assert_problem(api.post(path, content=body, headers={"content-type": "application/json"}), 422)
+        assert problem["errors"]
+        assert problem["errors"][0]["in"] == "body"
 
 
 def test_yaml_that_explodes_is_refused(api: httpx.Client) -> None:

@@ -212,11 +212,9 @@ def test_a_bare_size_is_refused_where_a_unit_is_needed(api: httpx.Client) -> Non
     assert "unit" in error["detail"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/plans?model=%00", "/v1/plans/%00", "/v1/plans/%F0%9F%98%80", "/?host=%00", "/v1/plans?model=" + "x" * 3000]
-)
-def test_odd_characters_are_an_answer_too(api: httpx.Client, path: str) -> None:
-    assert api.get(path).status_code in (200, 404, 422)
+def test_odd_characters_are_an_answer_too(api: httpx.Client) -> None:
+    for path in ("/v1/plans?model=%00", "/v1/plans/%00", "/v1/plans/%F0%9F%98%80", "/?host=%00", "/v1/plans?model=" + "x" * 3000):
+        assert api.get(path).status_code in (200, 404, 422)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
