@@ -37,10 +37,13 @@ def hbm_edits(question: Question) -> Iterator[Edit]:
             else device
             for device in question.host.node.devices
         ]
-        sizes = ", ".join(f"{format_size(device.hbm_capacity or 0)} on each {device.kind}" for device in changed if device.hbm_capacity)
+        sizes = " and ".join(
+            f"give each {device.kind} {format_size((device.hbm_capacity or 0) + extra * _GIB)} of HBM instead of {format_size(device.hbm_capacity or 0)}"
+            for device in devices
+        )
         added = extra * _GIB * nodes * sum(device.count for device in devices)
         patch = {"host": {"node": {"devices": [device.to_data() for device in changed]}}}
-        return Edit(f"{sizes} (hbm_capacity of the host)", "hbm", patch, added)
+        return Edit(f"{sizes} (hbm_capacity in the host document)", "hbm", patch, added)
 
     yield from _smallest(question, edit, units_bytes=_GIB * nodes * sum(device.count for device in devices))
 
@@ -53,7 +56,8 @@ def system_memory_edits(question: Question) -> Iterator[Edit]:
 
     def edit(extra: int) -> Edit:
         size = format_size(question.host.node.ddr_capacity + extra * _GIB)
-        change = f"{size} of system memory in each node (ddr_capacity of the host)"
+        now = format_size(question.host.node.ddr_capacity)
+        change = f"give each node {size} of system memory instead of {now} (ddr_capacity in the host document)"
         return Edit(change, "ddr", {"host": {"node": {"ddr_capacity": size}}}, extra * _GIB * nodes)
 
     yield from _smallest(question, edit, units_bytes=_GIB * nodes)
@@ -67,7 +71,7 @@ def server_edits(question: Question) -> Iterator[Edit]:
 
     def edit(extra: int) -> Edit:
         patch = {"host": {"remote_servers": {"count": remote.count + extra}}}
-        change = f"{remote.count + extra} remote servers instead of {remote.count} (remote_servers.count of the host)"
+        change = f"use {remote.count + extra} remote servers instead of {remote.count} (remote_servers.count in the host document)"
         return Edit(change, "remote_servers", patch, extra * remote.ddr_capacity)
 
     yield from _smallest(question, edit, units_bytes=remote.ddr_capacity - remote.ddr_reserve)
@@ -90,7 +94,10 @@ def node_edits(question: Question) -> Iterator[Edit]:
             changed["ranks"] = options.ranks // nodes * (nodes + extra)
             command += f" --ranks {changed['ranks']}"
         return Edit(
-            f"{nodes + extra} nodes instead of {nodes}: {command}", "nodes", {"options": changed}, extra * (hbm + host.node.ddr_capacity)
+            f"use {nodes + extra} nodes instead of {nodes}: {command}",
+            "nodes",
+            {"options": changed},
+            extra * (hbm + host.node.ddr_capacity),
         )
 
     yield from _smallest(question, edit, units_bytes=per_node, most=_MAX_NODES - nodes)

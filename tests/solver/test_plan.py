@@ -195,3 +195,21 @@ def test_tiers_that_the_host_lacks_are_explained() -> None:
     assert plan.explanation is not None
     assert "allows only the tiers hbm" in plan.explanation.reasons[0]
     assert plan.explanation.fixes[0].patch == {"options": {"tiers": [Tier.HBM, Tier.DDR]}}
+
+
+def _uneven_beside(rank: int, hbm: str) -> Question:
+    """A table split into blocks of 501 and 500 rows, and one that must lie on `rank`."""
+    split = table("split", 1001, dim=64, constraints={"sharding_types": ["row_wise"], "tiers": ["hbm"]})
+    return question(gpu_host(2, hbm=hbm), [split, table("whole", 5000, dim=64, constraints={"ranks": [rank]})])
+
+
+def test_a_plan_that_fits_only_because_the_last_block_is_shorter_is_found() -> None:
+    needed = solved(_uneven_beside(1, "64MiB")).ranks[1].hbm_bytes
+    assert solved(_uneven_beside(1, f"{needed + 2**20}B")).tables[1].compute_kernel == "fused"
+
+
+def test_a_plan_that_would_be_over_by_the_longer_block_is_not_given() -> None:
+    needed = solved(_uneven_beside(0, "64MiB")).ranks[0].hbm_bytes
+    plan = solved(_uneven_beside(0, f"{needed - 1 + 2**20}B"))
+    assert plan.has_placement
+    assert plan.tables[1].compute_kernel != "fused"
