@@ -16,13 +16,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from solver.engine import solve
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.types import PlannerError, ShardingOption, Topology
 
 from benchmarks.torchrec_estimates import Case, enumerate_options, module_of, planner_of, topology_of
 from benchmarks.torchrec_problem import plan_of, problem_of
+from solver.engine import solve
 from solver.outcome import Limits, StoppedBy
 
 SEED = 0
