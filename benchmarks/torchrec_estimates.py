@@ -73,13 +73,15 @@ def planner_of(case: Case) -> EmbeddingShardingPlanner:
 
 def enumerate_options(case: Case, module: EmbeddingBagCollection, *, variants: bool) -> list[ShardingOption]:
     """What TorchRec's enumerator offers by default and, with `variants`, under constraints that its users may set too:
-    narrower column shards, and other cache load factors where there is system memory."""
+    narrower column shards, grid_shard on several nodes, and other cache load factors where there is system memory."""
     options = _enumerate(case, module, _constraints(case))
     if not variants:
         return options
     widest = max(table["dim"] for table in case.tables)
+    several_nodes = case.topology["world_size"] > case.topology["local_world_size"]
+    by_column = ["column_wise", "grid_shard"] if several_nodes else ["column_wise"]
     for width in (width for width in COLUMN_WIDTHS if width < widest):
-        options += _enumerate(case, module, _constraints(case, sharding_types=["column_wise", "table_column_wise"], min_partition=width))
+        options += _enumerate(case, module, _constraints(case, sharding_types=by_column, min_partition=width))
     if case.topology["ddr_cap"]:
         for load_factor in CACHE_LOAD_FACTORS:
             cached = CacheParams(load_factor=load_factor)

@@ -13,6 +13,7 @@ from solver.problem import Assignment, Problem, Scope, target_devices
 _SCOPES = {
     PartitionByType.DEVICE.value: Scope.DEVICE,
     PartitionByType.HOST.value: Scope.NODE,
+    PartitionByType.MULTI_HOST.value: Scope.NODE,
     PartitionByType.UNIFORM.value: Scope.WORLD,
 }
 
@@ -29,7 +30,7 @@ def problem_of(options: list[ShardingOption], tables: list[str], topology: Topol
     """One stage: TorchRec rates a plan by its slowest rank's sum of shard totals, in milliseconds (kept as such)."""
     usable = [option for option in options if _is_distinct(option, topology.local_world_size)]
     kept = [option for table in tables for option in usable if option.name == table]
-    units = [_units(option) for option in kept]
+    units = [_units(option, topology.local_world_size) for option in kept]
     loads = np.array([load for option_units in units for load in option_units])
     devices = np.arange(topology.world_size)
     problem = Problem(
@@ -73,12 +74,13 @@ def _is_distinct(option: ShardingOption, local_world_size: int) -> bool:
         return False
     if option.sharding_type == "column_wise":
         return len(option.shards) > 1
-    return option.sharding_type != "table_row_wise" or len(option.shards) == local_world_size
+    return option.sharding_type != "grid_shard" or len(option.shards) > local_world_size
 
 
-def _units(option: ShardingOption) -> list[tuple[float, int, int]]:
+def _units(option: ShardingOption, local_world_size: int) -> list[tuple[float, int, int]]:
     """(ms, hbm bytes, ddr bytes) of each unit. A unit over several devices counts its largest shard on each."""
     shards = [(shard.perf.total, shard.storage.hbm, shard.storage.ddr) for shard in option.shards]
-    if _SCOPES[option.partition_by] is Scope.DEVICE:
-        return shards
-    return [tuple(max(values) for values in zip(*shards, strict=True))]
+    per_unit = {Scope.DEVICE: 1, Scope.NODE: local_world_size, Scope.WORLD: len(shards)}[_SCOPES[option.partition_by]]
+    return [
+        tuple(max(values) for values in zip(*shards[first : first + per_unit], strict=True)) for first in range(0, len(shards), per_unit)
+    ]
