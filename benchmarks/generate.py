@@ -39,9 +39,9 @@ class Case:
     stages: int = STAGES
     kinds: int = 1
     uvm: bool = True
-    mean_rows: float = 3.7e6
-    mean_pooling: float = 30.0
-    dims: tuple[int, ...] = (16, 32, 64, 96, 128, 256)
+    mean_rows: float = 4.1e6
+    mean_pooling: float = 15.0
+    dims: tuple[int, ...] = (16, 32, 64, 128)
     ddr_load: float = 0.5
     """Bytes of all tables over all system memory."""
     local_batch: int = 1024
@@ -120,9 +120,9 @@ def draw(case: Case) -> Problem:
 
 
 def _tables(case: Case, rng: np.random.Generator) -> list[_Table]:
-    rows = np.clip(rng.lognormal(0.0, 2.0, case.tables), 1e-4, None)
+    rows = np.clip(rng.lognormal(0.0, 1.5, case.tables), 1e-4, None)
     rows = np.clip(rows / rows.mean() * case.mean_rows, 30, 20e6).astype(int)
-    pooling = np.clip(rng.lognormal(0.0, 1.0, case.tables), 0.02, None)
+    pooling = np.clip(rng.lognormal(0.0, 1.1, case.tables), 0.02, None)
     pooling = np.clip(pooling / pooling.mean() * case.mean_pooling, 1.0, 1000.0)
     dims = rng.choice(case.dims, case.tables)
     skew = rng.uniform(1.5, 6.0, case.tables)

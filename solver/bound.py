@@ -18,8 +18,8 @@ CUT_ROUNDS = 12
 CUTS_PER_STAGE = 8
 VIOLATION = 1e-4
 """Of the makespan: cuts violated by less are not worth a row."""
-FIRST_STEP = 0.005
-"""Of the bound: the first value tried above it."""
+WIDE, FIRST_STEP = 0.1, 0.005
+"""Of the bound: how far above it the first value is tried, which is not meant to be refuted, and then the second."""
 PRECISION = 5e-4
 """Of the bound: how closely the largest refuted value is found."""
 REFUTE_ROUNDS = 6
@@ -46,6 +46,9 @@ class Bound:
     """The part of the objective that no choice changes."""
     root: Region
     """All placements."""
+    wide: Region
+    """Those up to `wide_us`."""
+    wide_us: float
     near: Region
     """Those within a little of the bound."""
 
@@ -75,19 +78,30 @@ class Bounder:
         """The class relaxation with cuts, raised by refuting values above it."""
         root = Region(Part.of(self.program), relax(self.program))
         if not root.relaxation.feasible:
-            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root, np.inf, root)
         self.program, relaxation = self._tighten(root.relaxation)
-        root = region = Region(Part.of(self.program), relaxation)
-        low, high, step = relaxation.bound, np.inf, FIRST_STEP
+        root = wide = near = Region(Part.of(self.program), relaxation)
+        low, high, step = relaxation.bound, np.inf, WIDE
         while high - low > PRECISION * (low + self.fixed_us) and step < LAST_STEP:
-            value = low + step * (low + self.fixed_us) if np.isinf(high) else (low + high) / 2
-            below = self.below(region, value)
+            value = min(low + step * (low + self.fixed_us), (low + high) / 2)
+            below = self.below(near, value)
             if below is None:
                 low, step = value, step * 2
+            elif np.isinf(high):
+                low, high, wide, near, step = max(low, below.relaxation.bound), value, below, below, FIRST_STEP
             else:
-                low, high, region = max(low, below.relaxation.bound), value, below
+                low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
-        return Bound(self.fixed_us + low, name, self.fixed_us, root, region)
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, wide, self.fixed_us + high, near)
+
+    def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
+        """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound."""
+        value = value_us - bound.fixed_us
+        region = bound.wide if value_us <= bound.wide_us else bound.root
+        keep = self._within(region.relaxation, value) & region.part.program.usable
+        keep &= self._short_enough(region.part, region.part.program.lower, value)
+        kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
+        return kept, np.where(kept, region.part.spread(np.where(keep, region.relaxation.reduced_cost, 0.0), 0.0, 0.0), 0.0)
 
     def below(self, region: Region, value: float) -> Region | None:
         """What placements in `region` with a sum of s up to `value` must keep to; None where there are none.
@@ -126,7 +140,7 @@ class Bounder:
 
     def _short_enough(self, part: Part, lower: Floats, value: float) -> Bools:
         """Options of the part whose units leave room for stages of at least `lower` within `value`."""
-        largest = self.cuts.largest[part.options]
+        largest = self.cuts.largest[part.options, :-1]
         upper = (value - (lower.sum() - lower)) * (1 + ROUNDING)
         within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + ROUNDING)
         return np.asarray((largest <= upper).all(axis=1) & within)
@@ -143,34 +157,44 @@ class Bounder:
         """Add violated single-table cuts, round by round."""
         program = self.program
         for _ in range(CUT_ROUNDS):
-            coefficient, stage = self.cuts.violated(program, relaxation)
+            coefficient, capacity, stage = self.cuts.violated(program, relaxation)
             if not len(stage):
                 break
-            program = replace(program, rows=program.rows.extended(coefficient, stage))
+            program = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
             relaxation = relax(program, start=relaxation.x > 0)
         return program, relaxation
 
 
 class _SingleTableCuts:
-    """s[k] >= the largest unit of table t in stage k + what the other tables put on every trainer."""
+    """On the trainer that carries the largest unit of table t, there is also what the other tables put on every trainer:
+
+    s[k] >= both in stage k, and the HBM of the largest device >= both in bytes.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.table = problem.option_table
         self.largest = largest_unit(problem)
         self.world = world_load(problem)
+        self.has_trainers = bool(problem.device_is_trainer.any())
         self.taken: set[tuple[int, int]] = set()
 
-    def violated(self, program: Program, relaxation: Relaxation) -> tuple[Floats, Ints]:
-        """Rows [O, cuts] and their stages: the most violated ones of each stage."""
-        x, makespan = relaxation.x, relaxation.makespan
+    def violated(self, program: Program, relaxation: Relaxation) -> tuple[Floats, Floats, Ints]:
+        """Rows [O, cuts], their capacities and stages (-1 for bytes): the most violated ones of each kind."""
+        x, stages = relaxation.x, len(relaxation.makespan)
+        limit = np.append(relaxation.makespan, 1.0)
+        tolerance = VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
         alone = np.add.reduceat(x[:, None] * np.maximum(self.largest - self.world, 0.0), program.first[:-1], axis=0)
-        over = alone + x @ self.world - makespan
-        rows: list[Floats] = []
-        stages: list[int] = []
-        for stage in range(len(makespan)):
-            for table in np.argsort(-over[:, stage], kind="stable")[:CUTS_PER_STAGE]:
-                if over[table, stage] > VIOLATION * makespan.sum() and (int(table), stage) not in self.taken:
-                    self.taken.add((int(table), stage))
-                    rows.append(np.where(self.table == table, np.maximum(self.largest, self.world)[:, stage], self.world[:, stage]))
-                    stages.append(stage)
-        return np.stack(rows, axis=1) if rows else np.empty((len(x), 0)), np.array(stages, dtype=np.int64)
+        over = alone + x @ self.world - limit
+        cuts = [
+            (int(table), column)
+            for column in range(stages + self.has_trainers)
+            for table in np.argsort(-over[:, column], kind="stable")[:CUTS_PER_STAGE]
+            if over[table, column] > tolerance[column] and (int(table), column) not in self.taken
+        ]
+        self.taken.update(cuts)
+        if not cuts:
+            return np.empty((len(x), 0)), np.empty(0), np.empty(0, dtype=np.int64)
+        larger = np.maximum(self.largest, self.world)
+        rows = [np.where(self.table == table, larger[:, column], self.world[:, column]) for table, column in cuts]
+        stage = np.array([column if column < stages else -1 for _, column in cuts])
+        return np.stack(rows, axis=1), np.where(stage < 0, 1.0, 0.0), stage

@@ -35,12 +35,12 @@ class Rows:
     def memory(self) -> Bools:
         return self.stage < 0
 
-    def extended(self, coefficient: Floats, stage: Ints) -> Rows:
-        """With rows added that bound a makespan from below: coefficient . x <= s[stage]."""
+    def extended(self, coefficient: Floats, capacity: Floats, stage: Ints) -> Rows:
+        """With rows added:  coefficient . x <= capacity + s[stage],  without s where `stage` is -1."""
         return Rows(
             np.hstack([self.coefficient, coefficient]),
-            np.concatenate([self.capacity, np.zeros(len(stage))]),
-            np.concatenate([self.slope, np.ones(len(stage))]),
+            np.concatenate([self.capacity, capacity]),
+            np.concatenate([self.slope, np.where(stage >= 0, 1.0, 0.0)]),
             np.concatenate([self.stage, stage]),
         )
 
@@ -105,27 +105,34 @@ def aggregate(problem: Problem) -> Rows:
 
 
 def largest_unit(problem: Problem) -> Floats:
-    """[O, K] the least that some trainer carries of an option, in each stage; 0 for options that a server can take."""
+    """[O, K + 1] the least that some trainer carries of an option: time in each stage, then HBM bytes as a share of the
+    largest device; 0 for options that a server can take."""
     on_device = problem.option_scope == Scope.DEVICE
     trainer_kinds = np.unique(problem.device_kind[problem.device_is_trainer])
     only_trainers = ~np.isin(problem.option_kind, problem.device_kind[~problem.device_is_trainer])
-    largest = np.zeros((problem.num_options, problem.num_stages))
-    by_kind = max_by_option(problem, problem.unit_time_us)
+    largest = np.zeros((problem.num_options, problem.num_stages + 1))
+    by_kind = max_by_option(problem, _unit_loads(problem))
     mine = np.flatnonzero(on_device & only_trainers)
     largest[mine] = by_kind[mine, problem.option_kind[mine]]
     if len(trainer_kinds):
-        largest[~on_device] = max_by_option(problem, problem.unit_time_us[:, trainer_kinds].min(axis=1))[~on_device]
+        largest[~on_device] = max_by_option(problem, _unit_loads(problem)[:, trainer_kinds].min(axis=1))[~on_device]
     return largest
 
 
 def world_load(problem: Problem) -> Floats:
-    """[O, K] the least that every trainer carries of an option, in each stage: 0 unless it loads all of them."""
-    load = np.zeros((problem.num_options, problem.num_stages))
+    """[O, K + 1] the least that every trainer carries of an option, likewise: 0 unless it loads all of them."""
+    load = np.zeros((problem.num_options, problem.num_stages + 1))
     trainer_kinds = np.unique(problem.device_kind[problem.device_is_trainer])
     everywhere = problem.option_scope == Scope.WORLD
     if len(trainer_kinds):
-        load[everywhere] = sum_by_option(problem, problem.unit_time_us[:, trainer_kinds].min(axis=1))[everywhere]
+        load[everywhere] = sum_by_option(problem, _unit_loads(problem)[:, trainer_kinds].min(axis=1))[everywhere]
     return load
+
+
+def _unit_loads(problem: Problem) -> Floats:
+    """[U, G, K + 1]"""
+    share = problem.unit_hbm_bytes / max(float(problem.hbm_capacity[problem.device_is_trainer].max(initial=0)), 1.0)
+    return np.concatenate([problem.unit_time_us, share[:, :, None]], axis=2)
 
 
 def pool_groups(problem: Problem) -> tuple[Ints, Floats]:

@@ -14,8 +14,8 @@ from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop
 from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
 from solver.search import MET, Search
 
-WORK_PER_SECOND = 2.5e6
-"""Of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
+WORK_PER_SECOND = 1e7
+"""Of each lane of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
 EXACT_CHOICES = 20_000
 """The most choices (options x targets) for which the exact program is tried."""
 SEARCH_SHARE = 0.3
@@ -32,12 +32,13 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
         nothing = Assignment(np.empty(0, dtype=np.int64), ())
         value = objective_us(problem, loads_of(problem, nothing))
         return Outcome(nothing, value, value, "no tables", StoppedBy.EXACT)
-    bound = Bounder(problem).bound()
+    bounder = Bounder(problem)
+    bound = bounder.bound()
     watch.report(math.inf, bound.value_us, "bound")
     if not bound.feasible:
         return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
     small = choices(problem) <= EXACT_CHOICES
-    found = _search(problem, bound, limits, limits.seconds * (SEARCH_SHARE if small else 1.0), watch)
+    found = _search(problem, bounder, bound, limits, limits.seconds * (SEARCH_SHARE if small else 1.0), watch)
     if small and found.stopped_by is StoppedBy.LIMIT:
         return _settle(problem, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
     return found
@@ -53,8 +54,8 @@ def choices(problem: Problem) -> int:
     return int((targets * np.diff(problem.option_first_unit)).sum())
 
 
-def _search(problem: Problem, bound: Bound, limits: Limits, seconds: float, watch: _Watch) -> Outcome:
-    search = Search(problem, bound, limits.seed)
+def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, seconds: float, watch: _Watch) -> Outcome:
+    search = Search(problem, bounder, bound, limits.seed)
     stopped_by = StoppedBy.LIMIT
     for found in search.run(limits.gap, seconds * WORK_PER_SECOND):
         watch.report(found.objective_us, bound.value_us, "search")

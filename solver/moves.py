@@ -1,7 +1,7 @@
 """The compiled kernel: annealing over moves of one or two tables.
 
-A move proposes options and targets for up to two tables, applies them to the loads, and takes them back if the rule of
-Metropolis refuses. The journal keeps what it touched, so taking back is exact.
+A move takes units up, draws options and targets for them, puts them down, and is taken back if the rule of Metropolis
+refuses the change of overload and of the options' prices.
 """
 
 # mypy: disable-error-code="no-any-return,return-value"
@@ -10,13 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from solver.compiled import compiled
-from solver.problem import Floats, Ints
+from solver.moves_loads import begin, change_of, commit, cost_with, move_unit, overload_of, reprice, take_back
 from solver.search_state import Journal, Layout, Limits, State
 
-# Of 100 moves: shift one slot; swap two; give one table another option; swap two tables and give each another option.
-SHIFT, SWAP, CHANGE = 30, 65, 88
+# Of 100 moves: shift one slot; swap two; place one table anew with another option; two tables; the rest swaps two tables
+# on single devices and draws their options.
+SHIFT, SWAP, ONE, TWO = 25, 55, 75, 90
 BALANCE_EVERY, BALANCE_STEP = 2048, 1e-3
 """Moves between two looks at how the target is split between the stages, and the share of it then moved, at first."""
+DEARER, CHEAPER = 1.05, 0.97
+"""Factors on the weight of memory at such a look, while some is exceeded and while none is."""
+MOVE_WORK = 5.0
+"""Work of a move beside the devices it touches, in theirs."""
 TRIES = 3
 """Devices drawn to find an overloaded one, or targets drawn to find a cheap one."""
 
@@ -38,49 +43,49 @@ def _below(state: State, n: int) -> int:
 
 
 @compiled
-def _device_cost(limits: Limits, state: State, device: int) -> float:
-    cost = 0.0
-    for column in range(state.load.shape[1]):
-        over = state.load[device, column] - limits.load[device, column]
-        if over > 0.0:
-            cost += over * limits.weight[column]
-    return cost
+def anneal(
+    layout: Layout,
+    limits: Limits,
+    state: State,
+    journal: Journal,
+    overload: float,
+    done: float,
+    work: float,
+    total: float,
+    hot: float,
+    cold: float,
+) -> tuple[float, float, int]:
+    """Anneal for `work` units (devices touched) out of a run of `total`, of which `done` are behind; stop at no overload.
 
-
-@compiled
-def _pool_cost(limits: Limits, state: State, pool: int) -> float:
-    over = state.ddr[pool] - limits.ddr[pool]
-    return over * limits.ddr_weight[pool] if over > 0.0 else 0.0
-
-
-@compiled
-def recount(layout: Layout, limits: Limits, state: State, base: Floats) -> float:
-    """Add up all loads and chains afresh from options and targets, and return the overload."""
-    for device in range(len(state.head)):
-        for column in range(state.load.shape[1]):
-            state.load[device, column] = base[column]
-    state.ddr[:] = 0.0
-    state.head[:] = -1
-    state.slots[:] = 0
-    for table in range(len(state.option)):
-        first, option = layout.slot_first[table], state.option[table]
-        unit = layout.option_first_unit[option]
-        for offset in range(layout.option_first_unit[option + 1] - unit):
-            target = state.target[first + offset]
-            _add(layout, state, unit + offset, target, 1.0)
-            if target < len(state.head):
-                _chain(state, first + offset, target)
-    return reprice(limits, state)
-
-
-@compiled
-def reprice(limits: Limits, state: State) -> float:
-    """The overload under changed limits."""
-    for device in range(len(state.cost)):
-        state.cost[device] = _device_cost(limits, state, device)
-    for pool in range(len(state.ddr)):
-        state.ddr_cost[pool] = _pool_cost(limits, state, pool)
-    return _overload(state)
+    Returns the overload, the work done and the number of moves.
+    """
+    moves, spent, temperature = 0, 0.0, hot
+    while spent < work:
+        progress = min((done + spent) / total, 1.0)
+        if moves % 256 == 0:
+            temperature = hot * (cold / hot) ** progress
+        if moves % BALANCE_EVERY == 0:
+            _weigh_memory(limits, state)
+            if state.load.shape[1] > 2:
+                _balance(limits, state, BALANCE_STEP * (1.0 - progress))
+            overload = reprice(limits, state)
+        moves += 1
+        begin(journal)
+        proposed = _propose(layout, limits, state, journal)
+        spent += MOVE_WORK + journal.clock[1]
+        energy = change_of(state, journal)
+        overload_change = energy
+        for index in range(2):
+            if journal.table[index] >= 0:
+                energy += layout.option_price[journal.option[index]] - layout.option_price[state.option[journal.table[index]]]
+        if proposed and (energy <= 0.0 or energy < -temperature * np.log((_random(state) + 1.0) / 2147483648.0)):
+            overload += overload_change
+            commit(layout, state, journal)
+            if overload < 1e-9 and overload_of(state) == 0.0:
+                return 0.0, spent, moves
+        else:
+            take_back(state, journal)
+    return overload, spent, moves
 
 
 @compiled
@@ -114,155 +119,40 @@ def _balance(limits: Limits, state: State, step: float) -> None:
 
 
 @compiled
-def _overload(state: State) -> float:
-    total = 0.0
+def _weigh_memory(limits: Limits, state: State) -> None:
+    """Exceeding memory costs more the longer it lasts, and less again while none is exceeded: a plan that is a little late
+    is a plan, one that does not fit is none."""
+    exceeded = False
+    column = state.load.shape[1] - 1
     for device in range(len(state.cost)):
-        total += state.cost[device]
+        exceeded = exceeded or state.load[device, column] > limits.load[device, column]
+    least, most = limits.memory_weight[0], limits.memory_weight[1]
+    factor = DEARER if exceeded else CHEAPER
+    limits.weight[column] = min(max(limits.weight[column] * factor, least), most)
     for pool in range(len(state.ddr)):
-        total += state.ddr_cost[pool]
-    return total
+        factor = DEARER if state.ddr[pool] > limits.ddr[pool] else CHEAPER
+        limits.ddr_weight[pool] = min(max(limits.ddr_weight[pool] * factor, limits.memory_weight[2]), limits.memory_weight[3])
 
 
 @compiled
-def _add(layout: Layout, state: State, unit: int, target: int, sign: float) -> None:
-    for index in range(layout.cover_first[target], layout.cover_first[target + 1]):
-        device = layout.cover_device[index]
-        kind = layout.kind[device]
-        for column in range(state.load.shape[1]):
-            state.load[device, column] += sign * layout.unit_load[unit, kind, column]
-        state.ddr[layout.pool[device]] += sign * layout.unit_ddr[unit, kind]
-
-
-@compiled
-def _chain(state: State, slot: int, device: int) -> None:
-    first = state.head[device]
-    state.next[slot] = first
-    state.previous[slot] = -1
-    if first >= 0:
-        state.previous[first] = slot
-    state.head[device] = slot
-    state.slots[device] += 1
-
-
-@compiled
-def _unchain(state: State, slot: int, device: int) -> None:
-    before, after = state.previous[slot], state.next[slot]
-    if before >= 0:
-        state.next[before] = after
-    else:
-        state.head[device] = after
-    if after >= 0:
-        state.previous[after] = before
-    state.slots[device] -= 1
-
-
-@compiled
-def greedy(layout: Layout, limits: Limits, state: State, order: Ints, options: Ints, taken: Ints) -> None:
-    """Place every table, in `order`, with the given `options`: each unit where the largest load, as a share of its limit,
-    stays least. Loads are left to recount; `taken` is [targets] of -1 to work on."""
-    for table in order:
-        option = options[table]
-        first, unit = layout.slot_first[table], layout.option_first_unit[option]
-        state.option[table] = option
-        for offset in range(layout.option_first_unit[option + 1] - unit):
-            target = _roomiest_target(layout, limits, state, table, unit + offset, layout.option_group[option], taken)
-            taken[target] = table
-            state.target[first + offset] = target
-            _add(layout, state, unit + offset, target, 1.0)
-
-
-@compiled
-def _roomiest_target(layout: Layout, limits: Limits, state: State, table: int, unit: int, group: int, taken: Ints) -> int:
-    best, least = -1, np.inf
-    for index in range(layout.group_first[group], layout.group_first[group + 1]):
-        target = layout.group_target[index]
-        if taken[target] != table and layout.allowed[table % len(layout.allowed), target]:
-            share = _largest_share(layout, limits, state, unit, target)
-            if share < least:
-                best, least = target, share
-    return best
-
-
-@compiled
-def _largest_share(layout: Layout, limits: Limits, state: State, unit: int, target: int) -> float:
-    """The largest load with `unit` on `target`, as a share of its limit; shares beyond the limit count tenfold."""
-    worst = 0.0
-    for index in range(layout.cover_first[target], layout.cover_first[target + 1]):
-        device = layout.cover_device[index]
-        kind, pool = layout.kind[device], layout.pool[device]
-        for column in range(state.load.shape[1]):
-            added = layout.unit_load[unit, kind, column]
-            if added > 0.0:
-                worst = max(worst, (state.load[device, column] + added) / max(limits.load[device, column], 1e-9))
-        added = layout.unit_ddr[unit, kind]
-        if added > 0.0:
-            worst = max(worst, (state.ddr[pool] + added) / max(limits.ddr[pool], 1e-9))
-    return worst if worst <= 1.0 else 10.0 * worst
-
-
-@compiled
-def anneal(
-    layout: Layout,
-    limits: Limits,
-    state: State,
-    journal: Journal,
-    overload: float,
-    done: float,
-    work: float,
-    total: float,
-    hot: float,
-    cold: float,
-) -> tuple[float, float, int]:
-    """Anneal for `work` units (devices touched) out of a run of `total`, of which `done` are behind; stop at no overload.
-
-    Returns the overload, the work done and the number of moves.
-    """
-    moves, spent, temperature = 0, 0.0, hot
-    while spent < work:
-        progress = min((done + spent) / total, 1.0)
-        if moves % 256 == 0:
-            temperature = hot * (cold / hot) ** progress
-        if moves % BALANCE_EVERY == 0 and state.load.shape[1] > 2:
-            _balance(limits, state, BALANCE_STEP * (1.0 - progress))
-            overload = reprice(limits, state)
-        moves += 1
-        spent += 2.0
-        _propose(layout, limits, state, journal)
-        if journal.table[0] < 0:
-            continue
-        change = _apply(layout, limits, state, journal)
-        spent += journal.clock[1]
-        price = 0.0
-        for index in range(2):
-            if journal.table[index] >= 0:
-                price += layout.option_price[journal.option[index]] - layout.option_price[state.option[journal.table[index]]]
-        energy = change + price
-        if energy <= 0.0 or energy < -temperature * np.log((_random(state) + 1.0) / 2147483648.0):
-            overload += change
-            _commit(layout, state, journal)
-            if overload < 1e-9 and _overload(state) == 0.0:
-                return 0.0, spent, moves
-        else:
-            _take_back(state, journal)
-    return overload, spent, moves
-
-
-@compiled
-def _propose(layout: Layout, limits: Limits, state: State, journal: Journal) -> None:
-    """Fill journal.table, option and target; table[0] stays -1 where the draw gave no legal move."""
-    journal.table[:] = -1
+def _propose(layout: Layout, limits: Limits, state: State, journal: Journal) -> bool:
+    """Draw a move and apply it to the loads; False where the draw gave no legal one."""
     draw = _below(state, 100)
     slot = _slot_on(state, _loaded_device(state))
-    if draw < SHIFT:
-        if slot >= 0:
-            _propose_shift(layout, state, journal, slot)
-    elif draw < SWAP or draw >= CHANGE:
-        other = _slot_on(state, _below(state, len(state.cost)))
-        if slot >= 0 and other >= 0:
-            _propose_swap(layout, state, journal, slot, other, draw >= CHANGE)
-    else:
+    if draw >= SWAP and draw < TWO:
         table = layout.slot_table[slot] if slot >= 0 and draw % 4 else _below(state, len(state.option))
-        _propose_change(layout, limits, state, journal, table)
+        other = _below(state, len(state.option)) if draw >= ONE else table
+        return _place_anew(layout, limits, state, journal, table, other)
+    if slot < 0:
+        return False
+    if draw < SHIFT:
+        return _shift(layout, limits, state, journal, slot)
+    other = _slot_on(state, _below(state, len(state.cost)))
+    if other < 0:
+        return False
+    if draw < SWAP:
+        return _swap(layout, limits, state, journal, slot, other)
+    return _trade(layout, limits, state, journal, layout.slot_table[slot], layout.slot_table[other])
 
 
 @compiled
@@ -288,229 +178,157 @@ def _slot_on(state: State, device: int) -> int:
 
 
 @compiled
+def _units(layout: Layout, option: int) -> int:
+    return layout.option_first_unit[option + 1] - layout.option_first_unit[option]
+
+
+@compiled
+def _may_use(layout: Layout, table: int, target: int) -> bool:
+    return layout.allowed[table % len(layout.allowed), target]
+
+
+@compiled
 def _keep(layout: Layout, state: State, journal: Journal, index: int, table: int) -> None:
     """Propose `table` as it is."""
     first, option = layout.slot_first[table], state.option[table]
     journal.table[index] = table
     journal.option[index] = option
-    for offset in range(layout.option_first_unit[option + 1] - layout.option_first_unit[option]):
+    for offset in range(_units(layout, option)):
         journal.target[index, offset] = state.target[first + offset]
 
 
 @compiled
-def _propose_shift(layout: Layout, state: State, journal: Journal, slot: int) -> None:
+def _takes(layout: Layout, journal: Journal, index: int, target: int) -> bool:
+    """Whether some unit of a proposed table takes `target`."""
+    found = False
+    for offset in range(_units(layout, journal.option[index])):
+        found |= journal.target[index, offset] == target
+    return found
+
+
+@compiled
+def _relocate(layout: Layout, limits: Limits, state: State, journal: Journal, index: int, offset: int, target: int) -> None:
+    """Move one unit of a table proposed as it is."""
+    unit = layout.option_first_unit[journal.option[index]] + offset
+    move_unit(layout, limits, state, journal, unit, journal.target[index, offset], -1.0)
+    move_unit(layout, limits, state, journal, unit, target, 1.0)
+    journal.target[index, offset] = target
+
+
+@compiled
+def _shift(layout: Layout, limits: Limits, state: State, journal: Journal, slot: int) -> bool:
     table = layout.slot_table[slot]
-    option = state.option[table]
+    group = layout.option_group[state.option[table]]
+    target = layout.group_target[layout.group_first[group] + _below(state, layout.group_first[group + 1] - layout.group_first[group])]
     _keep(layout, state, journal, 0, table)
-    offset = slot - layout.slot_first[table]
-    units = layout.option_first_unit[option + 1] - layout.option_first_unit[option]
-    target = _free_target(layout, state, journal, 0, layout.option_group[option], units)
-    if target < 0:
-        journal.table[0] = -1
-    else:
-        journal.target[0, offset] = target
+    if not _may_use(layout, table, target) or _takes(layout, journal, 0, target):
+        return False
+    _relocate(layout, limits, state, journal, 0, slot - layout.slot_first[table], target)
+    return True
 
 
 @compiled
-def _free_target(layout: Layout, state: State, journal: Journal, index: int, group: int, proposed: int) -> int:
-    """A random target of a group that the table may use and that none of its first `proposed` units takes, or -1."""
-    size = layout.group_first[group + 1] - layout.group_first[group]
-    if size == 0:
-        return -1
-    target = layout.group_target[layout.group_first[group] + _below(state, size)]
-    if not layout.allowed[journal.table[index] % len(layout.allowed), target]:
-        return -1
-    for offset in range(proposed):
-        if journal.target[index, offset] == target:
-            return -1
-    return target
-
-
-@compiled
-def _propose_swap(layout: Layout, state: State, journal: Journal, slot: int, other: int, change: bool) -> None:
-    """Exchange the devices of two slots of two tables; with `change`, of two tables on single devices, options too."""
+def _swap(layout: Layout, limits: Limits, state: State, journal: Journal, slot: int, other: int) -> bool:
+    """Exchange the devices of two slots of two tables."""
     table, partner = layout.slot_table[slot], layout.slot_table[other]
     device, place = state.target[slot], state.target[other]
-    if table == partner or device == place:
-        return
-    if not layout.allowed[table % len(layout.allowed), place] or not layout.allowed[partner % len(layout.allowed), device]:
-        return
+    if table == partner or device == place or layout.kind[device] != layout.kind[place]:
+        return False
+    if not _may_use(layout, table, place) or not _may_use(layout, partner, device):
+        return False
     _keep(layout, state, journal, 0, table)
     _keep(layout, state, journal, 1, partner)
-    legal = True
-    if change:
-        legal = _redraw_option(layout, state, journal, 0, place) and _redraw_option(layout, state, journal, 1, device)
-    elif layout.kind[device] != layout.kind[place]:
-        legal = False
-    else:
-        legal = not _uses(layout, state, table, place) and not _uses(layout, state, partner, device)
-        journal.target[0, slot - layout.slot_first[table]] = place
-        journal.target[1, other - layout.slot_first[partner]] = device
-    if not legal:
-        journal.table[:] = -1
+    if _takes(layout, journal, 0, place) or _takes(layout, journal, 1, device):
+        return False
+    _relocate(layout, limits, state, journal, 0, slot - layout.slot_first[table], place)
+    _relocate(layout, limits, state, journal, 1, other - layout.slot_first[partner], device)
+    return True
 
 
 @compiled
-def _uses(layout: Layout, state: State, table: int, target: int) -> bool:
+def _take_up(layout: Layout, limits: Limits, state: State, journal: Journal, table: int) -> None:
     first, option = layout.slot_first[table], state.option[table]
-    for offset in range(layout.option_first_unit[option + 1] - layout.option_first_unit[option]):
-        if state.target[first + offset] == target:
-            return True
-    return False
+    for offset in range(_units(layout, option)):
+        move_unit(layout, limits, state, journal, layout.option_first_unit[option] + offset, state.target[first + offset], -1.0)
 
 
 @compiled
-def _redraw_option(layout: Layout, state: State, journal: Journal, index: int, device: int) -> bool:
-    """Propose a random single-device candidate on `device`; False if the draw has more units or another kind."""
-    table = journal.table[index]
+def _draw_option(layout: Layout, state: State, table: int) -> int:
     first = layout.candidate_first[table]
-    option = layout.candidate[first + _below(state, layout.candidate_first[table + 1] - first)]
-    journal.option[index] = option
-    journal.target[index, 0] = device
-    return (
-        layout.option_group[option] == layout.kind[device] and layout.option_first_unit[option + 1] - layout.option_first_unit[option] == 1
-    )
+    return layout.candidate[first + _below(state, layout.candidate_first[table + 1] - first)]
 
 
 @compiled
-def _propose_change(layout: Layout, limits: Limits, state: State, journal: Journal, table: int) -> None:
-    """Another option, or the same one placed anew. Units mostly stay on the targets of a different old option as far as they
-    can; the others go to the cheapest of a few targets."""
-    first, old = layout.candidate_first[table], state.option[table]
-    option = layout.candidate[first + _below(state, layout.candidate_first[table + 1] - first)]
+def _trade(layout: Layout, limits: Limits, state: State, journal: Journal, table: int, partner: int) -> bool:
+    """Two tables on single devices swap places, each with a single-device option drawn anew."""
+    if table == partner or _units(layout, state.option[table]) != 1 or _units(layout, state.option[partner]) != 1:
+        return False
+    for index in range(2):
+        mover, other = (table, partner) if index == 0 else (partner, table)
+        option, target = _draw_option(layout, state, mover), state.target[layout.slot_first[other]]
+        if target >= len(state.head) or _units(layout, option) != 1 or layout.option_group[option] != layout.kind[target]:
+            return False
+        if not _may_use(layout, mover, target):
+            return False
+        journal.table[index], journal.option[index], journal.target[index, 0] = mover, option, target
+    for index in range(2):
+        _take_up(layout, limits, state, journal, journal.table[index])
+        move_unit(layout, limits, state, journal, layout.option_first_unit[journal.option[index]], journal.target[index, 0], 1.0)
+    return True
+
+
+@compiled
+def _place_anew(layout: Layout, limits: Limits, state: State, journal: Journal, table: int, other: int) -> bool:
+    """Take up one table, or two different ones, and place each with an option drawn anew."""
+    _take_up(layout, limits, state, journal, table)
+    if other != table:
+        _take_up(layout, limits, state, journal, other)
+    if not _put_down(layout, limits, state, journal, 0, table):
+        return False
+    return other == table or _put_down(layout, limits, state, journal, 1, other)
+
+
+@compiled
+def _put_down(layout: Layout, limits: Limits, state: State, journal: Journal, index: int, table: int) -> bool:
+    """Units mostly stay where the table's old option had them, as far as the scope and the kind are the same; others go to
+    the cheapest of a few targets."""
+    old, option = state.option[table], _draw_option(layout, state, table)
     group, unit = layout.option_group[option], layout.option_first_unit[option]
-    if option == old and group == len(layout.group_first) - 2:
-        return
-    journal.table[0], journal.option[0] = table, option
-    kept = 0
-    if option != old and layout.option_group[old] == group:
-        kept = layout.option_first_unit[old + 1] - layout.option_first_unit[old]
-    for offset in range(layout.option_first_unit[option + 1] - unit):
+    journal.table[index], journal.option[index] = table, option
+    kept = _units(layout, old) if option != old and layout.option_group[old] == group else 0
+    for offset in range(_units(layout, option)):
         target = -1
         if offset < kept and _below(state, 4) > 0:
             target = state.target[layout.slot_first[table] + offset]
             for earlier in range(offset):
-                if journal.target[0, earlier] == target:
+                if journal.target[index, earlier] == target:
                     target = -1
         if target < 0:
-            target = _cheapest_target(layout, limits, state, journal, unit + offset, group, offset)
+            target = _cheapest_target(layout, limits, state, journal, index, unit + offset, group, offset)
         if target < 0:
-            journal.table[0] = -1
-            return
-        journal.target[0, offset] = target
+            return False
+        journal.target[index, offset] = target
+        move_unit(layout, limits, state, journal, unit + offset, target, 1.0)
+    return True
 
 
 @compiled
-def _cheapest_target(layout: Layout, limits: Limits, state: State, journal: Journal, unit: int, group: int, proposed: int) -> int:
-    """Of a few free targets drawn at random, the one where `unit` adds the least overload; -1 if none was free."""
+def _cheapest_target(
+    layout: Layout, limits: Limits, state: State, journal: Journal, index: int, unit: int, group: int, proposed: int
+) -> int:
+    """Of a few targets drawn at random, free of the table's first `proposed` units, the one where `unit` adds the least
+    overload; -1 if none was free."""
+    first, size = layout.group_first[group], layout.group_first[group + 1] - layout.group_first[group]
+    if size == 1:
+        return layout.group_target[first] if proposed == 0 else -1
     best, least = -1, np.inf
     for _ in range(TRIES):
-        target = _free_target(layout, state, journal, 0, group, proposed)
-        if target >= 0:
-            cost = _cost_with(layout, limits, state, unit, target)
+        target = layout.group_target[first + _below(state, size)]
+        free = _may_use(layout, journal.table[index], target)
+        for offset in range(proposed):
+            free = free and journal.target[index, offset] != target
+        if free:
+            cost = cost_with(layout, limits, state, unit, target)
             if cost < least:
                 best, least = target, cost
     return best
-
-
-@compiled
-def _cost_with(layout: Layout, limits: Limits, state: State, unit: int, target: int) -> float:
-    """What `unit` would add to the overload of the devices of `target`; only the first device of a wide one is looked at."""
-    device = layout.cover_device[layout.cover_first[target]]
-    kind = layout.kind[device]
-    cost = -state.cost[device]
-    for column in range(state.load.shape[1]):
-        over = state.load[device, column] + layout.unit_load[unit, kind, column] - limits.load[device, column]
-        if over > 0.0:
-            cost += over * limits.weight[column]
-    return cost
-
-
-@compiled
-def _apply(layout: Layout, limits: Limits, state: State, journal: Journal) -> float:
-    """Change the loads as proposed and return how the overload changes."""
-    journal.clock[0] += 1
-    journal.clock[1] = 0
-    journal.clock[2] = 0
-    for index in range(2):
-        if journal.table[index] >= 0:
-            _move_table(layout, state, journal, index)
-    change = 0.0
-    for index in range(journal.clock[1]):
-        device = journal.device[index]
-        journal.cost[device] = state.cost[device]
-        state.cost[device] = _device_cost(limits, state, device)
-        change += state.cost[device] - journal.cost[device]
-    for index in range(journal.clock[2]):
-        pool = journal.pool[index]
-        journal.ddr_cost[pool] = state.ddr_cost[pool]
-        state.ddr_cost[pool] = _pool_cost(limits, state, pool)
-        change += state.ddr_cost[pool] - journal.ddr_cost[pool]
-    return change
-
-
-@compiled
-def _move_table(layout: Layout, state: State, journal: Journal, index: int) -> None:
-    table = journal.table[index]
-    first, old, new = layout.slot_first[table], state.option[table], journal.option[index]
-    unit, new_unit = layout.option_first_unit[old], layout.option_first_unit[new]
-    for offset in range(layout.option_first_unit[old + 1] - unit):
-        if new != old or journal.target[index, offset] != state.target[first + offset]:
-            _move_unit(layout, state, journal, unit + offset, state.target[first + offset], -1.0)
-    for offset in range(layout.option_first_unit[new + 1] - new_unit):
-        if new != old or journal.target[index, offset] != state.target[first + offset]:
-            _move_unit(layout, state, journal, new_unit + offset, journal.target[index, offset], 1.0)
-
-
-@compiled
-def _move_unit(layout: Layout, state: State, journal: Journal, unit: int, target: int, sign: float) -> None:
-    for index in range(layout.cover_first[target], layout.cover_first[target + 1]):
-        device = layout.cover_device[index]
-        kind, pool = layout.kind[device], layout.pool[device]
-        if journal.device_stamp[device] != journal.clock[0]:
-            journal.device_stamp[device] = journal.clock[0]
-            journal.device[journal.clock[1]] = device
-            journal.clock[1] += 1
-            for column in range(state.load.shape[1]):
-                journal.load[device, column] = state.load[device, column]
-        for column in range(state.load.shape[1]):
-            state.load[device, column] += sign * layout.unit_load[unit, kind, column]
-        if layout.unit_ddr[unit, kind] != 0.0:
-            if journal.pool_stamp[pool] != journal.clock[0]:
-                journal.pool_stamp[pool] = journal.clock[0]
-                journal.pool[journal.clock[2]] = pool
-                journal.clock[2] += 1
-                journal.ddr[pool] = state.ddr[pool]
-            state.ddr[pool] += sign * layout.unit_ddr[unit, kind]
-
-
-@compiled
-def _take_back(state: State, journal: Journal) -> None:
-    for index in range(journal.clock[1]):
-        device = journal.device[index]
-        state.cost[device] = journal.cost[device]
-        for column in range(state.load.shape[1]):
-            state.load[device, column] = journal.load[device, column]
-    for index in range(journal.clock[2]):
-        pool = journal.pool[index]
-        state.ddr[pool] = journal.ddr[pool]
-        state.ddr_cost[pool] = journal.ddr_cost[pool]
-
-
-@compiled
-def _commit(layout: Layout, state: State, journal: Journal) -> None:
-    """Write options, targets and chains; the loads are there already."""
-    devices = len(state.head)
-    for index in range(2):
-        table = journal.table[index]
-        if table < 0:
-            continue
-        first, old, new = layout.slot_first[table], state.option[table], journal.option[index]
-        for offset in range(layout.option_first_unit[old + 1] - layout.option_first_unit[old]):
-            if state.target[first + offset] < devices:
-                _unchain(state, first + offset, state.target[first + offset])
-        state.option[table] = new
-        for offset in range(layout.option_first_unit[new + 1] - layout.option_first_unit[new]):
-            state.target[first + offset] = journal.target[index, offset]
-            if journal.target[index, offset] < devices:
-                _chain(state, first + offset, journal.target[index, offset])

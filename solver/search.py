@@ -1,46 +1,45 @@
 """The search: annealing at a fixed target, tightened each time it is met.
 
 At a target every load has a limit, so a placement as good as the target is one without overload: a question that
-annealing answers far better than it minimises a maximum. Work is counted in touched devices, never timed.
+annealing answers far better than it minimises a maximum. Two lanes work side by side, one on the best placement known, one
+exploring; they meet after every chunk. Work is counted in touched devices, never timed, so the machine decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from solver.bound import Bound
+from solver.bound import Bound, Bounder
 from solver.bound_lp import relax
-from solver.moves import anneal, greedy, recount
-from solver.problem import Assignment, Bools, Floats, Ints, Problem
-from solver.search_state import empty_journal, empty_state, lay_out, limits_of, restricted, to_assignment
+from solver.problem import Assignment, Ints, Problem
+from solver.search_lane import Goal, Lane, Position, Start
+from solver.search_state import lay_out, restricted, to_assignment
 
-CHUNK = 500_000.0
-"""Work between two looks at the clock and at cancellation: a fraction of a second."""
-FIRST_RUN = 1_000.0
-"""Work of the first annealing run, per table."""
-SHORTEST_RUN = 200_000.0
-HOT, COLD = 0.02, 1e-5
-"""Temperatures at the ends of a run, in mean shares of the target that one table takes on one device."""
-LOOSEST, TIGHTER, MARGIN = 0.02, 0.6, 0.98
-"""The first target, as a share above the bound; how much closer the next one is after a success; how far a target stays
-below what it is to beat."""
-MEMORY_DEARER = 2.0
-"""Factor on the cost of exceeding memory after a run that did not get memory right."""
+CHUNK = 1_000_000.0
+"""Work of a lane between two looks at cancellation: a fraction of a second."""
+FIRST_RUN, SHORTEST_RUN = 2_000.0, 400_000.0
+"""Work of the first annealing run, per table and at least."""
+LOOSEST, TIGHTER, LOOSER, MARGIN, LONGER = 0.02, 0.6, 3.0, 0.98, 1.5
+"""The first target, as a share above the bound; how much closer the next one is after a success, or how much looser at
+most after a failure; how far a target stays below what it is to beat; how much longer a run is after a failure."""
+HOPELESS, ANYTHING = 0.1, 20.0
+"""Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 MET = 1e-9
 """A gap that only rounding leaves."""
-PRICE = 0.2
-"""Weight of the reduced costs of options beside overload."""
+PRICE, FIRST_PRICE = 1.0, 0.1
+"""Weight of the reduced costs of options beside overload, and before there is any placement."""
 MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best placement so far (None: none yet), after so much work."""
+    """The best placement so far (None: none yet), after so much work of each lane."""
 
     assignment: Assignment | None
     objective_us: float
@@ -49,86 +48,75 @@ class Found:
 
 
 class Search:
-    """One search on one problem, going on from where it stopped at each call of `run`."""
+    """One search on one problem."""
 
-    def __init__(self, problem: Problem, bound: Bound, seed: int) -> None:
-        self.problem, self.bound = problem, bound
-        self.best = Found(None, np.inf, 0.0, 0)
-        self.memory_weight = 1.0
-        self.base = np.append(problem.stage_base_us, 0.0)
-        self.options = _first_options(bound)
-        self.makespan = problem.stage_base_us + bound.near.relaxation.makespan
-        rows = bound.root.part.program.rows
-        self.size = rows.coefficient[self.options][:, ~rows.memory].sum(axis=1)
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
+        self.problem, self.bounder, self.bound = problem, bounder, bound
         self.layout = lay_out(problem)
-        self.state = empty_state(problem, self.layout, seed)
-        self.journal = empty_journal(self.layout, self.state)
+        self.best = Found(None, np.inf, 0.0, 0)
+        start = _start(problem, bound)
+        makespan = problem.stage_base_us + bound.near.relaxation.makespan
+        self.lanes = [Lane(problem, self.layout, start, makespan, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
+        self.known: list[Position] = []
 
     def run(self, gap: float, work: float) -> Iterator[Found]:
-        """Search for a placement within `gap` of the bound until `work` is done; yields after every chunk."""
+        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
-        while self.best.work < work:
-            target = self.bound.value_us * (1 + step)
-            yield from self._attempt(target, min(length, work - self.best.work))
-            reached = self.best.objective_us / self.bound.value_us - 1
-            if reached <= max(gap, MET):
-                return
-            if self.best.objective_us <= target:
-                step = max(gap * MARGIN, reached * TIGHTER)
-            else:
-                step = min(2 * step, (step + reached * MARGIN) / 2)
-                length *= 2
+        with ThreadPoolExecutor(len(self.lanes)) as pool:
+            while self.best.work < work:
+                goal = self._goal(self.bound.value_us * (1 + step), min(length, work - self.best.work))
+                yield from self._attempt(goal, pool)
+                reached = self.best.objective_us / self.bound.value_us - 1
+                if reached <= max(gap, MET):
+                    return
+                if self.best.objective_us <= goal.target_us:
+                    step = max(gap * MARGIN, reached * TIGHTER)
+                else:
+                    step = min(LOOSER * step, (step + reached * MARGIN) / 2)
+                    length *= LONGER
+                if self.best.assignment is None and step > HOPELESS:
+                    step = ANYTHING
 
-    def _attempt(self, target_us: float, work: float) -> Iterator[Found]:
-        """One annealing run at one target, from where the last one ended."""
-        problem, state = self.problem, self.state
-        makespan = self.makespan * ((target_us - problem.constant_us) / max(float(self.makespan.sum()), 1e-9))
-        scale = problem.num_devices / max(float(makespan.sum()), 1e-9)
-        limits = limits_of(problem, makespan, 1.0, self.memory_weight)
-        candidates, price = _candidates(self.bound, target_us, self.options)
-        layout = restricted(problem, self.layout, candidates, price * (PRICE * scale))
-        if state.option[0] < 0:
-            unused = np.full(len(layout.cover_first), -1)
-            greedy(layout, limits, state, np.argsort(-self.size, kind="stable"), self.options, unused)
-        overload = recount(layout, limits, state, self.base)
-        self._judge(1.0, 0)
-        hot = HOT * float(self.size.mean()) * scale
-        done = 0.0
-        while done < work and overload > 0.0:
-            now = min(CHUNK, work - done)
-            overload, spent, moves = anneal(layout, limits, state, self.journal, overload, done, now, work, hot, hot * COLD / HOT)
-            done += spent
-            overload = recount(layout, limits, state, self.base)
-            self._judge(spent, moves)
+    def _goal(self, target_us: float, work: float) -> Goal:
+        candidates, price = self.bounder.candidates(self.bound, target_us)
+        scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
+        weight = PRICE if self.best.assignment is not None else FIRST_PRICE
+        layout = restricted(self.problem, self.layout, candidates, price * (weight * scale))
+        return Goal(layout, target_us, work, any_time=target_us > self.bound.value_us * ANYTHING)
+
+    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Found]:
+        """One annealing run of each lane at one target, until one of them meets it."""
+        for lane in self.lanes:
+            lane.begin(goal, self.known)
+            self._judge(lane)
+        self.best = replace(self.best, work=self.best.work + 1.0)
+        self.known = [self.lanes[0].position()]
+        while all(lane.overload > 0.0 for lane in self.lanes):
+            done = list(pool.map(lambda lane: lane.run(CHUNK), self.lanes))
+            if max(done) == 0.0:
+                break
+            for lane in self.lanes:
+                self._judge(lane)
+            self.best = replace(self.best, work=self.best.work + max(done), moves=sum(lane.moves for lane in self.lanes))
             yield self.best
-        self.makespan = limits.load[0, :-1].copy()
-        if not self._fits():
-            self.memory_weight *= MEMORY_DEARER
+        success = self.best.objective_us <= goal.target_us
+        for lane in self.lanes:
+            lane.end(success=success)
+        self.known += [lane.position() for lane in self.lanes]
 
-    def _fits(self) -> bool:
-        within = self.state.load[:, -1] <= self.problem.hbm_capacity
-        return bool(within.all() and (self.state.ddr <= self.problem.ddr_capacity).all())
-
-    def _judge(self, spent: float, moves: int) -> None:
-        """Keep the state if it fits and is better than the best so far."""
-        problem, state, best = self.problem, self.state, self.best
-        objective = problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
-        fits = self._fits()
-        assignment = best.assignment
-        if fits and objective < best.objective_us:
-            assignment = to_assignment(problem, self.layout, state.option, state.target)
-        else:
-            objective = best.objective_us
-        self.best = Found(assignment, objective, best.work + spent, best.moves + moves)
+    def _judge(self, lane: Lane) -> None:
+        """Keep the lane's placement if it is the best so far."""
+        objective = lane.objective_us()
+        if objective < self.best.objective_us:
+            assignment = to_assignment(self.problem, self.layout, lane.state.option, lane.state.target)
+            self.best = replace(self.best, assignment=assignment, objective_us=objective)
 
 
-def _candidates(bound: Bound, target_us: float, always: Ints) -> tuple[Bools, Floats]:
-    """Options that a placement as good as the target may have, beside `always`, and what each adds to the bound."""
-    root = bound.root
-    price = root.relaxation.reduced_cost
-    usable = root.part.program.usable & (price <= max(target_us - bound.fixed_us - root.relaxation.bound, 0.0))
-    usable[always] = True
-    return usable, np.where(np.isfinite(price), price, 0.0)
+def _start(problem: Problem, bound: Bound) -> Start:
+    rows, options = bound.root.part.program.rows, _first_options(bound)
+    chosen = rows.coefficient[options]
+    memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
+    return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first)
 
 
 def _first_options(bound: Bound) -> Ints:

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from solver.problem import Assignment, Bools, Floats, Ints, Problem, Scope
 
+DEAREST = 1000.0
+"""The most that the weight of memory beside time grows to while it stays exceeded."""
+
 
 class Layout(NamedTuple):
     """Constants of a search. L = K + 1 load columns: the stages, then HBM bytes. System memory is counted per pool.
@@ -58,6 +61,8 @@ class Limits(NamedTuple):
     """[P]"""
     ddr_weight: Floats
     """[P]"""
+    memory_weight: Floats
+    """[4] the least and the most that the weight of HBM may be, and that of system memory."""
 
 
 class State(NamedTuple):
@@ -213,14 +218,14 @@ def to_assignment(problem: Problem, layout: Layout, option: Ints, target: Ints) 
     return Assignment(option.copy(), targets)
 
 
-def limits_of(problem: Problem, makespan_us: Floats, time_weight: float, memory_weight: float) -> Limits:
-    """Excess over these makespans [K] and over the capacities; a weight is the cost of exceeding by the whole."""
-    devices = problem.num_devices
-    load = np.empty((devices, problem.num_stages + 1))
+def limits_of(problem: Problem, makespan_us: Floats, dearest: float = DEAREST) -> Limits:
+    """Excess over these makespans [K], as a share of their sum, and over the capacities, as a share of their mean."""
+    load = np.empty((problem.num_devices, problem.num_stages + 1))
     load[:, :-1] = makespan_us
     load[:, -1] = problem.hbm_capacity
-    weight = np.full(problem.num_stages + 1, time_weight / max(float(makespan_us.sum()), 1e-9))
-    weight[-1] = memory_weight / max(float(problem.hbm_capacity.mean()), 1.0)
+    weight = np.full(problem.num_stages + 1, 1.0 / max(float(makespan_us.sum()), 1e-9))
+    weight[-1] = 1.0 / max(float(problem.hbm_capacity.mean()), 1.0)
     ddr = problem.ddr_capacity.astype(np.float64)
-    sharing = np.bincount(problem.device_pool, minlength=len(ddr))
-    return Limits(load, weight, ddr, memory_weight * sharing / np.maximum(ddr, 1.0))
+    ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
+    memory_weight = np.array([weight[-1], weight[-1] * dearest, ddr_weight[0], ddr_weight[0] * dearest])
+    return Limits(load, weight, ddr, ddr_weight, memory_weight)

@@ -1,0 +1,150 @@
+"""One lane of the search: a placement that is annealed run after run, and what its runs taught about temperatures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from solver.moves import anneal
+from solver.moves_greedy import greedy
+from solver.moves_loads import recount
+from solver.problem import Floats, Ints, Problem
+from solver.search_state import DEAREST, Layout, empty_journal, empty_state, limits_of
+
+HEATS = (0.005, 0.02, 0.08, 0.25)
+"""Temperatures at the start of a run, in mean shares of the target that one table takes on one device."""
+COLD = 0.02
+"""The share of it that is left at the end of a run."""
+FRESH_START = 4
+"""After so many failures in a row an exploring lane starts from nothing."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every run of a problem starts from."""
+
+    options: Ints
+    """[T] what the relaxation leans to."""
+    size_us: Floats
+    """[T] what each table adds to the makespans of an even spread."""
+    bytes: Floats
+    """[T] memory, in shares of one device."""
+    first: Ints
+    """[T + 1] first option of each table."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Of one run. `layout` holds the candidates; with `any_time` only memory matters."""
+
+    layout: Layout
+    target_us: float
+    work: float
+    any_time: bool
+
+
+@dataclass(frozen=True)
+class Position:
+    """A placement to start from, and how the target was split between the stages."""
+
+    option: Ints
+    target: Ints
+    makespan_us: Floats
+
+
+class Lane:
+    """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known."""
+
+    def __init__(self, problem: Problem, layout: Layout, start: Start, makespan_us: Floats, seed: int, *, explores: bool) -> None:
+        self.problem, self.start = problem, start
+        self.base = np.append(problem.stage_base_us, 0.0)
+        self.state = empty_state(problem, layout, seed)
+        self.journal = empty_journal(layout, self.state)
+        self.explores = explores
+        self.heats = HEATS[1:] if explores else HEATS[:2]
+        self.energy_after = np.zeros(len(self.heats))
+        self.makespan_us = makespan_us
+        self.memory_weight: tuple[float, Floats] | None = None
+        self.failures = self.moves = 0
+        self.overload = np.inf
+
+    def position(self) -> Position:
+        return Position(self.state.option.copy(), self.state.target.copy(), self.makespan_us)
+
+    def begin(self, goal: Goal, known: list[Position]) -> None:
+        """Take up the position in `known` with the least energy, or go on from the own one when exploring."""
+        self.goal, self.done = goal, 0.0
+        if self.explores and self.failures and self.failures % FRESH_START == 0:
+            self.state.option[:] = -1
+        elif known and not self.explores:
+            self._take_up(min(known, key=self._energy_at))
+        self._set_limits(self.makespan_us)
+        self._place_impossible()
+        self.overload = float(recount(goal.layout, self.limits, self.state, self.base))
+        self.heat = self.failures % len(self.heats) if self.explores else int(np.argmin(self.energy_after))
+        scale = self.problem.num_devices / float(self.limits.load[0, :-1].sum())
+        self.hot = self.heats[self.heat] * float(np.maximum(self.start.size_us * scale, self.start.bytes).mean())
+
+    def run(self, chunk: float) -> float:
+        """Anneal for one chunk of work; returns what was done of it."""
+        now = min(chunk, self.goal.work - self.done)
+        if self.overload == 0.0 or now <= 0.0:
+            return 0.0
+        arguments = (self.overload, self.done, now, self.goal.work, self.hot, self.hot * COLD)
+        _, spent, moves = anneal(self.goal.layout, self.limits, self.state, self.journal, *arguments)
+        self.overload = float(recount(self.goal.layout, self.limits, self.state, self.base))
+        self.done += spent
+        self.moves += moves
+        return float(spent)
+
+    def end(self, *, success: bool) -> None:
+        """Learn from the run."""
+        self.energy_after[self.heat] = self._energy()
+        self.failures = 0 if success else self.failures + 1
+        self.makespan_us = self.limits.load[0, :-1].copy()
+        if not self.goal.any_time:
+            self.memory_weight = self.limits.weight[-1], self.limits.ddr_weight
+
+    def objective_us(self) -> float:
+        """Of the placement as it is; infinity where it does not fit."""
+        state, problem = self.state, self.problem
+        if (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any():
+            return np.inf
+        return problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
+
+    def _set_limits(self, makespan_us: Floats) -> None:
+        """The target, split between the stages in the proportions of `makespan_us`."""
+        spread = self.goal.target_us - self.problem.constant_us
+        makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))
+        self.limits = limits_of(self.problem, makespan, dearest=1.0 if self.goal.any_time else DEAREST)
+        if self.memory_weight is not None and not self.goal.any_time:
+            self.limits.weight[-1], self.limits.ddr_weight[:] = self.memory_weight
+
+    def _take_up(self, position: Position) -> None:
+        self.state.option[:], self.state.target[:], self.makespan_us = position.option, position.target, position.makespan_us
+
+    def _energy_at(self, position: Position) -> float:
+        self._take_up(position)
+        self._set_limits(position.makespan_us)
+        return self._energy()
+
+    def _energy(self) -> float:
+        """Overload and prices of the placement as it is."""
+        overload = recount(self.goal.layout, self.limits, self.state, self.base)
+        return float(overload + self.goal.layout.option_price[self.state.option].sum())
+
+    def _place_impossible(self) -> None:
+        """Tables that have no option yet, or one that no placement at the target can have, get the relaxation's option,
+        or else the least dear candidate, where there is most room."""
+        layout, state, candidate = self.goal.layout, self.state, np.zeros(self.problem.num_options, dtype=bool)
+        candidate[layout.candidate] = True
+        impossible = np.flatnonzero((state.option < 0) | ~candidate[state.option])
+        price = np.where(candidate, layout.option_price, np.inf)
+        least_dear = np.array([a + int(np.argmin(price[a:b])) for a, b in pairwise(self.start.first)])
+        options = np.where(candidate[self.start.options], self.start.options, least_dear)
+        state.option[impossible] = -1
+        recount(layout, self.limits, state, self.base)
+        order = impossible[np.argsort(-self.start.size_us[impossible], kind="stable")]
+        greedy(layout, self.limits, state, order, options, np.full(len(layout.cover_first), -1))
