@@ -14,7 +14,7 @@ from placement.document import Document
 from placement.errors import InvalidDocument
 from placement.layout import layout_findings
 from placement.plan import Plan, PlanStatus
-from placement.topology import Topology, build_topology
+from placement.topology import Topology
 
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-6
 """Times and ratios may differ by rounding; bytes may not."""
@@ -94,9 +94,7 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
 
 def _topology(plan: Plan) -> Topology:
     """Servers are part of the job when the plan lists any."""
-    options = plan.question.options
-    with_servers = any(rank.is_server for rank in plan.ranks)
-    return build_topology(plan.question.host, options.nodes, options.ranks, with_servers=with_servers)
+    return plan.question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
 
 
 def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:

@@ -11,7 +11,9 @@ from placement.cost_model import CostModel, CostSource
 from placement.document import Document
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
+from placement.reserve import Reserve
 from placement.stages import Stage
+from placement.topology import Topology, build_topology
 from placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
@@ -32,6 +34,10 @@ class PlanOptions(Document):
     nodes: Annotated[int, Field(strict=True, gt=0, le=4096)] | None = None
     ranks: Annotated[int, Field(strict=True, gt=0, le=16_384)] | None = None
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] | None = None
+    hbm_reserve: Reserve | None = None
+    """Of each CUDA device, free of tables and buffers beside what the host reserves; a share is of the whole memory."""
+    ddr_reserve: Reserve | None = None
+    """Of each node's system memory and each remote server's, likewise."""
     objective: Objective = Objective.MEAN
     time_limit: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 10.0
     """Seconds of a reference core; the search counts work, not time, so the same question gets the same plan."""
@@ -47,6 +53,12 @@ class Question(Document):
     host: HostSpec
     cost_model: CostModel
     options: PlanOptions
+
+    def topology(self, *, with_servers: bool) -> Topology:
+        """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
+        asked = self.options
+        reserves = {"hbm_reserve": asked.hbm_reserve, "ddr_reserve": asked.ddr_reserve}
+        return build_topology(self.host, asked.nodes, asked.ranks, with_servers=with_servers, **reserves)
 
 
 class ModelReference(Document):

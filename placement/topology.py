@@ -9,6 +9,8 @@ from functools import cached_property
 from placement.errors import InvalidDocument, Problem
 from placement.host import DeviceKind, DeviceType, HostSpec
 from placement.model import Tier
+from placement.reserve import reserve_bytes
+from placement.units import format_size
 
 MAX_RANKS = 16_384
 
@@ -49,10 +51,20 @@ class Topology:
         return len(self.trainers) // self.trainer_nodes
 
 
-def build_topology(host: HostSpec, nodes: int | None, ranks: int | None, *, with_servers: bool) -> Topology:
+def build_topology(
+    host: HostSpec,
+    nodes: int | None,
+    ranks: int | None,
+    *,
+    with_servers: bool,
+    hbm_reserve: str | None = None,
+    ddr_reserve: str | None = None,
+) -> Topology:
     """Lay `ranks` trainers (all devices by default) evenly over `nodes` (the host's number by default).
 
-    Raises InvalidDocument when the ranks don't divide over the nodes, or a CUDA node has fewer devices than ranks.
+    `hbm_reserve` of each CUDA device and `ddr_reserve` of each node and server stay free, beside what the host reserves.
+    Raises InvalidDocument when the ranks don't divide over the nodes, a CUDA node has fewer devices than ranks, or a
+    reserve leaves nothing.
     """
     nodes = host.nodes if nodes is None else nodes
     devices_per_node = sum(device.count for device in host.node.devices)
@@ -64,18 +76,29 @@ def build_topology(host: HostSpec, nodes: int | None, ranks: int | None, *, with
             node=node,
             device=device.kind,
             type=device.type,
-            hbm_capacity_bytes=(device.hbm_capacity or 0) - (device.hbm_reserve or 0),
+            hbm_capacity_bytes=_left("hbm", device.kind, device.hbm_capacity or 0, device.hbm_reserve or 0, hbm_reserve),
         )
         for node in range(nodes)
         for index, device in enumerate(_devices_in_turn(host, ranks // nodes))
     )
-    node_ddr = [host.node.ddr_capacity - host.node.ddr_reserve] * nodes
+    node_ddr = [_left("ddr", "a node", host.node.ddr_capacity, host.node.ddr_reserve, ddr_reserve)] * nodes
     servers: tuple[Rank, ...] = ()
     if with_servers and host.remote_servers is not None:
         remote = host.remote_servers
         servers = tuple(Rank(ranks + index, nodes + index, remote.kind, DeviceType.CPU, 0, is_server=True) for index in range(remote.count))
-        node_ddr += [remote.ddr_capacity - remote.ddr_reserve] * remote.count
+        node_ddr += [_left("ddr", remote.kind, remote.ddr_capacity, remote.ddr_reserve, ddr_reserve)] * remote.count
     return Topology(trainers + servers, tuple(node_ddr), nodes)
+
+
+def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int, reserve: str | None) -> int:
+    """Of a memory, what tables and buffers may use; 0 where there is none."""
+    left = capacity_bytes - host_reserve_bytes
+    if not capacity_bytes or reserve is None:
+        return left
+    if reserve_bytes(reserve, capacity_bytes) >= left:
+        rule = f"must leave something of the {format_size(left)} that {whose} has beside the host's own reserve"
+        raise InvalidDocument("options", [Problem(f"/{memory}_reserve", reserve, rule)])
+    return left - reserve_bytes(reserve, capacity_bytes)
 
 
 def host_tiers(host: HostSpec) -> tuple[Tier, ...]:

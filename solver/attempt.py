@@ -14,7 +14,7 @@ import numpy as np
 
 from placement.model import Tier
 from placement.plan import Question
-from placement.topology import Topology, build_topology, host_tiers
+from placement.topology import Topology, host_tiers
 from solver.assemble import Placement, assemble
 from solver.engine import solve
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
@@ -71,12 +71,11 @@ def allowed_tiers(question: Question) -> frozenset[Tier]:
 
 def variants(question: Question) -> list[Variant]:
     """The programs whose best plan is the answer. Raises InvalidDocument for ranks that the host can't have."""
-    options, tiers = question.options, allowed_tiers(question)
-    alone = build_topology(question.host, options.nodes, options.ranks, with_servers=False)
+    tiers = allowed_tiers(question)
+    alone = question.topology(with_servers=False)
     found = [Variant("trainers", alone, tiers - {Tier.REMOTE})] if tiers - {Tier.REMOTE} else []
     if Tier.REMOTE in tiers:
-        with_servers = build_topology(question.host, options.nodes, options.ranks, with_servers=True)
-        found.append(Variant("trainers and servers", with_servers, tiers))
+        found.append(Variant("trainers and servers", question.topology(with_servers=True), tiers))
     return found
 
 

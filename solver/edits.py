@@ -41,6 +41,15 @@ def tier_edits(question: Question) -> Iterator[Edit]:
             yield Edit(f"use {words} too: --tiers {','.join(tiers)}", "tier", {"options": {"tiers": [str(each) for each in tiers]}})
 
 
+def reserve_edits(question: Question) -> Iterator[Edit]:
+    """Keep nothing free beyond what the host document reserves."""
+    asked = {"hbm_reserve": question.options.hbm_reserve, "ddr_reserve": question.options.ddr_reserve}
+    stated = {key: value for key, value in asked.items() if value is not None}
+    if stated:
+        flags = " and ".join(f"--{key.replace('_', '-')} {value}" for key, value in stated.items())
+        yield Edit(f"drop {flags}: the host's own reserve remains", "reserve", {"options": dict.fromkeys(stated)})
+
+
 def constraint_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     """Drop the constraints of the tables that fit nowhere, then those of all tables."""
     bound = [table.name for table in question.model.tables if table.constraints != Constraints()]

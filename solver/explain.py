@@ -18,7 +18,15 @@ def explain(question: Question, should_stop: ShouldStop | None = None) -> Explan
     if not parts:
         asked, there = ", ".join(question.options.tiers or ()), ", ".join(host_tiers(question.host))
         reasons = [f"the question allows only the tiers {asked}; {question.host.name} has {there}"]
+    reasons += _reserves(question)
     return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, should_stop)))
+
+
+def _reserves(question: Question) -> list[str]:
+    """What the question itself keeps free; capacities are stated without it."""
+    options = question.options
+    asked = (("each device's HBM", options.hbm_reserve), ("each node's system memory", options.ddr_reserve))
+    return [f"the question keeps {reserve} of {memory} free beside the host's own reserve" for memory, reserve in asked if reserve]
 
 
 def _reasons(case: Case) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from placement.errors import InvalidDocument
 from placement.plan import Fix, Question
 from solver.attempt import attempt, quick_placement, variants
-from solver.edits import Edit, constraint_edits, hash_size_edits, narrower_type_edits, tier_edits
+from solver.edits import Edit, constraint_edits, hash_size_edits, narrower_type_edits, reserve_edits, tier_edits
 from solver.hardware import hbm_edits, node_edits, server_edits, system_memory_edits
 from solver.outcome import ShouldStop
 from solver.patching import patched
@@ -25,7 +25,12 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
     found = []
     for edit in tier_edits(question):
         found += _first_verified(question, iter([edit]), should_stop)
-    for series in (constraint_edits(question, cases), narrower_type_edits(question, cases), hash_size_edits(question, cases)):
+    for series in (
+        reserve_edits(question),
+        constraint_edits(question, cases),
+        narrower_type_edits(question, cases),
+        hash_size_edits(question, cases),
+    ):
         found += _first_verified(question, series, should_stop)
     hardware = []
     for series in (hbm_edits(question), system_memory_edits(question), server_edits(question), node_edits(question)):

@@ -80,4 +80,5 @@ def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str
 def _refuse_impossible(host: HostSpec, options: PlanOptions) -> None:
     """What can be refused before any solving."""
     with pointing_into("/options"):
-        build_topology(host, options.nodes, options.ranks, with_servers=False)
+        reserves = {"hbm_reserve": options.hbm_reserve, "ddr_reserve": options.ddr_reserve}
+        build_topology(host, options.nodes, options.ranks, with_servers=host.remote_servers is not None, **reserves)

@@ -37,6 +37,8 @@ def check(
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
+    hbm_reserve: options.HbmReserve = None,
+    ddr_reserve: options.DdrReserve = None,
     max_step_time_us: Annotated[float | None, typer.Option("--max-step-time-us", help="Budget: the longest step.")] = None,
     min_throughput: Annotated[
         float | None, typer.Option("--min-throughput", help="Budget: examples per second, all ranks together.")
@@ -63,7 +65,9 @@ def check(
     specs = _read_models(models)
     limits = _budgets(specs, max_step_time_us, min_throughput, baseline or [], max_regression)
     where, priced = resolve_host(host), read_cost_model(cost_model)
-    chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, time_limit=time_limit, seed=seed)
+    chosen = plan_options(
+        nodes=nodes, ranks=ranks, tiers=tiers, hbm_reserve=hbm_reserve, ddr_reserve=ddr_reserve, time_limit=time_limit, seed=seed
+    )
     results = []
     with StatusLine() as status:
         for source, spec, limit in zip(models, specs, limits, strict=True):

@@ -28,6 +28,12 @@ Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. D
 Tiers = Annotated[
     str | None, typer.Option("--tiers", metavar="hbm,ddr,remote", help="Where tables may live. Default: every tier of the host.")
 ]
+HbmReserve = Annotated[
+    str | None, typer.Option("--hbm-reserve", metavar="SHARE|SIZE", help="Keep this much of each device's HBM free too: 5% or 2GiB.")
+]
+DdrReserve = Annotated[
+    str | None, typer.Option("--ddr-reserve", metavar="SHARE|SIZE", help="Keep this much of each node's system memory free too.")
+]
 TimeLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this much search. Default: 10.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Same question, same seed, same plan. Default: 0.")]
 CostModelFile = Annotated[
@@ -43,6 +49,8 @@ def plan_options(
     nodes: int | None,
     ranks: int | None,
     tiers: str | None,
+    hbm_reserve: str | None,
+    ddr_reserve: str | None,
     time_limit: float | None,
     seed: int | None,
     objective: str | None = None,
@@ -53,6 +61,8 @@ def plan_options(
         "nodes": nodes,
         "ranks": ranks,
         "tiers": None if tiers is None else _tiers(tiers),
+        "hbm_reserve": hbm_reserve,
+        "ddr_reserve": ddr_reserve,
         "objective": objective,
         "time_limit": time_limit,
         "gap": gap,

@@ -32,6 +32,8 @@ def plan(
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
+    hbm_reserve: options.HbmReserve = None,
+    ddr_reserve: options.DdrReserve = None,
     objective: Annotated[Objective, typer.Option("--objective", help="Which step time to minimise.")] = Objective.MEAN,
     time_limit: options.TimeLimit = None,
     gap: Annotated[float | None, typer.Option("--gap", help="Stop once the plan is proven this close to the best. Default: 0.001.")] = None,
@@ -45,7 +47,17 @@ def plan(
     --out writes the plan as JSON (or as TorchRec reads it, with --format torchrec). Exit code: 0 planned, 1 proven not
     to fit, 3 undecided within the limit.
     """
-    chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, time_limit=time_limit, seed=seed, objective=objective, gap=gap)
+    chosen = plan_options(
+        nodes=nodes,
+        ranks=ranks,
+        tiers=tiers,
+        hbm_reserve=hbm_reserve,
+        ddr_reserve=ddr_reserve,
+        time_limit=time_limit,
+        seed=seed,
+        objective=objective,
+        gap=gap,
+    )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
         found = answer(question, report=status.solving)

@@ -86,3 +86,14 @@ def test_a_reader_that_leaves_is_no_verdict(tmp_path: Path) -> None:
     )
     assert done.stdout == "141\n"
     assert done.stderr == ""
+
+
+def test_a_reserve_lowers_every_capacity(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--hbm-reserve", "25%", "--format", "json")
+    plan = json.loads(done.stdout)
+    assert plan["question"]["options"]["hbm_reserve"] == "25%"
+    assert {rank["hbm_capacity_bytes"] for rank in plan["ranks"]} <= set(range(60 * 2**30))
+    refused = emplace_here("plan", "small.json", "--host", "dgx-h100", "--hbm-reserve", "5")
+    assert refused.returncode == 2
+    assert "/hbm_reserve" in refused.stderr

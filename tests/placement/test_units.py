@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement.reserve import normal_reserve, reserve_bytes
 from placement.units import format_flops, format_rate, format_size, parse_flops, parse_rate, parse_size, show_gib
 
 
@@ -45,3 +48,18 @@ def test_compute_reads_back_to_a_megaflop(megaflops: int) -> None:
 
 def test_people_see_gib() -> None:
     assert (show_gib(3 * 2**30), show_gib(5 * 2**20), show_gib(7)) == ("3.00 GiB", "5.00 MiB", "7 B")
+
+
+@pytest.mark.parametrize(
+    ("text", "normal", "taken"),
+    [("5%", "5%", 52), (" 2.50 % ", "2.5%", 26), ("0%", "0%", 0), ("1024B", "1KiB", 1024), ("1KB", "1KB", 1000)],
+)
+def test_reserves_are_shares_or_sizes(text: str, normal: str, taken: int) -> None:
+    assert normal_reserve(text) == normal
+    assert reserve_bytes(normal, 1025) == taken
+
+
+@pytest.mark.parametrize("value", ["100%", "-1%", "5", 5, 0.05, "5 percent", None])
+def test_other_reserves_are_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        normal_reserve(value)
