@@ -1,6 +1,7 @@
 """A plan as plain JSON that a TorchRec program turns into a ShardingPlan. Imports no torch.
 
-The keys are the arguments of torchrec's ParameterSharding, ShardMetadata and CacheParams; docs/execution.md shows a loader.
+An object with the key CLASS is written with the name of its class in torchrec.distributed.types; its other keys are that class's
+arguments. docs/execution.md shows the three lines that load it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from placement.host import DeviceType
 from placement.model import ShardingType
 from placement.plan import Plan, Shard, TablePlacement
 from placement.topology import Topology, build_topology
+
+CLASS = "@class"
+"""No table can have this name."""
 
 MODULE_PATH = "ebc"
 """Where a model that this plan is for keeps its EmbeddingBagCollection."""
@@ -49,20 +53,25 @@ def _device(topology: Topology, rank: int) -> str:
 
 
 def _parameter_sharding(table: TablePlacement, devices: list[str]) -> dict[str, Any]:
-    sharding: dict[str, Any] = {"sharding_type": table.sharding_type.value, "compute_kernel": table.compute_kernel.value}
+    sharding: dict[str, Any] = {
+        CLASS: "ParameterSharding",
+        "sharding_type": table.sharding_type.value,
+        "compute_kernel": table.compute_kernel.value,
+    }
     if table.sharding_type is ShardingType.DATA_PARALLEL:
         return sharding | {"ranks": list(range(len(devices))), "sharding_spec": None}
     # TorchRec reads the order: pieces of columns from left to right, and inside a piece blocks of rows by rank.
     shards = sorted(table.shards, key=lambda shard: (shard.columns, shard.rank))
     sharding["ranks"] = [shard.rank for shard in shards]
-    sharding["sharding_spec"] = {"shards": [_shard(shard, devices) for shard in shards]}
+    sharding["sharding_spec"] = {CLASS: "EnumerableShardingSpec", "shards": [_shard(shard, devices) for shard in shards]}
     if table.cache_load_factor is not None:
-        sharding["cache_params"] = {"load_factor": table.cache_load_factor}
+        sharding["cache_params"] = {CLASS: "CacheParams", "load_factor": table.cache_load_factor}
     return sharding
 
 
 def _shard(shard: Shard, devices: list[str]) -> dict[str, Any]:
     return {
+        CLASS: "ShardMetadata",
         "shard_offsets": [shard.rows[0], shard.columns[0]],
         "shard_sizes": [shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]],
         "placement": f"rank:{shard.rank}/{devices[shard.rank]}",

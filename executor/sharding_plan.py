@@ -5,38 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode
-from torchrec.distributed.types import (
-    CacheParams,
-    EmbeddingModuleShardingPlan,
-    EnumerableShardingSpec,
-    ParameterSharding,
-    ShardingPlan,
-    ShardMetadata,
-)
+from torchrec.distributed import types
+
+from executor.export import CLASS
 
 
-def sharding_plan(exported: dict[str, Any]) -> ShardingPlan:
+def sharding_plan(exported: dict[str, Any]) -> types.ShardingPlan:
     """What `to_torchrec` wrote, as TorchRec's types. An id outside its table ends the program instead of training on garbage."""
-    return ShardingPlan(
-        plan={
-            path: EmbeddingModuleShardingPlan({table: _parameter_sharding(**sharding) for table, sharding in tables.items()})
-            for path, tables in exported["plan"].items()
-        }
-    )
+    modules = {path: types.EmbeddingModuleShardingPlan(_built(tables)) for path, tables in exported["plan"].items()}
+    for tables in modules.values():
+        for sharding in tables.values():
+            sharding.bounds_check_mode = BoundsCheckMode.FATAL
+    return types.ShardingPlan(modules)
 
 
-def _parameter_sharding(
-    sharding_type: str,
-    compute_kernel: str,
-    ranks: list[int],
-    sharding_spec: dict[str, Any] | None,
-    cache_params: dict[str, Any] | None = None,
-) -> ParameterSharding:
-    return ParameterSharding(
-        sharding_type=sharding_type,
-        compute_kernel=compute_kernel,
-        ranks=ranks,
-        sharding_spec=sharding_spec and EnumerableShardingSpec([ShardMetadata(**shard) for shard in sharding_spec["shards"]]),
-        cache_params=cache_params and CacheParams(**cache_params),
-        bounds_check_mode=BoundsCheckMode.FATAL,
-    )
+def _built(node: Any) -> Any:
+    """Objects of the classes that the export names, from the inside out."""
+    if isinstance(node, list):
+        return [_built(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    arguments = {key: _built(value) for key, value in node.items() if key != CLASS}
+    return getattr(types, node[CLASS])(**arguments) if CLASS in node else arguments

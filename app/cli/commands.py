@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import audit, catalog, check, diff, plan, profile, run, service
+from app.cli import audit, catalog, check, diff, imports, plan, profile, run, service
 
 cli = typer.Typer(
     name="emplace",
@@ -22,6 +22,7 @@ cli.command("plan")(plan.plan)
 cli.command("check")(check.check)
 cli.command("audit")(audit.audit)
 cli.command("diff")(diff.diff)
+cli.command("import")(imports.import_torchrec)
 cli.command("profile")(profile.profile)
 cli.command("run")(run.run)
 cli.command("serve")(service.serve)

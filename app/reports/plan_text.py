@@ -38,7 +38,8 @@ def _headline(plan: Plan) -> str:
         case PlanStatus.OPTIMAL:
             return f"{where}: optimal"
         case PlanStatus.FEASIBLE:
-            return f"{where}: planned, proven within {percent(plan.gap)} of the best"
+            made = "imported" if plan.solver.stopped_by == "imported" else "planned"
+            return f"{where}: {made}, proven within {percent(plan.gap)} of the best" if plan.lower_bound_us else f"{where}: {made}"
         case PlanStatus.INFEASIBLE:
             return f"{where}: does not fit (proven)"
         case PlanStatus.UNDECIDED:

@@ -3,55 +3,65 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from executor.errors import NotRunnableHere
 from executor.export import to_torchrec
+from executor.imported import TheirPlan, placements
 from placement.catalog import builtin_host
 from placement.host import HostSpec
-from placement.plan import PlanStatus
-from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
+from placement.plan import PlanStatus, TablePlacement
+from placement.reading import read_file
+from placement.topology import build_topology
+from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
 DOCS = Path(__file__).parents[2] / "docs" / "execution.md"
 
-PRINT_IT = """
-import json, sys
-def plain(sharding):
-    spec = sharding.sharding_spec
-    shards = None if spec is None else [[s.shard_offsets, s.shard_sizes, str(s.placement)] for s in spec.shards]
-    return [sharding.sharding_type, sharding.compute_kernel, sharding.ranks, shards]
-print(json.dumps({table: plain(sharding) for table, sharding in plan.plan["ebc"].items()}))
-assert not {"placement", "executor", "solver", "app"} & set(sys.modules)
-"""
+PROGRAM = Path(__file__).parent / "programs" / "torchrec_program.py"
 
 
-def test_the_loader_in_the_docs_builds_the_plan(here: HostSpec, tmp_path: Path) -> None:
-    """The program in the docs runs as it stands, in a folder of its own."""
-    [loader] = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+def code_of_the_docs(first_line: str) -> list[str]:
+    """The lines after the imports of the block in the docs that holds `first_line`."""
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    [block] = [block for block in blocks if first_line in block]
+    return [line for line in block.splitlines() if line and not line.startswith(("import", "from"))]
+
+
+def test_the_three_lines_in_the_docs_are_those_that_a_torchrec_program_trains_with() -> None:
+    loader = code_of_the_docs("build = ")
+    assert len(loader) == 3
+    program = re.sub(r"  # noqa: \w+", "", PROGRAM.read_text())
+    assert "\n".join(loader) in program
+    assert code_of_the_docs("plain = ")[0] in program
+
+
+def test_a_program_without_emplace_trains_under_the_plan_and_hands_it_back(here: HostSpec, tmp_path: Path) -> None:
     model = make_model()
-    exported = to_torchrec(build_plan(model, here, grid_layouts(model), ranks=4, nodes=2))
-    (tmp_path / "plan.torchrec.json").write_text(json.dumps(exported))
-    (tmp_path / "loader.py").write_text(loader + PRINT_IT)
-    run = subprocess.run([sys.executable, "-P", "loader.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    plan = build_plan(model, here, mixed_layouts(model), ranks=2)
+    (tmp_path / "plan.torchrec.json").write_text(json.dumps(to_torchrec(plan)))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    run = subprocess.run([*torchrun, str(PROGRAM)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
-    loaded = json.loads(run.stdout.splitlines()[-1])
-    assert loaded["user"] == [
-        "grid_shard",
-        "fused",
-        [2, 3, 0, 1],
-        [
-            [[0, 0], [10006, 8], "rank:2/cpu"],
-            [[10006, 0], [10005, 8], "rank:3/cpu"],
-            [[0, 8], [10006, 8], "rank:0/cpu"],
-            [[10006, 8], [10005, 8], "rank:1/cpu"],
-        ],
-    ]
-    assert loaded["tag"] == ["data_parallel", "dense", [0, 1, 2, 3], None]
+    held = [re.findall(r"embedding_bags\.(\w+)\.weight", (tmp_path / f"held-{rank}.txt").read_text()) for rank in (0, 1)]
+    assert [set(names) for names in held] == [{"country", "item", "page", "user"}, {"country", "page", "tag", "user"}]
+
+    theirs = read_file(tmp_path / "theirs.json", TheirPlan)
+    assert (theirs.world_size, theirs.local_world_size) == (2, 2)
+    again = placements(theirs, "theirs", plan.question, build_topology(here, 1, 2, with_servers=False))
+    assert [_places(table) for table in again] == [_places(table) for table in plan.tables]
+
+
+def _places(table: TablePlacement) -> tuple[Any, ...]:
+    shards = {(shard.rank, shard.rows, shard.columns) for shard in table.shards}
+    return table.name, table.sharding_type, table.compute_kernel, shards
 
 
 def test_cuda_ranks_name_their_local_device() -> None:
@@ -77,7 +87,7 @@ def test_the_cache_load_factor_goes_along(here: HostSpec) -> None:
     plan = build_plan(model, here, mixed_layouts(model), ranks=2)
     item = plan.tables[1].model_copy(update={"cache_load_factor": 0.25})
     exported = to_torchrec(plan.model_copy(update={"tables": (plan.tables[0], item, *plan.tables[2:])}))["plan"]["ebc"]
-    assert exported["item"]["cache_params"] == {"load_factor": 0.25}
+    assert exported["item"]["cache_params"]["load_factor"] == 0.25
     assert "cache_params" not in exported["page"]
 
 

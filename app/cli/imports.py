@@ -1,0 +1,50 @@
+"""`emplace import`: a TorchRec plan made elsewhere becomes a plan document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli import options
+from app.cli.options import Format, Out, OutputFormat, read_cost_model, read_model
+from app.cli.output import as_json, note, print_text, save, show
+from app.importing import import_plan
+from app.planning import resolve_host
+from app.reports.plan_text import plan_view
+from placement.audit import audit
+from placement.plan import PlanOptions
+from placement.reading import from_data, read_file
+
+
+def import_torchrec(
+    plan: Annotated[Path, typer.Argument(metavar="TORCHREC_PLAN", help="A TorchRec ShardingPlan as JSON (docs/execution.md).")],
+    model: Annotated[str, typer.Option("--model", metavar="MODEL", help="A built-in model or a model file: what the plan places.")],
+    host: options.Host,
+    nodes: options.Nodes = None,
+    ranks: options.Ranks = None,
+    cost_model: options.CostModelFile = None,
+    format: Format = OutputFormat.TEXT,
+    out: Out = None,
+) -> int:
+    """Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most.
+
+    --out writes it as a plan to audit, diff and run. Exit code: 0 sound, 1 it needs more memory than HOST has, 2 not a plan
+    that can run.
+    """
+    from executor.imported import TheirPlan
+
+    given = {"nodes": nodes, "ranks": ranks}
+    chosen = from_data({key: value for key, value in given.items() if value is not None}, PlanOptions, source="options")
+    theirs = read_file(plan, TheirPlan)
+    found = import_plan(theirs, str(plan), read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
+    if format is OutputFormat.JSON:
+        print_text(as_json(found.to_data()))
+    else:
+        show(plan_view(found))
+    save(out, as_json(found.to_data()))
+    violations = audit(found)
+    for violation in violations:
+        note(f"emplace: {plan}: {violation}")
+    return 1 if violations else 0

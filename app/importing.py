@@ -1,0 +1,65 @@
+"""A TorchRec ShardingPlan made elsewhere becomes a Plan: placed, priced, and held against the best that any plan could do."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+
+from app.planning import build_question
+from executor.imported import TheirPlan, placements
+from executor.priced import priced_plan
+from placement.cost_model import CostModel
+from placement.errors import InvalidDocument, Problem
+from placement.host import HostSpec
+from placement.model import ModelSpec
+from placement.plan import Plan, PlanOptions, SolverRecord
+from placement.topology import build_topology
+from solver.lower_bound import lower_bound
+
+STOPPED_BY = "imported"
+NO_BOUND = "none"
+_ROUNDING = 1e-9
+
+
+def import_plan(
+    theirs: TheirPlan, source: str, model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None
+) -> Plan:
+    """`theirs` on `host` as a Plan. Nodes and ranks come from the options, else from the file, else from the host.
+
+    Its lower bound is the solver's. A plan outside the solver's program, because it doesn't fit or splits tables in ways that
+    Emplace doesn't consider, may be faster than that; it then has no bound but 0.
+
+    Raises InvalidDocument naming everything that is not soundly placed. Capacities are left for the audit.
+    """
+    started = time.perf_counter()
+    question = build_question(model, host, _ranks(theirs, source, options), cost_model)
+    topology = build_topology(host, question.options.nodes, question.options.ranks, with_servers=False)
+    if theirs.world_size not in (None, len(topology.ranks)):
+        rule = f"the plan is for {theirs.world_size} ranks, {host.name} is asked for {len(topology.ranks)}"
+        raise InvalidDocument(source, [Problem("/world_size", str(theirs.world_size), rule)])
+    placed = placements(theirs, source, question, topology)
+    record = SolverRecord(
+        seconds=0.0,
+        seed=question.options.seed,
+        limit=question.options.time_limit,
+        stopped_by=STOPPED_BY,
+        bound=NO_BOUND,
+        version=version("emplace"),
+    )
+    plan = priced_plan(question, placed, topology, record)
+    bound_us, name = lower_bound(question)
+    step_us = plan.step_time_us or 0.0
+    holds = bound_us <= step_us * (1 + _ROUNDING)
+    bound_us = min(bound_us, step_us) if holds else 0.0
+    record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else NO_BOUND})
+    return plan.model_copy(update={"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "solver": record})
+
+
+def _ranks(theirs: TheirPlan, source: str, options: PlanOptions) -> PlanOptions:
+    """The options, with the file's ranks and nodes where none are given."""
+    world, local = theirs.world_size, theirs.local_world_size
+    if world is not None and local is not None and world % local:
+        raise InvalidDocument(source, [Problem("/local_world_size", str(local), f"must divide the world size, {world}")])
+    nodes = world // local if world is not None and local is not None else None
+    given = {"ranks": options.ranks or world, "nodes": options.nodes or nodes}
+    return options.model_copy(update=given)

@@ -1,0 +1,138 @@
+"""A TorchRec ShardingPlan made elsewhere, read from JSON: the reverse of executor.export. Imports no torch.
+
+Only what decides the placement is read. Keys that change neither places nor bytes (stochastic_rounding, bounds_check_mode,
+output_dtype, enforce_hbm, the cache's algorithm and precision) are passed over; docs/execution.md says how to write such a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from placement.choice import choice_findings
+from placement.document import Document
+from placement.errors import InvalidDocument, Problem
+from placement.layout import layout_findings
+from placement.model import ComputeKernel, ShardingType, Table
+from placement.plan import Question, Shard, TablePlacement
+from placement.topology import Topology
+
+DEFAULT_LOAD_FACTOR = 0.2
+"""What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""
+
+_RANK = re.compile(r"rank:(\d+)(/.*)?")
+
+Offset = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, gt=0)]
+
+
+class _Foreign(Document):
+    """Written by another program, which may say more than matters here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class TheirShard(_Foreign):
+    """torch's ShardMetadata: (row, column) where it starts, and how many of each."""
+
+    shard_offsets: tuple[Offset, Offset]
+    shard_sizes: tuple[Offset, Offset]
+    placement: str | None = None
+
+
+class TheirShardingSpec(_Foreign):
+    shards: tuple[TheirShard, ...]
+
+
+class TheirCache(_Foreign):
+    load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class TheirSharding(_Foreign):
+    """TorchRec's ParameterSharding."""
+
+    sharding_type: ShardingType
+    compute_kernel: ComputeKernel
+    ranks: tuple[Offset, ...] | None = None
+    sharding_spec: TheirShardingSpec | None = None
+    cache_params: TheirCache | None = None
+
+
+class TheirPlan(_Foreign):
+    """A ShardingPlan: shardings by module path and table name, and what ranks it is for where the file says."""
+
+    world_size: Positive | None = None
+    local_world_size: Positive | None = None
+    plan: dict[str, dict[str, TheirSharding]]
+
+
+def placements(theirs: TheirPlan, source: str, question: Question, topology: Topology) -> tuple[TablePlacement, ...]:
+    """Every table of the question's model where `theirs` puts it, in the model's order; bytes are 0 until priced.
+
+    Raises InvalidDocument naming every table that is missing, unknown, placed twice, not whole, or can't run where it is put.
+    """
+    tables = {table.name: table for table in question.model.tables}
+    found: dict[str, TablePlacement] = {}
+    problems: list[Problem] = []
+    for where, name, sharding in _named(theirs):
+        table = tables.get(name)
+        if table is None:
+            problems.append(Problem(where, "", f"the model {question.model.name} has no table {name}"))
+            continue
+        if name in found:
+            problems.append(Problem(where, "", f"the table {name} is placed twice"))
+            continue
+        found[name] = placement = TablePlacement(
+            name=name,
+            sharding_type=sharding.sharding_type,
+            compute_kernel=sharding.compute_kernel,
+            cache_load_factor=_load_factor(sharding),
+            shards=tuple(_shards(where, source, sharding, table, topology)),
+        )
+        findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
+        problems += [Problem(where, "", what) for _, what in findings]
+    problems += [Problem("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
+    if problems:
+        raise InvalidDocument(source, problems)
+    return tuple(found[name] for name in tables)
+
+
+def _named(theirs: TheirPlan) -> Iterator[tuple[str, str, TheirSharding]]:
+    """(JSON pointer, table, sharding) of every table in every module."""
+    for path, module in theirs.plan.items():
+        for name, sharding in module.items():
+            yield "/plan" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (path, name)), name, sharding
+
+
+def _load_factor(sharding: TheirSharding) -> float | None:
+    if sharding.compute_kernel is not ComputeKernel.FUSED_UVM_CACHING:
+        return None
+    cache = sharding.cache_params or TheirCache()
+    return DEFAULT_LOAD_FACTOR if cache.load_factor is None else cache.load_factor
+
+
+def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topology: Topology) -> Iterator[Shard]:
+    if sharding.sharding_type is ShardingType.DATA_PARALLEL:
+        for trainer in topology.trainers:
+            yield _shard(trainer.rank, (0, table.num_embeddings), (0, table.embedding_dim))
+        return
+    if sharding.sharding_spec is None:
+        raise InvalidDocument(source, [Problem(f"{where}/sharding_spec", "", f"is required of {sharding.sharding_type}")])
+    for index, shard in enumerate(sharding.sharding_spec.shards):
+        (row, column), (rows, columns) = shard.shard_offsets, shard.shard_sizes
+        rank = _rank(f"{where}/sharding_spec/shards/{index}/placement", source, shard.placement)
+        yield _shard(rank, (row, row + rows), (column, column + columns))
+
+
+def _shard(rank: int, rows: tuple[int, int], columns: tuple[int, int]) -> Shard:
+    return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0)
+
+
+def _rank(where: str, source: str, placement: str | None) -> int:
+    found = _RANK.fullmatch(placement or "")
+    if found is None:
+        raise InvalidDocument(source, [Problem(where, repr(placement), "must name a rank, such as 'rank:3/cuda:3'")])
+    return int(found[1])

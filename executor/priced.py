@@ -1,0 +1,69 @@
+"""A placement decided elsewhere as a whole Plan: the loads that its question puts on every rank, and the step time that follows."""
+
+from __future__ import annotations
+
+from placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from placement.plan import (
+    CostModelReference,
+    ModelReference,
+    NodeLoad,
+    Plan,
+    PlanStatus,
+    Question,
+    RankLoad,
+    SolverRecord,
+    TablePlacement,
+)
+from placement.topology import Topology
+
+
+def priced_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:
+    """Of tables that are laid out soundly on `topology`. Their bytes are filled in; capacities are for the audit to judge.
+
+    The plan is `feasible` with a lower bound of 0: nothing is known of others yet.
+    """
+    model = question.model
+    loads = derive_loads(question, placements, topology)
+    own_us = loads.stages_us.sum(axis=1)[: len(topology.trainers)]
+    return Plan(
+        model=ModelReference(name=model.name, digest=model.content_digest()),
+        host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
+        cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
+        status=PlanStatus.FEASIBLE,
+        gap=1.0,
+        step_time_us=loads.step_time_us,
+        lower_bound_us=0.0,
+        throughput_samples_per_s=len(topology.trainers) * model.local_batch_size * 1e6 / loads.step_time_us,
+        imbalance=float(own_us.max() / own_us.mean()),
+        ranks=_ranks(topology, loads),
+        nodes=tuple(
+            NodeLoad(node=node, ddr_bytes=int(loads.node_ddr[node]), ddr_capacity_bytes=capacity)
+            for node, capacity in enumerate(topology.node_ddr_capacity_bytes)
+        ),
+        tables=tuple(_with_bytes(table, loads, index) for index, table in enumerate(placements)),
+        solver=solver,
+        question=question,
+    )
+
+
+def _with_bytes(table: TablePlacement, loads: DerivedLoads, index: int) -> TablePlacement:
+    sizes = zip(table.shards, loads.shard_hbm[index], loads.shard_ddr[index], strict=True)
+    shards = tuple(shard.model_copy(update={"hbm_bytes": int(hbm), "ddr_bytes": int(ddr)}) for shard, hbm, ddr in sizes)
+    return table.model_copy(update={"shards": shards})
+
+
+def _ranks(topology: Topology, loads: DerivedLoads) -> tuple[RankLoad, ...]:
+    return tuple(
+        RankLoad(
+            rank=rank.rank,
+            node=rank.node,
+            device=rank.device,
+            is_server=rank.is_server,
+            hbm_bytes=int(loads.rank_hbm[rank.rank]),
+            hbm_capacity_bytes=rank.hbm_capacity_bytes,
+            ddr_bytes=int(loads.rank_ddr[rank.rank]),
+            step_time_us=float(loads.stages_us[rank.rank].sum()),
+            stages_us=dict(zip(STAGES, loads.stages_us[rank.rank].tolist(), strict=True)),
+        )
+        for rank in topology.ranks
+    )
