@@ -11,7 +11,7 @@ from placement.stages import Stage
 
 
 class Job(Document):
-    """Plans to train in turn, in one launch. All of them have the same ranks."""
+    """Plans to train in one launch, one after the other or, with several rounds, side by side. All have the same ranks."""
 
     plans: tuple[Plan, ...]
     local_world_size: int
@@ -19,6 +19,8 @@ class Job(Document):
     warmup_steps: int
     steps: int
     staged_steps: int
+    rounds: int = 1
+    """With more than 1, all plans are held at once and share the steps out over so many turns each, to be compared fairly."""
     seed: int
     folder: str
     """Where ranks write: progress, who they are, their reports."""

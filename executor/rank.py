@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from executor.model import Batch
 from executor.numerics import compare_updates
 from executor.peak_memory import PeakMemory
 from executor.placed import held_shards
+from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
 from executor.training import Training, timed_steps
 from placement.plan import Plan
@@ -48,10 +49,14 @@ def run_job(job: Job) -> None:
     os.environ["LOCAL_WORLD_SIZE"] = str(job.local_world_size)
     tell = Telling(Path(job.folder), int(os.environ["RANK"]))
     tell.phase("joining the others")
-    device = _join()
+    device = _join(on_cuda=cuda_ranks(job.plans[0]) > 0)
     control = dist.new_group(backend="gloo")
-    for index, plan in enumerate(job.plans):
-        report = execute(plan, job, device, control, tell)
+    groups = [job.plans] if job.rounds > 1 else [(plan,) for plan in job.plans]
+    reports = []
+    for plans in groups:
+        reports += _execute(plans, job, device, control, tell)
+        gc.collect()
+    for index, report in enumerate(reports):
         write_atomically(report_path(Path(job.folder), index, dist.get_rank()), report)
     tell.phase("leaving")
     dist.barrier()
@@ -88,46 +93,71 @@ class Telling:
         return tell
 
 
-def execute(plan: Plan, job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> RankReport:
-    """Build, train, read back, compare: one plan's report."""
-    spec, rank, name = plan.question.model, dist.get_rank(), plan.model.name
-    tell.phase(f"{name}: comparing updates with an unsharded reference")
-    errors = compare_updates(plan, job.seed, device, control)
+class Trial:
+    """One plan's model, built and warmed up, taking steps whenever it is told to. All ranks do the same at the same time."""
 
-    tell.phase(f"{name}: drawing batches")
-    total = job.warmup_steps + job.steps
-    batches = [draw_batch(spec, spec.local_batch_size, job.seed, rank, n) for n in range(prepared_count(spec, total))]
-    tell.phase(f"{name}: building the model")
-    memory = PeakMemory(device)
-    training = Training(plan, spec.optimizer, device)
+    def __init__(self, plan: Plan, job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> None:
+        spec, self._name = plan.question.model, plan.model.name
+        self._plan, self._job, self._tell = plan, job, tell
+        tell.phase(f"{self._name}: comparing updates with an unsharded reference")
+        self._errors = compare_updates(plan, job.seed, device, control)
+        tell.phase(f"{self._name}: drawing batches")
+        count = prepared_count(spec, job.warmup_steps + job.steps)
+        self._batches = [draw_batch(spec, spec.local_batch_size, job.seed, dist.get_rank(), number) for number in range(count)]
+        tell.phase(f"{self._name}: building the model")
+        self._memory = PeakMemory(device)
+        self._training = Training(plan, spec.optimizer, device)
+        self._times: list[float] = []
+        self._taken = 0
+        tell.phase(f"{self._name}: training")
+        self._take(job.warmup_steps, "warming up")
+        self.note_peak()
 
-    def rotation(start: int, count: int) -> list[Batch]:
-        return [batches[number % len(batches)] for number in range(start, start + count)]
+    def train(self, steps: int) -> None:
+        self._times += self._take(steps, "training")
 
-    tell.phase(f"{name}: training")
-    timed_steps(training, rotation(0, job.warmup_steps), tell.steps(f"{name}: warming up", job.warmup_steps))
-    times = timed_steps(training, rotation(job.warmup_steps, job.steps), tell.steps(f"{name}: training", job.steps))
-    peak_bytes = memory.peak_bytes()
-    tell.phase(f"{name}: timing stages")
-    stages = staged_steps(training, rotation(total, job.staged_steps))
-    held = held_shards(training.dmp)
-    del training
-    gc.collect()
-    return RankReport(
-        rank=rank,
-        step_times_us=tuple(times),
-        stages_us=stages,
-        peak_bytes=peak_bytes,
-        held=held,
-        update_errors=tuple(errors),
-        backend=dist.get_backend(),
-        software={package: version(package) for package in SOFTWARE} | {"python": sys.version.split()[0]},
-    )
+    def note_peak(self) -> None:
+        """The peak so far, while no other trial has been built since."""
+        self._peak_bytes = self._memory.peak_bytes()
+
+    def report(self) -> RankReport:
+        """Time the stages, read the placement back, and tell it all."""
+        self._tell.phase(f"{self._name}: timing stages")
+        stages = staged_steps(self._training, self._next_batches(self._job.staged_steps))
+        return RankReport(
+            rank=dist.get_rank(),
+            step_times_us=tuple(self._times),
+            stages_us=stages,
+            peak_bytes=self._peak_bytes,
+            held=held_shards(self._training.dmp),
+            update_errors=tuple(self._errors),
+            backend=dist.get_backend(),
+            software={package: version(package) for package in SOFTWARE} | {"python": sys.version.split()[0]},
+        )
+
+    def _take(self, steps: int, doing: str) -> list[float]:
+        return timed_steps(self._training, self._next_batches(steps), self._tell.steps(f"{self._name}: {doing}", steps))
+
+    def _next_batches(self, count: int) -> list[Batch]:
+        start, self._taken = self._taken, self._taken + count
+        return [self._batches[number % len(self._batches)] for number in range(start, start + count)]
 
 
-def _join() -> torch.device:
-    """One CUDA device a rank where there are any, else this rank's share of the cores."""
-    if torch.cuda.is_available():
+def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> list[RankReport]:
+    """Plans side by side: all are built, then take their steps in `job.rounds` turns, every other round in reverse order."""
+    trials = [Trial(plan, job, device, control, tell) for plan in plans]
+    for turn in range(job.rounds):
+        steps = job.steps * (turn + 1) // job.rounds - job.steps * turn // job.rounds
+        for trial in trials[:: -1 if turn % 2 else 1]:
+            trial.train(steps)
+    if len(trials) == 1:
+        trials[0].note_peak()
+    return [trial.report() for trial in trials]
+
+
+def _join(*, on_cuda: bool) -> torch.device:
+    """One CUDA device a rank where the plans say so, else this rank's share of the cores."""
+    if on_cuda:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)

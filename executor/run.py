@@ -52,8 +52,13 @@ def run_plans(
     should_stop: Callable[[], bool],
     timeout_s: float,
     program: Sequence[str] = RANK_PROGRAM,
+    rounds: int = 1,
 ) -> list[Measurement]:
-    """Several plans in turn, in one launch; they must have the same ranks and nodes. `program` is what each rank runs."""
+    """Several plans in one launch; they must have the same ranks and nodes. `program` is what each rank runs.
+
+    With several `rounds` the plans take turns, so that whatever else the machine does slows all of them alike: all are in
+    memory at once, and each one's peak is that of its warm-up.
+    """
     host = discover_host()
     for plan in plans:
         refuse_foreign(plan, host)
@@ -71,6 +76,7 @@ def run_plans(
                 warmup_steps=WARMUP_STEPS,
                 steps=steps,
                 staged_steps=STAGED_STEPS,
+                rounds=rounds,
                 seed=seed,
                 folder=str(folder),
             )

@@ -57,6 +57,20 @@ def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
     assert heavy.peak_bytes - light.peak_bytes == pytest.approx(2**20 * (16 * 4 + 4), rel=0.1)
 
 
+def test_plans_that_take_turns(here: HostSpec, tmp_path: Path) -> None:
+    """Side by side in one launch, one a hundred times the other's work: each still gets its own steps, times and peak."""
+    light = make_model("light")
+    heavy = _with_rows(make_model("heavy"), "tag", 2**20).model_copy(update={"local_batch_size": 64 * 100})
+    plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in (light, heavy)]
+    measurements = run_plans(plans, 13, 7, tmp_path, lambda _: None, lambda: False, 240, rounds=3)
+    for measurement in measurements:
+        _assert_right(measurement)
+        assert all(len(rank.step_times_us) == 13 for rank in measurement.ranks)
+    slow, quick = (min(measurements[number].ranks[0].step_times_us) for number in (1, 0))
+    assert slow > 2 * quick
+    assert measurements[1].ranks[1].peak_bytes - measurements[0].ranks[1].peak_bytes > 2**20 * 16 * 4
+
+
 def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
     tables = [table.model_copy(update={"num_embeddings": rows}) if table.name == name else table for table in model.tables]
     return model.model_copy(update={"tables": tuple(tables)})

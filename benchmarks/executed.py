@@ -1,0 +1,160 @@
+"""TorchRec's own plan and Emplace's, both trained for real on this machine, in one launch, taking turns.
+
+    python -m benchmarks.executed [--models N,N...] [--ranks 2,4] [--seconds S] [--out FILE]
+    python -m benchmarks.executed_table FILE
+
+Prints one JSON line per model and number of ranks; docs/benchmarks.md says what is compared. Emplace plans with the cost model
+that `emplace profile --ranks N` stored for this machine; where there is none for as many ranks, a quick one is measured first
+and stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.importing import import_plan
+from app.local_store import find_cost_model, save_cost_model
+from app.planning import answer, build_question
+from benchmarks.executed_models import suite
+from benchmarks.torchrec_here import torchrec_plans
+from executor.imported import TheirPlan
+from executor.run import run_plans
+from executor.verdicts import median_interval
+from placement.cost_model import CostModel
+from placement.errors import EmplaceError
+from placement.host import HostSpec
+from placement.measurement import Measurement
+from placement.model import ModelSpec
+from placement.plan import Plan, PlanOptions
+from placement.reading import from_data
+from profiler.discover import discover_host
+from profiler.profile import profile_host
+
+SEED = 0
+ROUNDS, STEPS_PER_ROUND = 12, 8
+SOLVE_SECONDS = 5.0
+LAUNCH_SECONDS = 120.0
+"""At most, of one launch; one takes about 20 s on two cores."""
+OURS = "emplace"
+
+
+def main() -> None:
+    arguments = _arguments()
+    logging.disable(logging.CRITICAL)
+    warnings.filterwarnings("ignore")
+    deadline = time.monotonic() + arguments.seconds
+    host = discover_host()
+    with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
+        for line in _lines(host, arguments.models, arguments.ranks, deadline, Path(workdir)):
+            print(json.dumps(line), flush=True)
+            if arguments.out is not None:
+                with arguments.out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(line) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = list(suite())
+    parser.add_argument("--models", type=lambda text: text.split(","), default=names, help=f"of {', '.join(names)}; default: all")
+    parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[2, 4], help="default: 2,4")
+    parser.add_argument("--seconds", type=float, default=900.0, help="what is not done by then is left out, and says so")
+    parser.add_argument("--out", type=Path, help="append the lines to this file too")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.models) - set(names):
+        parser.error(f"no such model: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def _lines(host: HostSpec, names: Sequence[str], rank_counts: Sequence[int], deadline: float, workdir: Path) -> Iterator[dict[str, Any]]:
+    models = suite()
+    for ranks in rank_counts:
+        cost = _cost_model(host, ranks, workdir)
+        for name in names:
+            model, matters = models[name]
+            line: dict[str, Any] = {"model": name, "ranks": ranks, "placement_matters": matters}
+            left = deadline - time.monotonic()
+            if left < LAUNCH_SECONDS / 4:
+                yield line | {"left_out": "time is up"}
+                continue
+            try:
+                yield line | compare(model, host, ranks, cost, workdir, min(left, LAUNCH_SECONDS))
+            except EmplaceError as error:
+                yield line | {"left_out": str(error)}
+
+
+def _cost_model(host: HostSpec, ranks: int, workdir: Path) -> CostModel:
+    """Measured here with as many ranks; `find_cost_model` would also offer one of another number."""
+    stored = find_cost_model(host, ranks)
+    if stored is not None and stored.ranks == ranks:
+        return stored
+    measured = profile_host(ranks, True, SEED, _tell, workdir)
+    _tell(f"stored as {save_cost_model(measured)}")
+    return measured
+
+
+def compare(model: ModelSpec, host: HostSpec, ranks: int, cost: CostModel, workdir: Path, timeout_s: float) -> dict[str, Any]:
+    """Plan, run and measure one model. Raises EmplaceError when a plan is refused or fails."""
+    options = PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=SEED)
+    plans: dict[str, Plan] = {}
+    for name, data in torchrec_plans(model, host, ranks).items():
+        theirs = from_data(data, TheirPlan, source=f"TorchRec's plan ({name})")
+        plans[f"torchrec {name}"] = import_plan(theirs, f"TorchRec's plan ({name})", model, host, options, cost)
+    plans[OURS] = answer(build_question(model, host, options, cost))
+    _tell(f"{model.name}, {ranks} ranks: {', '.join(plans)}")
+    measurements = run_plans(
+        list(plans.values()), ROUNDS * STEPS_PER_ROUND, SEED, workdir, lambda _: None, lambda: False, timeout_s, rounds=ROUNDS
+    )
+    return comparison(dict(zip(plans, measurements, strict=True)), plans)
+
+
+def comparison(measured: dict[str, Measurement], plans: dict[str, Plan]) -> dict[str, Any]:
+    """The figures of one line. The ratio is the best of TorchRec's plans, as measured, over Emplace's: above 1, Emplace is faster."""
+    times = {name: step_times_us(measurement) for name, measurement in measured.items()}
+    best = min((name for name in times if name != OURS), key=lambda name: float(np.median(times[name])))
+    theirs, ours = times[best], times[OURS]
+    by_round = np.median(theirs.reshape(ROUNDS, -1), axis=1) / np.median(ours.reshape(ROUNDS, -1), axis=1)
+    return {
+        "ratio": float(np.median(theirs) / np.median(ours)),
+        "ratio_interval": median_interval(by_round),
+        "torchrec_best": best.removeprefix("torchrec "),
+        "plans": {name: _figures(measured[name], times[name], plans[name]) for name in measured},
+    }
+
+
+def step_times_us(measurement: Measurement) -> NDArray[np.float64]:
+    """Of every step the slowest rank's time: they start together."""
+    return np.max([rank.step_times_us for rank in measurement.ranks], axis=0)  # type: ignore[no-any-return]
+
+
+def _figures(measurement: Measurement, times: NDArray[np.float64], plan: Plan) -> dict[str, Any]:
+    low, middle, high = (float(np.quantile(times, quantile)) / 1e3 for quantile in (0.05, 0.5, 0.95))
+    kinds = [table.sharding_type.value for table in plan.tables]
+    failed = [verdict.name for verdict in measurement.verdicts if not verdict.passed]
+    return {
+        "step_ms": middle,
+        "p5_ms": low,
+        "p95_ms": high,
+        "predicted_ms": measurement.predicted_step_time_us / 1e3,
+        "sharding_types": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "failed_verdicts": failed,
+    }
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""`python -m benchmarks.executed_table FILE`: what benchmarks.executed wrote, as the table of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+_HEAD = """| model | ranks | TorchRec, ms | Emplace, ms | TorchRec / Emplace | Emplace's sharding types |
+|---|---|---|---|---|---|"""
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+
+
+def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: a row per comparison, then geometric means, then what was left out."""
+    compared = [line for line in lines if "left_out" not in line]
+    yield _HEAD
+    for line in compared:
+        yield _row(line)
+    yield ""
+    yield from _means(compared)
+    yield from (f"- left out: {line['model']}, {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
+
+
+def _row(line: dict[str, Any]) -> str:
+    theirs, ours = line["plans"][f"torchrec {line['torchrec_best']}"], line["plans"]["emplace"]
+    low, high = line["ratio_interval"]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in ours["sharding_types"].items())
+    name = line["model"] if line["placement_matters"] else f"{line['model']} *"
+    ratio = f"{line['ratio']:.2f} ({low:.2f} .. {high:.2f})"
+    return f"| {name} | {line['ranks']} | {_time(theirs)} | {_time(ours)} | {ratio} | {kinds} |"
+
+
+def _time(figures: dict[str, Any]) -> str:
+    return f"{figures['step_ms']:.1f} ({figures['p5_ms']:.1f} .. {figures['p95_ms']:.1f})"
+
+
+def _means(compared: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for matters, which in ((True, "where placement can matter"), (False, "where it can't (*)")):
+        ratios = [line["ratio"] for line in compared if line["placement_matters"] is matters]
+        if ratios:
+            yield f"- geometric mean {which}: {geometric_mean(ratios):.3f} over {len(ratios)} comparisons"
+    # Slower beyond noise: the whole interval of the ratio is below 1.
+    slower = [line for line in compared if line["ratio_interval"][1] < 1]
+    yield f"- Emplace slower beyond noise: {', '.join(_named(line) for line in slower) or 'nowhere'}"
+    if failed := [line for line in compared if _failed(line)]:
+        yield f"- verdicts that failed: {'; '.join(f'{_named(line)}: {_failed(line)}' for line in failed)}"
+
+
+def _named(line: dict[str, Any]) -> str:
+    return f"{line['model']} on {line['ranks']} ranks"
+
+
+def _failed(line: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {verdict}" for name, figures in line["plans"].items() for verdict in figures["failed_verdicts"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""TorchRec's own plans for a model on this machine's CPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSharding
+
+from executor.export import MODULE_PATH
+from executor.model import LEARNING_RATE, Dlrm, fused_params
+from placement.host import HostSpec
+from placement.model import ModelSpec, Table
+
+MIN_COLUMNS = 16
+"""Of a column shard where TorchRec is asked for narrower ones than its default of 128 columns, below which it splits none."""
+
+
+def torchrec_plans(model: ModelSpec, host: HostSpec, ranks: int) -> dict[str, dict[str, Any]]:
+    """By name, as JSON that `emplace import` reads: its planner at defaults and, where that differs, with narrower column shards.
+
+    Told are the true pooling factors, the batch, the optimizer and the memory. Raises PlannerError.
+    """
+    plans = {"defaults": _plan(model, host, ranks), "narrow columns": _plan(model, host, ranks, min_partition=MIN_COLUMNS)}
+    if plans["narrow columns"] == plans["defaults"]:
+        del plans["narrow columns"]
+    return plans
+
+
+def _plan(model: ModelSpec, host: HostSpec, ranks: int, **limits: Any) -> dict[str, Any]:
+    usable_bytes = host.node.ddr_capacity - host.node.ddr_reserve
+    planner = EmbeddingShardingPlanner(
+        topology=Topology(world_size=ranks, local_world_size=ranks, compute_device="cpu", ddr_cap=usable_bytes // ranks),
+        batch_size=model.local_batch_size,
+        constraints={table.name: _constraints(table, limits) for table in model.tables},
+    )
+    sharder = EmbeddingBagCollectionSharder(fused_params=fused_params(model.optimizer, LEARNING_RATE))
+    plan = planner.plan(Dlrm(model, torch.device("meta")), [sharder])
+    tables = plan.plan[MODULE_PATH]
+    assert isinstance(tables, EmbeddingModuleShardingPlan)
+    return {"world_size": ranks, "local_world_size": ranks, "plan": {MODULE_PATH: {name: _as_json(tables[name]) for name in tables}}}
+
+
+def _constraints(table: Table, limits: dict[str, Any]) -> ParameterConstraints:
+    return ParameterConstraints(pooling_factors=[feature.lengths.mean for feature in table.features], **limits)
+
+
+def _as_json(sharding: ParameterSharding) -> dict[str, Any]:
+    spec = sharding.sharding_spec
+    shards = [
+        {"shard_offsets": list(shard.shard_offsets), "shard_sizes": list(shard.shard_sizes), "placement": str(shard.placement)}
+        for shard in (spec.shards if spec is not None else ())  # type: ignore[attr-defined]
+    ]
+    return {
+        "sharding_type": sharding.sharding_type,
+        "compute_kernel": sharding.compute_kernel,
+        "ranks": sharding.ranks,
+        "sharding_spec": {"shards": shards} if spec is not None else None,
+    }

@@ -1,0 +1,112 @@
+"""The head-to-head benchmark: TorchRec's own plans can be run as they are, and the figures say what was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.importing import import_plan
+from benchmarks.executed import OURS, ROUNDS, STEPS_PER_ROUND, comparison
+from benchmarks.executed_models import suite
+from benchmarks.executed_table import table
+from benchmarks.torchrec_here import torchrec_plans
+from executor.imported import TheirPlan
+from placement.audit import audit
+from placement.cost_model import datasheet_cost_model
+from placement.host import HostSpec
+from placement.measurement import Measurement, RankMeasurement
+from placement.plan import Plan, PlanOptions
+from placement.reading import from_data
+from profiler.discover import discover_host
+
+MODELS = ("one-giant", "wide-columns")
+
+
+@pytest.fixture(scope="module")
+def here() -> HostSpec:
+    return discover_host()
+
+
+def _their_plans(name: str, here: HostSpec, ranks: int) -> dict[str, Plan]:
+    model, options = suite()[name][0], PlanOptions(ranks=ranks)
+    found = {}
+    for which, data in torchrec_plans(model, here, ranks).items():
+        theirs = from_data(data, TheirPlan, source=which)
+        found[which] = import_plan(theirs, which, model, here, options, datasheet_cost_model(here))
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plans_of_torchrecs_planner_are_plans(name: str, here: HostSpec) -> None:
+    plans = _their_plans(name, here, 4)
+    assert plans
+    for plan in plans.values():
+        assert audit(plan) == []
+
+
+def test_the_suite_is_drawn_alike_every_time() -> None:
+    first, second = suite(), suite()
+    assert len(first) >= 12
+    assert [model.content_digest() for model, _ in first.values()] == [model.content_digest() for model, _ in second.values()]
+    assert {matters for _, matters in first.values()} == {True, False}
+
+
+def _measured(plan: Plan, *rank_steps_us: float) -> Measurement:
+    """Each rank as fast in every step as told."""
+    ranks = tuple(
+        RankMeasurement(
+            rank=rank,
+            step_times_us=(step_us,) * (ROUNDS * STEPS_PER_ROUND),
+            median_step_time_us=step_us,
+            stages_us={},
+            peak_bytes=0,
+            predicted_bytes=0,
+        )
+        for rank, step_us in enumerate(rank_steps_us)
+    )
+    return Measurement(
+        plan_digest=plan.content_digest(),
+        host_fingerprint="x",
+        backend="gloo",
+        software={},
+        measured_at="2026-01-01T00:00:00+00:00",
+        steps=ROUNDS * STEPS_PER_ROUND,
+        warmup_steps=5,
+        seed=0,
+        step_time_us=max(rank_steps_us),
+        step_time_p5_us=max(rank_steps_us),
+        step_time_p95_us=max(rank_steps_us),
+        predicted_step_time_us=1.0,
+        throughput_samples_per_s=1.0,
+        predicted_throughput_samples_per_s=1.0,
+        ranks=ranks,
+        verdicts=(),
+        verified=True,
+    )
+
+
+def _line(here: HostSpec, **steps_us: tuple[float, float]) -> dict[str, Any]:
+    [plan, *_] = _their_plans("one-giant", here, 2).values()
+    names = {"defaults": "torchrec defaults", "narrow": "torchrec narrow columns", "ours": OURS}
+    measured = {names[name]: _measured(plan, *times) for name, times in steps_us.items()}
+    figures = comparison(measured, dict.fromkeys(measured, plan))
+    return {"model": "one-giant", "ranks": 2, "placement_matters": True} | figures
+
+
+def test_the_ratio_is_against_torchrecs_fastest_plan_by_the_slowest_rank(here: HostSpec) -> None:
+    line = _line(here, defaults=(1000.0, 4000.0), narrow=(3000.0, 1000.0), ours=(2000.0, 1000.0))
+    assert line["torchrec_best"] == "narrow columns"
+    assert line["ratio"] == 1.5
+    assert line["ratio_interval"] == (1.5, 1.5)
+
+
+def test_the_table_says_where_emplace_is_slower_and_what_was_left_out(here: HostSpec) -> None:
+    faster = _line(here, defaults=(4000.0, 4000.0), ours=(1000.0, 1000.0))
+    slower = _line(here, defaults=(1000.0, 1000.0), ours=(1000.0, 2000.0)) | {"model": "three-giants"}
+    left_out = {"model": "equal-tables", "ranks": 4, "placement_matters": False, "left_out": "time is up"}
+    text = "\n".join(table([faster, slower, left_out]))
+    assert "| one-giant | 2 | 4.0 (4.0 .. 4.0) | 1.0 (1.0 .. 1.0) | 4.00 (4.00 .. 4.00) |" in text
+    assert "geometric mean where placement can matter: 1.414 over 2 comparisons" in text
+    assert "slower beyond noise: three-giants on 2 ranks" in text
+    assert "left out: equal-tables, 4 ranks: time is up" in text
