@@ -9,10 +9,15 @@ from placement.host import DeviceType, HostSpec
 from placement.model import DataType, ModelSpec, Optimizer
 from placement.plan import Plan
 
+HINT = "--emulate checks that it loads, trains and agrees: the same placement on CPU ranks, scaled down"
+
 
 def refuse_foreign(plan: Plan, here: HostSpec) -> None:
     """Raises NotRunnableHere with the reason when `plan` was not made for `here`, or TorchRec can't train it there."""
-    reason = _reason(plan, here)
+    reason = nowhere_reason(plan)
+    if reason is None and (reason := _elsewhere(plan, here)) is not None:
+        reason = f"{reason}; {HINT}"
+    reason = reason or _unsupported(plan)
     if reason is not None:
         raise NotRunnableHere(reason)
 
@@ -24,11 +29,19 @@ def refuse_unsound(plan: Plan) -> None:
         raise InvalidDocument("plan", [Problem(violation.where, "", violation.what) for violation in violations])
 
 
-def _reason(plan: Plan, here: HostSpec) -> str | None:
+def nowhere_reason(plan: Plan) -> str | None:
+    """Why a plan can't be executed on any machine, nor emulated."""
     if not plan.has_placement:
         return f"the plan is {plan.status}: it has no placement to execute"
     if servers := sum(rank.is_server for rank in plan.ranks):
         return f"{servers} remote servers needed, 0 here"
+    if names := _tables_of(plan.question.model, DataType.INT8):
+        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
+    return None
+
+
+def _elsewhere(plan: Plan, here: HostSpec) -> str | None:
+    """Why a plan is for another machine than `here`."""
     needed, present = cuda_ranks(plan), _cuda_devices(here)
     if needed > present:
         return f"{needed} CUDA devices needed, {present} here"
@@ -37,7 +50,7 @@ def _reason(plan: Plan, here: HostSpec) -> str | None:
         return f"the plan is for {host.name}, a host from datasheets, not for this machine; plan with --host local to run here"
     if host.fingerprint != here.fingerprint:
         return f"the plan is for another machine: its fingerprint is {host.fingerprint}, this one's is {here.fingerprint}"
-    return _unsupported(plan)
+    return None
 
 
 def cuda_ranks(plan: Plan) -> int:
@@ -56,8 +69,6 @@ def _unsupported(plan: Plan) -> str | None:
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
     if not cuda_ranks(plan) and (names := _tables_of(spec, DataType.BF16)):
         return f"bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them; here are {names}"
-    if names := _tables_of(spec, DataType.INT8):
-        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
     return None
 
 

@@ -24,6 +24,8 @@ from profiler.discover import discover_host
 WARMUP_STEPS = 5
 STAGED_STEPS = 10
 RANK_PROGRAM = ("-m", "executor.rank")
+AUDITED = Verdict(name="audit", passed=True, detail="no violation: coverage, capacity and predicted times were derived again")
+"""Of every plan that runs: refuse_unsound stops the others."""
 
 
 def run_plan(
@@ -63,6 +65,21 @@ def run_plans(
     for plan in plans:
         refuse_foreign(plan, host)
         refuse_unsound(plan)
+    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program)
+    return [measurement(plan, job, of_plan) for plan, of_plan in zip(plans, reports, strict=True)]
+
+
+def launch_plans(
+    plans: Sequence[Plan],
+    steps: int,
+    seed: int,
+    workdir: Path,
+    report: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    timeout_s: float,
+    program: Sequence[str] = RANK_PROGRAM,
+) -> tuple[Job, list[list[RankReport]]]:
+    """Train plans that can run here in one launch: what every rank reported of each. Raises ExecutionFailed."""
     topology = plan_topology(plans[0])
     if any(plan_topology(plan) != topology for plan in plans):
         raise ValueError("plans of one launch must have the same ranks on the same nodes")
@@ -83,7 +100,7 @@ def run_plans(
             write_atomically(folder / "job.json", job)
             report(f"starting {ranks} ranks")
             launch_ranks([*program, str(folder / "job.json")], ranks, folder, report, should_stop, timeout_s)
-            return [measurement(plan, job, _read_reports(folder, index, ranks)) for index, plan in enumerate(plans)]
+            return job, [_read_reports(folder, index, ranks) for index in range(len(plans))]
     except OSError as error:
         raise ExecutionFailed(f"can't write what the run needs: {error.strerror} ({error.filename})") from error
 
@@ -102,7 +119,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport]) -> Measurem
     step_time_us = float(np.median(step_times))
     examples = plan.question.model.local_batch_size * len(reports)
     verdicts = (
-        Verdict(name="audit", passed=True, detail="no violation: coverage, capacity and predicted times were derived again"),
+        AUDITED,
         placement_verdict(plan, [shard for report in reports for shard in report.held]),
         numerics_verdict(plan, reports[0].update_errors),
         memory_verdict(plan, reports),
@@ -135,5 +152,5 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport]) -> Measurem
             for report in reports
         ),
         verdicts=verdicts,
-        verified=all(verdict.passed for verdict in verdicts),
+        verified=all(verdict.passed is True for verdict in verdicts),
     )

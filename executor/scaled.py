@@ -14,14 +14,14 @@ MAX_BYTES = 64 * 2**20
 _MIN_ROWS = 64
 
 
-def scaled_plan(plan: Plan, max_rows: int = MAX_ROWS) -> Plan:
-    """`plan` with tables of at most `max_rows` rows, and fewer where they would take more than MAX_BYTES together.
+def scaled_plan(plan: Plan, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Plan:
+    """`plan` with tables of at most `max_rows` rows, and fewer where they would take more than `max_bytes` together.
 
     Predicted figures are left as they are: they belong to the full plan.
     """
     spec = plan.question.model
     widths = sum(row_bytes(table.data_type, table.embedding_dim) for table in spec.tables)
-    cap = max(_MIN_ROWS, min(max_rows, MAX_BYTES // widths))
+    cap = max(_MIN_ROWS, min(max_rows, max_bytes // widths))
     tables = {table.name: min(table.num_embeddings, cap) for table in spec.tables}
     model = scaled_model(spec, tables)
     question = plan.question.model_copy(update={"model": model})

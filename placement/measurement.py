@@ -13,7 +13,8 @@ class Verdict(Document):
 
     name: str
     """audit, placement, numerics, memory or throughput."""
-    passed: bool
+    passed: bool | None = None
+    """Absent where nothing was checked, as an emulation can't check throughput."""
     detail: str
     """The figures the verdict rests on, for a person."""
 
@@ -29,7 +30,25 @@ class RankMeasurement(Document):
     predicted_bytes: int
 
 
+class Emulation(Document):
+    """What stood in for the plan's own host and model: CPU ranks, and tables and batches scaled down to fit."""
+
+    host: str
+    """The host that the plan is for."""
+    holds: bool
+    """Every verdict that an emulation can give passed."""
+    rows: int
+    emulated_rows: int
+    """Of all tables together."""
+    local_batch_size: int
+    emulated_local_batch_size: int
+    stand_ins: tuple[str, ...] = ()
+    """What ran otherwise than planned, and why."""
+
+
 class Measurement(Document):
+    """Of an emulated run, times and throughput are absent and `ranks` is empty: they would say nothing about the plan's host."""
+
     schema_version: Literal[1] = 1
     plan_digest: str
     host_fingerprint: str
@@ -40,14 +59,27 @@ class Measurement(Document):
     steps: int
     warmup_steps: int
     seed: int
-    step_time_us: float
+    emulated: Emulation | None = None
+    step_time_us: float | None = None
     """Median over steps of the slowest rank."""
-    step_time_p5_us: float
-    step_time_p95_us: float
+    step_time_p5_us: float | None = None
+    step_time_p95_us: float | None = None
     predicted_step_time_us: float
-    throughput_samples_per_s: float
+    throughput_samples_per_s: float | None = None
     predicted_throughput_samples_per_s: float
     ranks: tuple[RankMeasurement, ...]
     verdicts: tuple[Verdict, ...]
     verified: bool
-    """All verdicts passed."""
+    """All verdicts were given and passed. Never true of an emulation, which can't give them all."""
+
+    @property
+    def holds(self) -> bool:
+        """No verdict that could be given failed."""
+        return all(verdict.passed is not False for verdict in self.verdicts)
+
+    @property
+    def status(self) -> str:
+        """`verified`, `emulated` where what an emulation can check holds, else `not verified`."""
+        if self.verified:
+            return "verified"
+        return "emulated" if self.emulated is not None and self.holds else "not verified"

@@ -19,16 +19,22 @@ def hosts_at_work(session: Session) -> dict[str, HostSpec]:
     return {fingerprint: read_text(text, HostSpec, source="worker", as_json=True) for fingerprint, text in texts.items()}
 
 
-def host_for(session: Session, plan: Plan) -> str:
-    """The fingerprint of the worker's host that this plan is for. Raises Refused with what is needed and what is there."""
+def host_for(session: Session, plan: Plan, *, emulate: bool) -> str:
+    """The fingerprint of the worker's host that this plan is for; any that has a worker will do to emulate it.
+
+    Raises Refused with what is needed and what is there.
+    """
     available = hosts_at_work(session)
     host = plan.question.host
     if host.fingerprint in available:
         return str(host.fingerprint)
+    if emulate and available:
+        return min(available)
     there = "; ".join(_devices(host, 1) for host in available.values()) or "no worker"
     needed = f"the plan is for {host.name} ({_devices(host, plan.question.options.nodes or host.nodes)})"
     why = "which is no machine that was discovered" if host.fingerprint is None else "and no worker runs on that machine"
-    raise Refused(HTTPStatus.CONFLICT, f"{needed}, {why}; here there is {there}")
+    hint = '; "emulate": true runs it on CPU ranks, scaled down' if available else ""
+    raise Refused(HTTPStatus.CONFLICT, f"{needed}, {why}; here there is {there}{hint}")
 
 
 def _devices(host: HostSpec, nodes: int) -> str:

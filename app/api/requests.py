@@ -30,10 +30,11 @@ class CheckRequest(PlanRequest):
 
 
 class RunRequest(Document):
-    """`seed` decides the synthetic batches."""
+    """`seed` decides the synthetic batches; `emulate` runs a plan for any host on CPU ranks, scaled down."""
 
     steps: Annotated[int, Field(strict=True, gt=0, le=100_000)] = DEFAULT_STEPS
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+    emulate: Annotated[bool, Field(strict=True)] = False
 
 
 class ProfileRequest(Document):

@@ -64,6 +64,7 @@ class RunResource(JobResource):
     plan_id: str
     steps: int
     seed: int
+    emulate: bool
     verified: bool | None
     step_time_us: float | None
     throughput_samples_per_s: float | None
@@ -113,6 +114,7 @@ def run_resource(row: RunRow) -> RunResource:
         plan_id=row.plan_id,
         steps=row.steps,
         seed=row.seed,
+        emulate=row.emulate,
         verified=row.verified,
         step_time_us=row.step_time_us,
         throughput_samples_per_s=row.throughput_samples_per_s,

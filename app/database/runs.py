@@ -34,6 +34,7 @@ def page(session: Session, plan_id: str, before: str | None, limit: int) -> tupl
 
 
 def latest_done(session: Session, plan_ids: Iterable[str]) -> dict[str, RunRow]:
-    """The newest finished run of each plan that has one."""
-    rows = session.scalars(select(RunRow).where(RunRow.plan_id.in_(list(plan_ids)), RunRow.state == State.DONE).order_by(RunRow.id))
+    """The newest finished run of each plan that has one. An emulated run measures nothing and doesn't count."""
+    done = RunRow.plan_id.in_(list(plan_ids)), RunRow.state == State.DONE, RunRow.emulate.is_(False)
+    rows = session.scalars(select(RunRow).where(*done).order_by(RunRow.id))
     return {row.plan_id: row for row in rows}

@@ -103,6 +103,7 @@ class RunRow(JobColumns, Base):
     host_fingerprint: Mapped[str] = mapped_column(String(200))
     steps: Mapped[int] = mapped_column(Integer)
     seed: Mapped[int] = mapped_column(Integer)
+    emulate: Mapped[bool] = mapped_column(default=False)
     verified: Mapped[bool | None]
     step_time_us: Mapped[float | None] = mapped_column(Float)
     throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)

@@ -71,7 +71,8 @@ class Worker:
             if row is None:
                 return None
             plan = session.get_one(PlanRow, row.plan_id)
-            request = {"plan": json.loads(plan.document or "null"), "steps": row.steps, "seed": row.seed, "timeout_s": timeout_s}
+            document = json.loads(plan.document or "null")
+            request = {"plan": document, "steps": row.steps, "seed": row.seed, "emulate": row.emulate, "timeout_s": timeout_s}
         text = self._child("run", RunRow, run_id, json.dumps(request), timeout_s + _CLEAN_UP_SECONDS)
         return {"document": text, **runs.columns_of(read_text(text, Measurement, source="measurement", as_json=True))}
 

@@ -8,12 +8,16 @@ from rich.text import Text
 
 from app.reports.figures import microseconds, rate
 from app.reports.tables import plain_table, section
-from placement.measurement import Measurement
+from placement.measurement import Emulation, Measurement
 from placement.plan import Plan
 from placement.units import show_gib
 
+_VERDICT_WORDS = {True: ("passed", "green"), False: ("FAILED", "bold red"), None: ("-", "dim")}
+
 
 def run_view(plan: Plan, measured: Measurement) -> RenderableType:
+    if measured.emulated is not None:
+        return _emulated_view(plan, measured, measured.emulated)
     verified = "verified" if measured.verified else "NOT verified"
     title = (
         f"{plan.model.name} on {plan.host.name}, {measured.steps} steps on {len(measured.ranks)} ranks over {measured.backend}: {verified}"
@@ -21,12 +25,24 @@ def run_view(plan: Plan, measured: Measurement) -> RenderableType:
     return Group(Text(title, style="bold"), _figures(measured), _memory(measured), _verdicts(measured))
 
 
+def _emulated_view(plan: Plan, measured: Measurement, emulation: Emulation) -> RenderableType:
+    outcome = "holds, as far as an emulation can tell" if emulation.holds else "does NOT hold"
+    title = f"{plan.model.name} on {plan.host.name}, {measured.steps} steps emulated by {len(plan.ranks)} CPU ranks: {outcome}"
+    said = [
+        f"tables scaled down from {emulation.rows:,} rows to {emulation.emulated_rows:,}",
+        f"batches from {emulation.local_batch_size:,} examples a rank to {emulation.emulated_local_batch_size:,}",
+        *emulation.stand_ins,
+    ]
+    return Group(Text(title, style="bold"), section("emulated", Text("\n".join(said))), _verdicts(measured))
+
+
 def _figures(measured: Measurement) -> RenderableType:
     table = plain_table("", "predicted", "measured", "predicted / measured")
-    step, throughput = measured.step_time_us, measured.throughput_samples_per_s
-    predicted_step, predicted_throughput = measured.predicted_step_time_us, measured.predicted_throughput_samples_per_s
-    table.add_row("step", microseconds(predicted_step), microseconds(step), f"{predicted_step / step:.2f}")
-    table.add_row("throughput", rate(predicted_throughput), rate(throughput), f"{predicted_throughput / throughput:.2f}")
+    for what, spelled, predicted, found in (
+        ("step", microseconds, measured.predicted_step_time_us, measured.step_time_us),
+        ("throughput", rate, measured.predicted_throughput_samples_per_s, measured.throughput_samples_per_s),
+    ):
+        table.add_row(what, spelled(predicted), spelled(found), f"{predicted / found:.2f}" if found else "-")
     spread = Text(f"measured steps: 5% under {microseconds(measured.step_time_p5_us)}, 5% over {microseconds(measured.step_time_p95_us)}")
     return section("predicted beside measured", Group(table, spread))
 
@@ -43,6 +59,6 @@ def _memory(measured: Measurement) -> RenderableType:
 def _verdicts(measured: Measurement) -> RenderableType:
     table = Table.grid(padding=(0, 3))
     for verdict in measured.verdicts:
-        style = "green" if verdict.passed else "bold red"
-        table.add_row(Text("passed" if verdict.passed else "FAILED", style=style), verdict.name, verdict.detail)
+        word, style = _VERDICT_WORDS[verdict.passed]
+        table.add_row(Text(word, style=style), verdict.name, verdict.detail)
     return section("verdicts", table)

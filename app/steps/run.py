@@ -1,4 +1,4 @@
-"""Execute a plan: {"plan", "steps", "seed", "timeout_s"} in, Measurement out. SIGTERM ends the rank processes first."""
+"""Execute a plan: {"plan", "steps", "seed", "emulate", "timeout_s"} in, Measurement out. SIGTERM ends the rank processes first."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from placement.reading import from_data, parse_json
 
 
 def run(text: str, report: Report) -> str:
+    from executor.emulation import emulate_plan
     from executor.run import run_plan
 
     should_stop = stop_on_sigterm()
     request = parse_json(text, "run")
-    measurement = run_plan(
+    execute = emulate_plan if request["emulate"] else run_plan
+    measurement = execute(
         from_data(request["plan"], Plan, source="plan"),
         steps=request["steps"],
         seed=request["seed"],

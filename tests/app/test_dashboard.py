@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from app.database import jobs
 from app.database.connection import Database
 from app.reports.figures import microseconds
+from placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run
 from tests.app.questions import model_data
 
@@ -97,6 +98,21 @@ def test_one_plan_shows_where_everything_is_and_what_was_measured(page: Page, ap
     assert page.locator("svg.chart").first.locator("rect.segment").first.bounding_box()["width"] > 0  # type: ignore[index]
     page.click("text=The same as a table")
     assert page.locator("details table").is_visible()
+
+
+def test_an_emulated_run_shows_its_verdicts_and_no_times(page: Page, api: httpx.Client, database: Database) -> None:
+    plan_id = ask(api)
+    measured = measurement_of(finish_plan(database, plan_id))
+    emulation = Emulation(host="h", holds=True, rows=9, emulated_rows=3, local_batch_size=2, emulated_local_batch_size=1)
+    verdicts = (*measured.verdicts, Verdict(name="throughput", passed=None, detail="not checked: emulated"))
+    changes = {"emulated": emulation, "verified": False, "verdicts": verdicts, "ranks": (), "step_time_us": None}
+    store_run(database, plan_id, measured.model_copy(update=changes))
+    page.goto(f"/plans/{plan_id}")
+    section = page.locator("section", has_text="Emulated: scaled down")
+    assert section.locator(".badge").all_inner_texts() == ["emulated", "passed", "unknown"]
+    assert "not checked: emulated" in section.inner_text()
+    assert section.locator("table").count() == 0
+    assert "Measured step" not in page.content()
 
 
 def test_why_there_is_no_plan_is_said(page: Page, api: httpx.Client, database: Database) -> None:

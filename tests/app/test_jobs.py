@@ -128,6 +128,7 @@ def test_a_plan_is_run_only_on_its_own_machine(api: httpx.Client, database: Data
     assert refused.status_code == 409
     assert refused.json()["detail"].startswith("the plan is for cpu-dual-socket")
     assert "CPU core" in refused.json()["detail"]
+    assert '"emulate": true' in refused.json()["detail"]
     impossible = api.post("/v1/plans", json={"model": model_data(name="huge"), "host": "local"}).json()["id"]
     finish_plan(database, impossible, infeasible=True)
     assert "no placement to run" in api.post(f"/v1/plans/{impossible}/runs").json()["detail"]
@@ -166,6 +167,15 @@ def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
     assert done["step_time_us"] == done["measurement"]["step_time_us"]
     assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
     assert '"message"' in api.get(f"/v1/runs/{done['id']}/events").text
+
+    elsewhere = ask_small(api)
+    finish_plan(database, elsewhere)
+    emulated = api.post(f"/v1/plans/{elsewhere}/runs", json={"steps": 3, "emulate": True}).json()
+    wait_until(lambda: api.get(f"/v1/runs/{emulated['id']}").json()["state"] not in ("queued", "running"), SOLVE_S)
+    found = api.get(f"/v1/runs/{emulated['id']}").json()
+    assert (found["state"], found["emulate"], found["verified"], found["step_time_us"]) == ("done", True, False, None), found["error"]
+    assert found["measurement"]["emulated"]["holds"]
+    assert api.get(f"/v1/plans/{elsewhere}").json()["measured"] is None
 
     endless = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 100_000}).json()["id"]
     below = wait_until(lambda: found if len(found := children_of(worker.pid)) >= 4 else None, SOLVE_S)

@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["runs"])
 async def create_run(
     plan_id: str, request: Request, service: TheService, response: Response, idempotency_key: IdempotencyKey = None
 ) -> RunResource:
-    """Execute a plan. Refused (409) when no worker runs on the plan's host."""
+    """Execute a plan, or emulate it. Refused (409) when no worker runs on the plan's host; an emulation takes any."""
     body = await read_mapping(request) if await request.body() else {}
     resource = await run_in_threadpool(_create, service, plan_id, body, idempotency_key)
     response.headers["Location"] = f"/v1/runs/{resource.id}"
@@ -78,10 +78,10 @@ def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_ke
         plan = finished_plan(row)
         if not plan.has_placement:
             raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
-        fingerprint = host_for(session, plan)
+        fingerprint = host_for(session, plan, emulate=wanted.emulate)
 
         def make() -> str:
-            run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed)
+            run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
             session.add(run)
             session.flush()
             service.queue.put(session, RUN, run.id, host_queue(fingerprint))

@@ -1,0 +1,143 @@
+"""Runs a plan for another host on CPU ranks here: the same placement, with tables and batches scaled down to fit.
+
+It shows that TorchRec loads the plan, trains under it, puts every shard where the plan says and computes the right update. It
+shows nothing about time or memory on the plan's host, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from executor.errors import NotRunnableHere
+from executor.refusal import nowhere_reason, refuse_unsound
+from executor.run import AUDITED, WARMUP_STEPS, launch_plans
+from executor.scaled import scaled_plan
+from executor.verdicts import numerics_verdict, placement_verdict
+from placement.host import DeviceType, HostSpec
+from placement.measurement import Emulation, Measurement, Verdict
+from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from placement.plan import Plan
+from profiler.discover import discover_host
+
+MAX_RANKS = 16
+MAX_ROWS = 100_000
+MAX_BYTES = 256 * 2**20
+"""Of the weights of all tables together; replicated ones count once here and are held by every rank."""
+MAX_EXAMPLES = 128
+NOT_CHECKED = "not checked: emulated"
+
+_UVM = (ComputeKernel.FUSED_UVM, ComputeKernel.FUSED_UVM_CACHING)
+
+
+def emulate_plan(
+    plan: Plan,
+    steps: int,
+    seed: int,
+    workdir: Path,
+    report: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    timeout_s: float,
+) -> Measurement:
+    """Train `steps` steps under an emulation of `plan`, which may be for any host, and judge what an emulation can show.
+
+    Raises NotRunnableHere for a plan that can't be emulated, InvalidDocument for one that its audit rejects, and
+    ExecutionFailed with the root cause when a rank fails, time runs out or `should_stop` says so.
+    """
+    refuse_impossible(plan)
+    refuse_unsound(plan)
+    emulated = emulated_plan(plan)
+    job, [reports] = launch_plans([emulated], steps, seed, workdir, report, should_stop, timeout_s)
+    verdicts = (
+        AUDITED,
+        placement_verdict(emulated, [shard for each in reports for shard in each.held]),
+        numerics_verdict(emulated, reports[0].update_errors),
+        Verdict(name="memory", passed=None, detail=NOT_CHECKED),
+        Verdict(name="throughput", passed=None, detail=NOT_CHECKED),
+    )
+    return Measurement(
+        plan_digest=plan.content_digest(),
+        host_fingerprint=str(discover_host().fingerprint),
+        backend=reports[0].backend,
+        software=reports[0].software,
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        steps=job.steps,
+        warmup_steps=WARMUP_STEPS,
+        seed=seed,
+        emulated=_emulation(plan, emulated, holds=all(verdict.passed is not False for verdict in verdicts)),
+        predicted_step_time_us=plan.step_time_us or 0.0,
+        predicted_throughput_samples_per_s=plan.throughput_samples_per_s or 0.0,
+        ranks=(),
+        verdicts=verdicts,
+        verified=False,
+    )
+
+
+def refuse_impossible(plan: Plan) -> None:
+    """Raises NotRunnableHere for a plan that can't be emulated."""
+    reason = nowhere_reason(plan)
+    if reason is None and len(plan.ranks) > MAX_RANKS:
+        reason = f"the plan has {len(plan.ranks)} ranks; an emulation runs at most {MAX_RANKS}"
+    if reason is not None:
+        raise NotRunnableHere(reason)
+
+
+def emulated_plan(plan: Plan) -> Plan:
+    """The plan on CPU ranks: same nodes, ranks, sharding types, kernels and columns; fewer rows and examples.
+
+    Predicted figures are left as they are: they belong to the full plan.
+    """
+    question = plan.question
+    model = question.model.model_copy(
+        update={
+            "local_batch_size": min(question.model.local_batch_size, MAX_EXAMPLES),
+            "optimizer": Optimizer.ADAGRAD if question.model.optimizer is Optimizer.ADAM else question.model.optimizer,
+            "tables": tuple(
+                table.model_copy(update={"data_type": DataType.FP32}) if table.data_type is DataType.BF16 else table
+                for table in question.model.tables
+            ),
+        }
+    )
+    on_cpu = question.model_copy(update={"model": model, "host": _cpu_host(question.host)})
+    return scaled_plan(plan.model_copy(update={"question": on_cpu}), MAX_ROWS, MAX_BYTES)
+
+
+def _cpu_host(host: HostSpec) -> HostSpec:
+    """The host's nodes with a CPU device in place of each."""
+    only_cuda = {"hbm_capacity": None, "hbm_reserve": None, "system_link": None}
+    devices = tuple(device.model_copy(update=only_cuda | {"type": DeviceType.CPU}) for device in host.node.devices)
+    return host.model_copy(update={"node": host.node.model_copy(update={"devices": devices})})
+
+
+def _emulation(plan: Plan, emulated: Plan, *, holds: bool) -> Emulation:
+    model, small = plan.question.model, emulated.question.model
+    return Emulation(
+        host=plan.host.name,
+        holds=holds,
+        rows=_rows(model),
+        emulated_rows=_rows(small),
+        local_batch_size=model.local_batch_size,
+        emulated_local_batch_size=small.local_batch_size,
+        stand_ins=tuple(_stand_ins(plan)),
+    )
+
+
+def _rows(model: ModelSpec) -> int:
+    return sum(table.num_embeddings for table in model.tables)
+
+
+def _stand_ins(plan: Plan) -> list[str]:
+    """What ran otherwise than on the plan's host, besides sizes."""
+    model = plan.question.model
+    found = []
+    if any(device.type is DeviceType.CUDA for device in plan.question.host.node.devices):
+        found.append("CPU ranks over gloo stood in for CUDA devices over NCCL")
+    kernels = sorted({table.compute_kernel for table in plan.tables if table.compute_kernel in _UVM})
+    if kernels:
+        found.append(f"{' and '.join(kernels)} ran from plain system memory, as FBGEMM runs them on CPUs: no UVM, no cache was exercised")
+    if model.optimizer is Optimizer.ADAM:
+        found.append("adagrad stood in for adam, for which FBGEMM has no CPU kernel")
+    if any(table.data_type is DataType.BF16 for table in model.tables):
+        found.append("fp32 stood in for bf16 tables, for which FBGEMM has no CPU kernel")
+    return found

@@ -1,0 +1,100 @@
+"""A plan for another host runs on CPU ranks here, scaled down, and claims only what that can show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.importing import import_plan
+from executor.emulation import MAX_ROWS, emulate_plan, emulated_plan
+from executor.errors import NotRunnableHere
+from executor.export import to_torchrec
+from executor.imported import TheirPlan
+from placement.catalog import builtin_host
+from placement.errors import InvalidDocument
+from placement.measurement import Measurement
+from placement.model import ModelSpec
+from placement.plan import Plan, PlanOptions
+from placement.reading import from_data
+from tests.executor.plans import build_plan, grid_layouts, make_model, table_wise
+
+
+def _large_model(**changes: Any) -> ModelSpec:
+    model = make_model("elsewhere", local_batch_size=4096, **changes)
+    user, *others = model.tables
+    return model.model_copy(update={"tables": (user.model_copy(update={"num_embeddings": 50_000_001}), *others)})
+
+
+def _uvm_plan(model: ModelSpec) -> Plan:
+    """Every sharding type that knows nodes, on 2 x 2 devices of a dgx-h100; one table in system memory, one with a cache."""
+    host = builtin_host("dgx-h100")
+    data = to_torchrec(build_plan(model, host, grid_layouts(model), ranks=4, nodes=2))
+    data["plan"]["ebc"]["user"] |= {"compute_kernel": "fused_uvm"}
+    data["plan"]["ebc"]["item"] |= {"compute_kernel": "fused_uvm_caching", "cache_params": {"load_factor": 0.3}}
+    return import_plan(from_data(data, TheirPlan, source="theirs"), "theirs", model, host, PlanOptions())
+
+
+def _emulated(plan: Plan, workdir: Path) -> Measurement:
+    measurement = emulate_plan(plan, 3, 7, workdir, lambda _: None, lambda: False, 240)
+    assert list(workdir.iterdir()) == []
+    return measurement
+
+
+def test_a_cuda_plan_with_uvm_loads_trains_and_agrees(tmp_path: Path) -> None:
+    plan = _uvm_plan(_large_model(optimizer="adam"))
+    measurement = _emulated(plan, tmp_path)
+    passed = {verdict.name: verdict.passed for verdict in measurement.verdicts}
+    assert passed == {"audit": True, "placement": True, "numerics": True, "memory": None, "throughput": None}, measurement.verdicts
+    assert {verdict.detail for verdict in measurement.verdicts if verdict.passed is None} == {"not checked: emulated"}
+    assert (measurement.verified, measurement.holds, measurement.status) == (False, True, "emulated")
+    assert measurement.plan_digest == plan.content_digest()
+    assert measurement.step_time_us is None
+    assert measurement.throughput_samples_per_s is None
+    assert measurement.ranks == ()
+    assert from_data(measurement.to_data(), Measurement, source="its own JSON") == measurement
+    emulation = measurement.emulated
+    assert emulation is not None
+    assert (emulation.rows, emulation.emulated_rows) == (50_000_001 + 36_038, MAX_ROWS + 36_038)
+    assert (emulation.local_batch_size, emulation.emulated_local_batch_size) == (4096, 128)
+    said = " ".join(emulation.stand_ins)
+    for words in ("CUDA devices", "fused_uvm and fused_uvm_caching ran from plain system memory", "adagrad stood in for adam"):
+        assert words in said
+
+
+def test_what_is_emulated_is_the_same_placement() -> None:
+    plan = _uvm_plan(_large_model())
+    small = emulated_plan(plan)
+    for before, after in zip(plan.tables, small.tables, strict=True):
+        assert (after.sharding_type, after.compute_kernel, after.cache_load_factor) == (
+            before.sharding_type,
+            before.compute_kernel,
+            before.cache_load_factor,
+        )
+        assert [(shard.rank, shard.columns) for shard in after.shards] == [(shard.rank, shard.columns) for shard in before.shards]
+    exported = to_torchrec(small)
+    assert (exported["world_size"], exported["local_world_size"]) == (4, 2)
+    placements = [
+        shard["placement"] for table in exported["plan"]["ebc"].values() for shard in (table["sharding_spec"] or {"shards": []})["shards"]
+    ]
+    assert {placement.partition("/")[2] for placement in placements} == {"cpu"}
+
+
+def test_what_can_not_be_emulated_is_refused(tmp_path: Path) -> None:
+    model = make_model()
+    layouts = {table.name: table_wise(table, 0) for table in model.tables}
+    many = build_plan(model, builtin_host("dgx-h100"), layouts, ranks=24, nodes=3)
+    with pytest.raises(NotRunnableHere, match="has 24 ranks; an emulation runs at most 16"):
+        _emulated(many, tmp_path)
+    plan = build_plan(model, builtin_host("dgx-h100"), layouts, ranks=2)
+    with pytest.raises(InvalidDocument, match="step_time_us"):
+        _emulated(plan.model_copy(update={"step_time_us": 1.0}), tmp_path)
+
+
+def test_a_refused_plan_is_pointed_to_the_emulation(tmp_path: Path) -> None:
+    from executor.run import run_plan
+
+    plan = _uvm_plan(_large_model())
+    with pytest.raises(NotRunnableHere, match=r"^4 CUDA devices needed, 0 here; --emulate checks"):
+        run_plan(plan, 3, 7, tmp_path, lambda _: None, lambda: False, 10)
