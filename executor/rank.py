@@ -26,7 +26,6 @@ from executor.numerics import compare_updates
 from executor.peak_memory import PeakMemory
 from executor.placed import held_shards
 from executor.refusal import cuda_ranks
-from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
 from executor.training import Training, timed_steps
 from placement.plan import Plan

@@ -65,7 +65,7 @@ def run_plans(
     for plan in plans:
         refuse_foreign(plan, host)
         refuse_unsound(plan)
-    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program)
+    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program, rounds)
     return [measurement(plan, job, of_plan) for plan, of_plan in zip(plans, reports, strict=True)]
 
 
@@ -78,6 +78,7 @@ def launch_plans(
     should_stop: Callable[[], bool],
     timeout_s: float,
     program: Sequence[str] = RANK_PROGRAM,
+    rounds: int = 1,
 ) -> tuple[Job, list[list[RankReport]]]:
     """Train plans that can run here in one launch: what every rank reported of each. Raises ExecutionFailed."""
     topology = plan_topology(plans[0])
