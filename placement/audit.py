@@ -13,6 +13,7 @@ from placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from placement.document import Document
 from placement.errors import InvalidDocument
 from placement.layout import layout_findings
+from placement.model import ShardingType
 from placement.plan import Plan, PlanStatus
 from placement.topology import Topology
 
@@ -43,6 +44,7 @@ def audit(plan: Plan) -> list[Violation]:
     except InvalidDocument as error:
         return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
     unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+    found += _together(plan)
     if unsound:
         return found + unsound
     derived = derive_loads(plan.question, plan.tables, topology)
@@ -139,6 +141,21 @@ def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:
     for name in tables:
         if name not in seen:
             yield Violation(where="/tables", what=f"the table {name} is nowhere")
+
+
+def _together(plan: Plan) -> Iterator[Violation]:
+    """Tables that must share a device: each table_wise, all on one rank."""
+    placed = {placement.name: placement for placement in plan.tables}
+    for index, group in enumerate(plan.question.model.together or ()):
+        here = [placed[name] for name in group if name in placed]
+        split = [table.name for table in here if table.sharding_type is not ShardingType.TABLE_WISE]
+        on = {table.name: sorted({shard.rank for shard in table.shards}) for table in here}
+        where = f"/question/model/together/{index}"
+        if split:
+            yield Violation(where=where, what=f"{', '.join(split)} must be table_wise to be kept together")
+        elif len({tuple(ranks) for ranks in on.values()}) > 1:
+            spread = ", ".join(f"{name} on {'/'.join(map(str, ranks))}" for name, ranks in on.items())
+            yield Violation(where=where, what=f"must be on one rank together: {spread}")
 
 
 def _shard_bytes(plan: Plan, derived: DerivedLoads) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from placement.host import DeviceType
-from placement.layout import Finding
+from placement.layout import COLUMN_MULTIPLE, Finding
 from placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
 from placement.plan import Question, TablePlacement
 from placement.topology import Rank, Topology, host_tiers
@@ -14,7 +14,12 @@ from placement.topology import Rank, Topology, host_tiers
 def choice_findings(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> list[Finding]:
     """Every choice that can't run or isn't allowed, for a table whose shards are whole and on ranks that exist."""
     ranks = [topology.ranks[shard.rank] for shard in placement.shards]
-    return [*_kernel(question, table, placement, ranks), *_tiers(question, table, placement, ranks), *_constraints(table, placement, ranks)]
+    return [
+        *_kernel(question, table, placement, ranks),
+        *_tiers(question, table, placement, ranks),
+        *_constraints(table, placement, ranks),
+        *_pin(table, placement),
+    ]
 
 
 def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
@@ -50,6 +55,25 @@ def _constraints(table: Table, placement: TablePlacement, ranks: list[Rank]) -> 
         yield "/compute_kernel", f"is {kernel}, its constraints allow {', '.join(limits.compute_kernels)}"
     if limits.ranks is not None and (outside := sorted({rank.rank for rank in ranks} - set(limits.ranks))):
         yield "/shards", f"is on ranks {', '.join(map(str, outside[:8]))}, its constraints allow {', '.join(map(str, limits.ranks[:8]))}"
+
+
+def _pin(table: Table, placement: TablePlacement) -> Iterator[Finding]:
+    """What differs from the one placement that the user wants. Shards are already known to be laid out soundly."""
+    if (pin := table.constraints.pin) is None:
+        return
+    for key, value, pinned in (
+        ("sharding_type", placement.sharding_type, pin.sharding_type),
+        ("compute_kernel", placement.compute_kernel, pin.kernel),
+        ("cache_load_factor", placement.cache_load_factor, pin.cache_load_factor),
+    ):
+        if value != pinned:
+            yield f"/{key}", f"is {value}, it is pinned to {pinned}"
+    ordered = sorted(placement.shards, key=lambda shard: (shard.columns, shard.rows))
+    if pin.ranks is not None and (held := [shard.rank for shard in ordered]) != list(pin.ranks):
+        yield "/shards", f"is on ranks {', '.join(map(str, held[:8]))}, it is pinned to {', '.join(map(str, pin.ranks[:8]))}"
+    widths = {shard.columns[1] - shard.columns[0] for shard in ordered}
+    if max(widths) - min(widths) > COLUMN_MULTIPLE:
+        yield "/shards", f"has pieces of {min(widths)} to {max(widths)} columns, pinned tables have pieces as even as possible"
 
 
 def tier_of(kernel: ComputeKernel, rank: Rank) -> Tier:

@@ -80,6 +80,37 @@ class Feature(Document):
         return length_distribution(self.length, self.truncate)
 
 
+class Pin(Document):
+    """One placement and no other. `ranks` are those of the shards: pieces of columns from left to right, in each the blocks
+    of rows in order; row_wise and data_parallel take every trainer and need none."""
+
+    sharding_type: ShardingType
+    compute_kernel: ComputeKernel | None = None
+    """Absent: dense with data_parallel, else fused."""
+    cache_load_factor: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
+    ranks: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] | None = None
+
+    @property
+    def kernel(self) -> ComputeKernel:
+        replicated = self.sharding_type is ShardingType.DATA_PARALLEL
+        return self.compute_kernel or (ComputeKernel.DENSE if replicated else ComputeKernel.FUSED)
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Pin:
+        everywhere = self.sharding_type in (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
+        if self.ranks is None and not everywhere:
+            raise broken_rule("/ranks", "", f"is required for {self.sharding_type}")
+        if self.ranks is not None and len(set(self.ranks)) != len(self.ranks):
+            raise broken_rule("/ranks", list(self.ranks), "must name each rank once")
+        if self.ranks is not None and self.sharding_type is ShardingType.TABLE_WISE and len(self.ranks) > 1:
+            raise broken_rule("/ranks", list(self.ranks), "table_wise takes one rank")
+        if (self.kernel is ComputeKernel.DENSE) != (self.sharding_type is ShardingType.DATA_PARALLEL):
+            raise broken_rule("/compute_kernel", self.kernel.value, "dense goes with data_parallel and with no other type")
+        if (self.kernel is ComputeKernel.FUSED_UVM_CACHING) != (self.cache_load_factor is not None):
+            raise broken_rule("/cache_load_factor", self.cache_load_factor, "goes with fused_uvm_caching and with no other kernel")
+        return self
+
+
 class Constraints(Document):
     """What a user allows for one table; absent means anything."""
 
@@ -87,6 +118,13 @@ class Constraints(Document):
     sharding_types: Annotated[tuple[ShardingType, ...], Field(min_length=1)] | None = None
     compute_kernels: Annotated[tuple[ComputeKernel, ...], Field(min_length=1)] | None = None
     ranks: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] | None = None
+    pin: Pin | None = None
+
+    @model_validator(mode="after")
+    def _pin_stands_alone(self) -> Constraints:
+        if self.pin is not None and len(self.to_data()) > 1:
+            raise broken_rule("/pin", "", "says it all: remove the other constraints of this table, or the pin")
+        return self
 
 
 class Table(Document):
@@ -132,6 +170,8 @@ class ModelSpec(Document):
     dcn: DcnLayers | None = None
     optimizer: Optimizer = Optimizer.ROWWISE_ADAGRAD
     tables: Annotated[tuple[Table, ...], Field(min_length=1, max_length=MAX_TABLES)]
+    together: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] | None = None
+    """Groups of tables, each table_wise on the device of the others."""
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> ModelSpec:
@@ -143,6 +183,22 @@ class ModelSpec(Document):
         )
         _refuse_duplicates(tables)
         _refuse_duplicates(features)
+        return self
+
+    @model_validator(mode="after")
+    def _groups_can_be_kept(self) -> ModelSpec:
+        tables = {table.name: table for table in self.tables}
+        grouped = [
+            (f"/together/{index}/{number}", name) for index, group in enumerate(self.together or ()) for number, name in enumerate(group)
+        ]
+        _refuse_duplicates(iter(grouped))
+        for where, name in grouped:
+            if name not in tables:
+                raise broken_rule(where, name, "must be the name of a table")
+            limits = tables[name].constraints
+            types = limits.sharding_types or ((limits.pin.sharding_type,) if limits.pin else None)
+            if types is not None and ShardingType.TABLE_WISE not in types:
+                raise broken_rule(where, name, f"must be table_wise to be kept together, its constraints allow {', '.join(types)}")
         return self
 
     @model_validator(mode="after")

@@ -40,7 +40,11 @@ class Placement:
 def assemble(priced: Priced, assignment: Assignment) -> Placement:
     """The placement that an assignment stands for, each shard with its own rows and columns."""
     books = _Books(priced)
-    tables = tuple(_table(priced, books, index, assignment) for index in range(priced.problem.num_tables))
+    placed = {table: _fixed(books, table, placement) for table, placement in priced.fixed.placements.items()}
+    for index, item in enumerate(priced.items):
+        for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True):
+            placed[table] = _table(priced, books, table, layout, assignment.targets[index])
+    tables = tuple(placed[table] for table in range(len(placed)))
     ranks = books.ranks()
     nodes = tuple(
         NodeLoad(node=node, ddr_bytes=sum(rank.ddr_bytes for rank in ranks if rank.node == node), ddr_capacity_bytes=capacity)
@@ -73,12 +77,22 @@ class _Books:
             data_type = self._priced.question.model.tables[table].data_type
             sides = np.array([[shape[1]]]), np.array([[shape[2]]])
             self._prices[shape] = self._priced.pricer.shards(layout, rank, data_type, np.array([table]), *sides)
-        price = self._prices[shape]
+        return self._book(self._prices[shape], rank.rank, rows, columns)
+
+    def enter_fixed(self, placement: TablePlacement, table: int, shard: Shard) -> Shard:
+        """Book one shard of a table whose placement is given."""
+        rank = self._priced.topology.ranks[shard.rank]
+        shape = (rank.device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
+        if shape not in self._prices:
+            self._prices[shape] = self._priced.pricer.shard(placement, rank, table, shape[1], shape[2])
+        return self._book(self._prices[shape], shard.rank, shard.rows, shard.columns)
+
+    def _book(self, price: ShardPrices, rank: int, rows: _Range, columns: _Range) -> Shard:
         hbm, ddr = int(price.hbm_bytes[0, 0]), int(price.ddr_bytes[0, 0])
-        self.time_us[rank.rank] += price.time_us[0, 0]
-        self.hbm_bytes[rank.rank] += hbm
-        self.ddr_bytes[rank.rank] += ddr
-        return Shard(rank=rank.rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
+        self.time_us[rank] += price.time_us[0, 0]
+        self.hbm_bytes[rank] += hbm
+        self.ddr_bytes[rank] += ddr
+        return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
 
     def ranks(self) -> tuple[RankLoad, ...]:
         """A server runs no dense layers, and joins every collective."""
@@ -104,10 +118,14 @@ class _Books:
         return tuple(loads)
 
 
-def _table(priced: Priced, books: _Books, table: int, assignment: Assignment) -> TablePlacement:
-    layout = priced.layouts[priced.option_layout[assignment.option[table]]]
+def _fixed(books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
     books.open_table()
-    shards = [books.enter(layout, table, *piece) for piece in _pieces(priced, layout, table, assignment.targets[table])]
+    return placement.model_copy(update={"shards": tuple(books.enter_fixed(placement, table, shard) for shard in placement.shards)})
+
+
+def _table(priced: Priced, books: _Books, table: int, layout: Layout, targets: tuple[int, ...]) -> TablePlacement:
+    books.open_table()
+    shards = [books.enter(layout, table, *piece) for piece in _pieces(priced, layout, table, targets)]
     return TablePlacement(
         name=priced.question.model.tables[table].name,
         sharding_type=layout.sharding_type,

@@ -109,6 +109,9 @@ def _solve(priced: Priced, limits: Limits, report: ReportProgress | None, should
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
     outcome = solve(priced.problem, limits, report, should_stop)
+    if outcome.stopped_by is StoppedBy.PROOF and priced.is_thinned:
+        # Of the groups that are kept together, combinations were left out that a plan might need.
+        return Attempt(None, 0.0, StoppedBy.LIMIT, outcome.bound, outcome.moves)
     if outcome.stopped_by is StoppedBy.PROOF:
         return Attempt(None, math.inf, StoppedBy.PROOF, outcome.bound, outcome.moves)
     placement, moves = None if outcome.assignment is None else assemble(priced, outcome.assignment), outcome.moves
@@ -133,9 +136,10 @@ def _undecided(outcome: Outcome) -> StoppedBy:
 
 
 def every_table_has_an_option(priced: Priced) -> bool:
-    """Whether each table fits some device on its own, beside what ranks hold anyway."""
-    fits_at_all = bool((priced.problem.hbm_capacity >= 0).all() and (priced.problem.ddr_capacity >= 0).all())
-    return fits_at_all and len(np.unique(priced.problem.option_table)) == len(priced.question.model.tables)
+    """Whether nothing is impossible on its own, beside what ranks hold anyway."""
+    problem = priced.problem
+    has_room = bool((problem.hbm_capacity >= 0).all() and (problem.ddr_capacity >= 0).all())
+    return has_room and not priced.fixed.conflicts and bool(np.isin(np.arange(len(priced.items)), problem.option_table).all())
 
 
 def _solve_tighter(

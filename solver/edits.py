@@ -60,6 +60,12 @@ def constraint_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
             yield Edit(change, "constraints", {"model": {"tables": {name: {"constraints": None} for name in names}}})
 
 
+def together_edits(question: Question) -> Iterator[Edit]:
+    """Let tables part that must be together."""
+    if question.model.together:
+        yield Edit("don't keep tables together (together in the model document)", "together", {"model": {"together": None}})
+
+
 def narrower_type_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     """Store as few of the largest fp32 tables as will do in fp16."""
     wide = sorted((table for table in question.model.tables if table.data_type is DataType.FP32), key=_weight_bytes, reverse=True)

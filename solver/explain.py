@@ -32,7 +32,7 @@ def _reserves(question: Question) -> list[str]:
 def _reasons(case: Case) -> list[str]:
     if case.ranks:
         return list(case.ranks)
-    tables = [f"table {name}: {why}" for name, why in case.tables]
+    tables = [f"table{'s' if ' + ' in name else ''} {name}: {why}" for name, why in case.tables]
     found = tables[:_SHOWN_TABLES] + ([f"and {len(tables) - _SHOWN_TABLES} more tables like these"] if len(tables) > _SHOWN_TABLES else [])
     found += [describe(shortage, case.priced) for shortage in case.sums[:1]]
     return found or ["each table fits somewhere and every total fits, but no arrangement of all of them does"]

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from placement.errors import InvalidDocument
 from placement.plan import Fix, Question
 from solver.attempt import attempt, quick_placement, variants
-from solver.edits import Edit, constraint_edits, hash_size_edits, narrower_type_edits, reserve_edits, tier_edits
+from solver.edits import (
+    Edit,
+    constraint_edits,
+    hash_size_edits,
+    narrower_type_edits,
+    reserve_edits,
+    tier_edits,
+    together_edits,
+)
 from solver.hardware import hbm_edits, node_edits, server_edits, system_memory_edits
 from solver.outcome import ShouldStop
 from solver.patching import patched
@@ -28,6 +36,7 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
     for series in (
         reserve_edits(question),
         constraint_edits(question, cases),
+        together_edits(question),
         narrower_type_edits(question, cases),
         hash_size_edits(question, cases),
     ):

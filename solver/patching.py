@@ -11,14 +11,15 @@ from placement.reading import from_data
 
 
 def patched(question: Question, patch: dict[str, Any]) -> Question:
-    """`options` and `host` are JSON merge patches (RFC 7396); `model.tables` maps names of tables to merge patches.
+    """`options`, `host` and `model` are JSON merge patches (RFC 7396), but `model.tables` maps names of tables to merge patches.
 
     Raises InvalidDocument when the result breaks a rule.
     """
     model, host, options = question.model, question.host, question.options
-    if (tables := patch.get("model", {}).get("tables")) is not None:
-        data = model.to_data()
+    if "model" in patch:
+        data, tables = model.to_data(), patch["model"].get("tables", {})
         data["tables"] = [_merged(table, tables.get(table["name"], {})) for table in data["tables"]]
+        data = _merged(data, {key: value for key, value in patch["model"].items() if key != "tables"})
         model = from_data(data, ModelSpec, source="patched model")
     if "host" in patch:
         host = from_data(_merged(host.to_data(), patch["host"]), HostSpec, source="patched host")

@@ -6,53 +6,89 @@ bounds and proofs hold for the exact plan. The exact figures are those of solver
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from placement.host import DeviceType
 from placement.memory import rank_bytes, row_bytes, shard_bytes
-from placement.model import DataType, ModelSpec, Tier
-from placement.plan import Question
+from placement.model import ComputeKernel, DataType, ModelSpec, ShardingType, Tier
+from placement.plan import Question, TablePlacement
 from placement.stages import PLACED_STAGES, Stage, rank_stages_us, shard_stages_us
 from placement.topology import Rank, Topology
 from placement.workload import TableLoad, model_loads, shard_workload
-from solver.options import Layout, allowed_ranks, layouts, open_to, piece_widths, table_columns
+from solver.fixed import Fixed, fixed_tables
+from solver.items import items_of
+from solver.options import Layout, layouts, open_to, piece_widths, table_columns
 from solver.problem import Bools, Floats, Ints, Problem, Scope
+from solver.together import OptionArrays
 
 
 @dataclass(frozen=True)
 class Priced:
-    """A question on one topology, as arrays, with what is needed to read an assignment back."""
+    """A question on one topology, as arrays, with what is needed to read an assignment back.
+
+    Tables of `problem` are the items, then one for each rank that fixed tables load.
+    """
 
     question: Question
     topology: Topology
     problem: Problem
+    items: tuple[tuple[int, ...], ...]
+    """The tables of the model (by index) that are placed as one: a single one, or a group that is kept together."""
     layouts: tuple[Layout, ...]
     option_layout: Ints
-    """[O] index into `layouts`."""
+    """[O] index into `layouts`; of a group, that of its first table; -1 for what fixed tables load."""
+    option_layouts: Mapping[int, tuple[int, ...]]
+    """Of a group's options, one index for each of its tables."""
+    fixed: Fixed
+    fixed_bytes: tuple[Ints, Ints]
+    """[ranks] HBM and system memory of the fixed tables, already taken off the capacities of `problem`."""
     pricer: ShardPricer
     rank_bytes: Ints
     """[ranks] what each rank holds apart from its shards."""
     slack_bytes: int
     """The most by which the exact bytes on one rank can exceed those of the program."""
+    is_thinned: bool
+    """Whether combinations of groups were left out that a plan might need."""
+
+    def layouts_of(self, option: int) -> list[Layout]:
+        """One for each table of the option's item."""
+        return [self.layouts[index] for index in self.option_layouts.get(option, (int(self.option_layout[option]),))]
+
+    def item_name(self, item: int) -> str:
+        return " + ".join(self.question.model.tables[table].name for table in self.items[item])
 
 
-def price(question: Question, topology: Topology, tiers: frozenset[Tier], *, only_fitting: bool = True) -> Priced:
-    """Every option within `tiers`, priced; `only_fitting` drops those too large for any target.
+def price(
+    question: Question,
+    topology: Topology,
+    tiers: frozenset[Tier],
+    *,
+    only_fitting: bool = True,
+    held: Mapping[str, TablePlacement] | None = None,
+) -> Priced:
+    """Every option within `tiers`, priced; `only_fitting` drops those too large for any target; `held` tables stay so.
 
-    Capacities are what is left beside the ranks' own bytes, and below zero where those alone are too much.
+    Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
     ranks, pricer = topology.ranks, ShardPricer(question, topology)
     kinds = list(dict.fromkeys((rank.device, rank.is_server) for rank in ranks))
     one_of_each = [next(rank for rank in ranks if (rank.device, rank.is_server) == kind) for kind in kinds]
     device_kind = np.array([kinds.index((rank.device, rank.is_server)) for rank in ranks])
     own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in ranks])
+    fixed = fixed_tables(question, topology, held or {})
+    load = pricer.fixed_load(fixed)
     hbm_capacity, ddr_capacity = _capacities(topology, own_bytes)
+    hbm_capacity = hbm_capacity - load.hbm_bytes
+    np.subtract.at(ddr_capacity, [rank.node for rank in ranks], load.ddr_bytes)
     room = _Room(one_of_each, device_kind, topology, hbm_capacity, ddr_capacity) if only_fitting else None
     offered = tuple(layouts(topology, question.cost_model, question.model.optimizer, tiers))
-    by_layout = _LayoutPricer(pricer, question.model, topology, one_of_each, room)
+    layout_kind = np.array([_kind_index(layout, kinds) for layout in offered], dtype=np.int64)
+    by_layout = _LayoutPricer(pricer, question.model, topology, one_of_each, room, fixed)
     options = _Options([block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)], len(kinds))
+    items = items_of(question, topology, options.arrays, layout_kind, device_kind, fixed, load.time_us)
     base = rank_stages_us(question.cost_model, question.model, topology)
     problem = Problem(
         device_kind=device_kind,
@@ -63,16 +99,30 @@ def price(question: Question, topology: Topology, tiers: frozenset[Tier], *, onl
         ddr_capacity=ddr_capacity,
         constant_us=question.cost_model.step_overhead_us + base[Stage.DENSE],
         stage_base_us=np.array([base.get(stage, 0.0) for stage in PLACED_STAGES]),
-        option_table=options.table,
-        option_scope=np.array([int(layout.scope) for layout in offered], dtype=np.int64)[options.layout],
-        option_kind=np.array([_kind_index(layout, kinds) for layout in offered], dtype=np.int64)[options.layout],
-        option_first_unit=options.first_unit,
-        unit_time_us=options.time_us,
-        unit_hbm_bytes=options.hbm_bytes,
-        unit_ddr_bytes=options.ddr_bytes,
-        allowed=allowed_ranks(question.model.tables, len(ranks)),
+        option_table=items.options.table,
+        option_scope=np.append([int(layout.scope) for layout in offered], int(Scope.DEVICE)).astype(np.int64)[items.options.layout],
+        option_kind=items.option_kind,
+        option_first_unit=items.options.first_unit,
+        unit_time_us=items.options.time_us,
+        unit_hbm_bytes=items.options.hbm_bytes,
+        unit_ddr_bytes=items.options.ddr_bytes,
+        allowed=items.allowed,
     )
-    return Priced(question, topology, problem, offered, options.layout, pricer, own_bytes, options.slack_bytes)
+    return Priced(
+        question,
+        topology,
+        problem,
+        items.items,
+        offered,
+        items.options.layout,
+        items.option_layouts,
+        fixed,
+        (load.hbm_bytes, load.ddr_bytes),
+        pricer,
+        own_bytes,
+        options.slack_bytes,
+        items.is_thinned,
+    )
 
 
 def _capacities(topology: Topology, own_bytes: Ints) -> tuple[Ints, Ints]:
@@ -137,6 +187,17 @@ class ShardPrices:
     ddr_bytes: Ints
 
 
+@dataclass(frozen=True)
+class RankLoads:
+    """What tables put on every rank."""
+
+    time_us: Floats
+    """[ranks, K]"""
+    hbm_bytes: Ints
+    """[ranks]"""
+    ddr_bytes: Ints
+
+
 class ShardPricer:
     """Prices shards, over many tables of one data type at once."""
 
@@ -149,18 +210,54 @@ class ShardPricer:
 
     def shards(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
         """For tables [n] of a data type: shards of rows [n, 1] and columns [n, pieces] on the rank's kind of device."""
-        load = TableLoad(*(values[table][:, None] for values in self._loads))
-        share = rows / self.tables.rows[table][:, None]
-        work = shard_workload(load, layout.sharding_type, share, columns, self._topology, on_server=layout.on_server)
         factor, hit_rate = 0.0, 0.0
         if layout.cache_step is not None:
             factor, hit_rate = (each[table, layout.cache_step][:, None] for each in (self.tables.load_factors, self.tables.hit_rates))
+        return self._shards(layout.sharding_type, layout.kernel, rank, data_type, table, rows, columns, factor, hit_rate)
+
+    def shard(self, placement: TablePlacement, rank: Rank, table: int, rows: int, columns: int) -> ShardPrices:
+        """One shard of a table that is placed as `placement` says."""
+        spec, factor = self._question.model.tables[table], placement.cache_load_factor
+        hit_rate = 0.0 if factor is None else spec.accesses.hit_rate(factor)
+        sides = np.array([table]), np.array([[rows]]), np.array([[columns]])
+        return self._shards(placement.sharding_type, placement.compute_kernel, rank, spec.data_type, *sides, factor or 0.0, hit_rate)
+
+    def fixed_load(self, fixed: Fixed) -> RankLoads:
+        """What fixed tables put on every rank; most shards of a table are equal, so each shape is priced once."""
+        ranks = self._topology.ranks
+        load = RankLoads(np.zeros((len(ranks), len(PLACED_STAGES))), np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64))
+        for table, placement in fixed.placements.items():
+            prices: dict[tuple[str, int, int], ShardPrices] = {}
+            for shard in placement.shards:
+                shape = (ranks[shard.rank].device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
+                if shape not in prices:
+                    prices[shape] = self.shard(placement, ranks[shard.rank], table, shape[1], shape[2])
+                load.time_us[shard.rank] += prices[shape].time_us[0, 0]
+                load.hbm_bytes[shard.rank] += prices[shape].hbm_bytes[0, 0]
+                load.ddr_bytes[shard.rank] += prices[shape].ddr_bytes[0, 0]
+        return load
+
+    def _shards(
+        self,
+        sharding_type: ShardingType,
+        kernel: ComputeKernel,
+        rank: Rank,
+        data_type: DataType,
+        table: Ints,
+        rows: Ints,
+        columns: Ints,
+        factor: Floats | float,
+        hit_rate: Floats | float,
+    ) -> ShardPrices:
+        load = TableLoad(*(values[table][:, None] for values in self._loads))
+        share = rows / self.tables.rows[table][:, None]
+        work = shard_workload(load, sharding_type, share, columns, self._topology, on_server=rank.is_server)
         width_bytes = row_bytes(data_type, columns)
         stages = shard_stages_us(
             self._question.cost_model,
             rank.device,
-            layout.kernel,
-            layout.sharding_type,
+            kernel,
+            sharding_type,
             work,
             row_bytes=width_bytes,
             columns=columns,
@@ -168,7 +265,7 @@ class ShardPricer:
             hit_rate=hit_rate,
         )
         hbm, ddr = shard_bytes(
-            layout.kernel,
+            kernel,
             data_type,
             self._question.model.optimizer,
             rows,
@@ -185,14 +282,21 @@ class ShardPricer:
 class _LayoutPricer:
     """Prices layouts, one after the other, for every table that they are open to."""
 
-    def __init__(self, pricer: ShardPricer, model: ModelSpec, topology: Topology, kinds: list[Rank], room: _Room | None) -> None:
+    def __init__(
+        self, pricer: ShardPricer, model: ModelSpec, topology: Topology, kinds: list[Rank], room: _Room | None, fixed: Fixed
+    ) -> None:
         self._pricer, self._topology, self._kinds, self._room = pricer, topology, kinds, room
+        grouped = {name for group in model.together or () for name in group}
+        self._free = np.array([index not in fixed.placements and table.constraints.pin is None for index, table in enumerate(model.tables)])
+        self._single = np.array([table.name not in grouped for table in model.tables])
         types = [table.data_type for table in model.tables]
         self._of_type = {data_type: np.array([each is data_type for each in types]) for data_type in dict.fromkeys(types)}
 
     def price(self, index: int, layout: Layout) -> list[_Block]:
         """The options of a layout that fit somewhere, one block per data type."""
-        is_open = open_to(layout, self._pricer.tables, self._topology)
+        is_open = open_to(layout, self._pricer.tables, self._topology) & self._free
+        if layout.sharding_type is not ShardingType.TABLE_WISE:
+            is_open &= self._single
         blocks = []
         for data_type, of_type in self._of_type.items():
             table = np.flatnonzero(is_open & of_type)
@@ -229,21 +333,25 @@ class _Options:
         layout = np.concatenate([np.empty(0, np.int64), *(np.full(len(block.table), block.layout) for block in blocks)])
         units = np.concatenate([np.empty(0, np.int64), *(np.full(len(block.table), block.hbm_bytes.shape[1]) for block in blocks)])
         order = np.lexsort((layout, table))
-        self.table, self.layout = table[order], layout[order]
-        self.first_unit = np.append(0, np.cumsum(units[order]))
+        first_unit = np.append(0, np.cumsum(units[order]))
         starts = (np.cumsum(units) - units)[order]
-        gather = np.repeat(starts - self.first_unit[:-1], units[order]) + np.arange(self.first_unit[-1])
+        gather = np.repeat(starts - first_unit[:-1], units[order]) + np.arange(first_unit[-1])
         stages = len(PLACED_STAGES)
         times = [np.empty((0, num_kinds, stages)), *(block.time_us.reshape(-1, num_kinds, stages) for block in blocks)]
-        self.time_us = np.concatenate(times)[gather]
         none = np.empty((0, num_kinds), np.int64)
-        self.hbm_bytes = np.concatenate([none, *(block.hbm_bytes.reshape(-1, num_kinds) for block in blocks)])[gather]
-        self.ddr_bytes = np.concatenate([none, *(block.ddr_bytes.reshape(-1, num_kinds) for block in blocks)])[gather]
+        self.arrays = OptionArrays(
+            table=table[order],
+            layout=layout[order],
+            first_unit=first_unit,
+            time_us=np.concatenate(times)[gather],
+            hbm_bytes=np.concatenate([none, *(block.hbm_bytes.reshape(-1, num_kinds) for block in blocks)])[gather],
+            ddr_bytes=np.concatenate([none, *(block.ddr_bytes.reshape(-1, num_kinds) for block in blocks)])[gather],
+        )
         self.slack_bytes = self._slack(blocks)
 
     def _slack(self, blocks: list[_Block]) -> int:
         """Every table takes one option: the sum over tables of its largest slack."""
-        largest = np.zeros(int(self.table.max(initial=-1)) + 1, np.int64)
+        largest = np.zeros(int(self.arrays.table.max(initial=-1)) + 1, np.int64)
         for block in blocks:
             np.maximum.at(largest, block.table, block.slack_bytes)
         return int(largest.sum())

@@ -32,7 +32,7 @@ class Shortage:
     needed_bytes: int
     capacity_bytes: int
     per_table_bytes: Ints
-    """[T] the least that each table takes there."""
+    """[items] the least that each takes there."""
 
     @property
     def over_bytes(self) -> int:
@@ -69,15 +69,15 @@ def cases(question: Question) -> list[Case]:
 
 def shortages(priced: Priced) -> list[Shortage]:
     """Every set of tiers that is over, the one furthest over first; none where a table has no option at all."""
-    if len(np.unique(priced.problem.option_table)) < len(priced.question.model.tables):
+    if _without_option(priced):
         return []  # a table without an option has no least bytes
     taken, capacity = _taken_bytes(priced.problem), _capacity_bytes(priced.problem)
     first = np.flatnonzero(np.diff(priced.problem.option_table, prepend=-1))
-    found = []
+    items, found = len(priced.items), []
     for size in range(1, len(taken) + 1):
         for tiers in combinations(taken, size):
             together = np.sum([taken[tier] for tier in tiers], axis=0)
-            least = np.minimum.reduceat(together, first) if len(first) else np.empty(0, np.int64)
+            least = np.minimum.reduceat(together, first)[:items] if len(first) else np.empty(0, np.int64)
             found.append(Shortage(tiers, int(least.sum()), sum(capacity[tier] for tier in tiers), least))
     return sorted((each for each in found if each.over_bytes > 0), key=lambda each: (-each.over_bytes, len(each.tiers)))
 
@@ -122,12 +122,12 @@ def describe(shortage: Shortage, priced: Priced) -> str:
     """For people: what is over, by how much, and the largest tables."""
     where = " and ".join(_MEMORY[tier] for tier in shortage.tiers)
     largest = np.argsort(-shortage.per_table_bytes, kind="stable")[:_SHOWN_TABLES]
-    tables = priced.question.model.tables
-    named = ", ".join(f"{tables[index].name} ({show_gib(int(shortage.per_table_bytes[index]))})" for index in largest)
+    named = ", ".join(f"{priced.item_name(index)} ({show_gib(int(shortage.per_table_bytes[index]))})" for index in largest)
     together = " together" if len(shortage.tiers) > 1 else ""
+    pinned = " and pinned tables" if priced.fixed.placements else ""
     return (
         f"{where}{together}: the tables need at least {_exact(shortage.needed_bytes)}, {_exact(shortage.capacity_bytes)} are there "
-        f"beside what every rank holds anyway: {_exact(shortage.over_bytes)} over; the largest tables are {named}"
+        f"beside what every rank holds anyway{pinned}: {_exact(shortage.over_bytes)} over; the largest tables are {named}"
     )
 
 
@@ -136,39 +136,52 @@ def _exact(size_bytes: int) -> str:
 
 
 def rank_reasons(priced: Priced) -> Iterator[str]:
-    """Ranks whose dense layers and batch alone are too much."""
+    """Ranks whose dense layers and batch alone are too much, or those with the tables that are pinned to them."""
+    pinned_hbm, pinned_ddr = priced.fixed_bytes
+    hbm, ddr = priced.problem.hbm_capacity + pinned_hbm, priced.problem.ddr_capacity.copy()
+    np.add.at(ddr, priced.problem.device_pool, pinned_ddr)
     for kind in dict.fromkeys(rank.device for rank in priced.topology.ranks):
         index = next(index for index, rank in enumerate(priced.topology.ranks) if rank.device == kind)
         rank, own = priced.topology.ranks[index], int(priced.rank_bytes[index])
         on_cuda = rank.type is DeviceType.CUDA
-        left = int(priced.problem.hbm_capacity[index] if on_cuda else priced.problem.ddr_capacity[rank.node])
+        left = int(hbm[index] if on_cuda else ddr[rank.node])
         if left < 0:
             yield (
                 f"each rank on {kind} holds {_exact(own)} beside its tables (dense layers, batch, activations): "
                 f"{_exact(-left)} more than {'its HBM has' if on_cuda else 'the system memory of its node has for all its ranks'}; "
                 "a smaller local_batch_size or smaller dense layers would help"
             )
+    for index in np.flatnonzero((pinned_hbm > hbm) & (hbm >= 0)).tolist():
+        yield f"rank {index}: the tables pinned to it need {_exact(int(pinned_hbm[index]))} of HBM, {_exact(int(pinned_hbm[index] - hbm[index]))} over"
+    for pool in np.flatnonzero((priced.problem.ddr_capacity < 0) & (ddr >= 0)).tolist():
+        over = -int(priced.problem.ddr_capacity[pool])
+        yield f"node {pool}: the tables pinned to its ranks need {_exact(over)} more system memory than it has"
 
 
 def table_reasons(priced: Priced) -> Iterator[tuple[str, str]]:
     """(table, why) of every table that has no option on its own."""
-    problem, tables = priced.problem, priced.question.model.tables
+    problem = priced.problem
     over = _least_overshoot(problem)
-    for index, table in enumerate(tables):
+    yield from priced.fixed.conflicts
+    stuck = {name for name, _ in priced.fixed.conflicts}
+    for index, item in enumerate(priced.items):
+        table, name = priced.question.model.tables[item[0]], priced.item_name(index)
+        if name in stuck:
+            continue
         options = slice(*np.searchsorted(problem.option_table, [index, index + 1]))
         if options.start == options.stop:
-            yield table.name, _conflict(table, priced)
+            yield name, "no kind of device can hold all of them" if len(item) > 1 else _conflict(table, priced)
+        elif len(item) > 1 and problem.allowed is not None and not problem.allowed[index].any():
+            yield name, "must be together, but no rank is allowed for all of them"
         elif not _has_rank(table, len(priced.topology.ranks)):
             yield (
-                table.name,
+                name,
                 f"its constraints allow only ranks {list(table.constraints.ranks or ())}, the job has 0..{len(priced.topology.ranks) - 1}",
             )
         elif (least := int(over[options].min())) > 0:
-            layout = priced.layouts[priced.option_layout[options.start + int(over[options].argmin())]]
-            yield (
-                table.name,
-                f"no device has room for even its most split form ({layout.sharding_type}, {layout.kernel}): {_exact(least)} over",
-            )
+            layout = priced.layouts_of(options.start + int(over[options].argmin()))[0]
+            form = f"even its most split form ({layout.sharding_type}, {layout.kernel})" if len(item) == 1 else "them together"
+            yield name, f"no device has room for {form}: {_exact(least)} over"
 
 
 def _least_overshoot(problem: Problem) -> Ints:
@@ -180,6 +193,10 @@ def _least_overshoot(problem: Problem) -> Ints:
     worst = np.where((problem.unit_hbm_bytes > 0) | (problem.unit_ddr_bytes > 0), worst, 0).max(axis=1, initial=0)
     starts = problem.option_first_unit[:-1]
     return np.asarray(np.maximum.reduceat(worst, starts)) if len(starts) else np.empty(0, np.int64)
+
+
+def _without_option(priced: Priced) -> bool:
+    return bool(priced.fixed.conflicts) or not np.isin(np.arange(len(priced.items)), priced.problem.option_table).all()
 
 
 def _has_rank(table: Table, num_ranks: int) -> bool:
