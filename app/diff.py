@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from placement.document import Document
-from placement.memory import optimizer_state_bytes, row_bytes
-from placement.model import ComputeKernel, ModelSpec, Name, Table
-from placement.plan import Plan, PlanStatus, Shard, TablePlacement
+from placement.model import ModelSpec, Name, Table
+from placement.moving import bytes_to_move
+from placement.plan import Plan, PlanStatus, TablePlacement
 
 _MAX_SHOWN_VALUE = 60
 
@@ -134,33 +134,7 @@ def _table(model: ModelSpec, name: str) -> Table:
 
 
 def _bytes_to_move(table: Table, model: ModelSpec, old: TablePlacement, new: TablePlacement) -> int:
-    """Bytes of each new shard that its rank does not hold already, in the same tier.
-
-    Where the table's width, data type or optimizer changed, old rows are of no use as they are: everything moves.
-    """
+    """Where the table's width or data type changed, old rows are of no use as they are: everything moves."""
     became = _table(model, table.name)
-    reusable = (table.embedding_dim, table.data_type) == (became.embedding_dim, became.data_type)
-    same_tier = _in_system_memory(old.compute_kernel) == _in_system_memory(new.compute_kernel)
-    total = 0
-    for shard in new.shards:
-        needed = _area_bytes(became, model, shard.rows, shard.columns)
-        kept = 0
-        if reusable and same_tier:
-            kept = sum(_overlap_bytes(became, model, shard, other) for other in old.shards if other.rank == shard.rank)
-        total += max(0, needed - kept)
-    return total
-
-
-def _in_system_memory(kernel: ComputeKernel) -> bool:
-    return kernel in (ComputeKernel.FUSED_UVM, ComputeKernel.FUSED_UVM_CACHING)
-
-
-def _overlap_bytes(table: Table, model: ModelSpec, shard: Shard, other: Shard) -> int:
-    rows = (max(shard.rows[0], other.rows[0]), min(shard.rows[1], other.rows[1]))
-    columns = (max(shard.columns[0], other.columns[0]), min(shard.columns[1], other.columns[1]))
-    return _area_bytes(table, model, rows, columns) if rows[0] < rows[1] and columns[0] < columns[1] else 0
-
-
-def _area_bytes(table: Table, model: ModelSpec, rows: tuple[int, int], columns: tuple[int, int]) -> int:
-    height, width = rows[1] - rows[0], columns[1] - columns[0]
-    return int(height * row_bytes(table.data_type, width) + optimizer_state_bytes(model.optimizer, height, width))
+    usable = (table.embedding_dim, table.data_type) == (became.embedding_dim, became.data_type)
+    return bytes_to_move(became, model.optimizer, old if usable else None, new)

@@ -14,6 +14,7 @@ from placement.document import Document
 from placement.errors import InvalidDocument
 from placement.layout import layout_findings
 from placement.model import ShardingType
+from placement.moving import moved_bytes
 from placement.plan import Plan, PlanStatus
 from placement.topology import Topology
 
@@ -87,7 +88,7 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
     for key in ("tables", "ranks", "nodes"):
         if getattr(plan, key):
             yield Violation(where=f"/{key}", what=f"must be empty in a plan that is {plan.status}")
-    for key in ("step_time_us", "throughput_samples_per_s", "imbalance", "gap"):
+    for key in ("step_time_us", "throughput_samples_per_s", "imbalance", "gap", "moved_bytes", "move_cost_us"):
         if getattr(plan, key) is not None:
             yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
     if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):
@@ -200,14 +201,31 @@ def _totals(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[V
     }
     for key, value in expected.items():
         yield from _close(f"/{key}", getattr(plan, key), value)
+    yield from _moves(plan)
+    cost_us = derived.step_time_us + (plan.move_cost_us or 0.0)
     if plan.lower_bound_us is None or not 0 <= plan.lower_bound_us <= derived.step_time_us * (1 + _RELATIVE):
         yield Violation(
             where="/lower_bound_us", what=f"is {plan.lower_bound_us}, must be between 0 and the step time {derived.step_time_us}"
         )
         return
-    yield from _close("/gap", plan.gap, max(0.0, 1 - plan.lower_bound_us / derived.step_time_us))
+    yield from _close("/gap", plan.gap, max(0.0, 1 - plan.lower_bound_us / cost_us))
     if plan.status is PlanStatus.OPTIMAL and plan.gap is not None and plan.gap > plan.question.options.gap + _RELATIVE:
         yield Violation(where="/status", what=f"is optimal with a gap of {plan.gap}, the question asks for {plan.question.options.gap}")
+
+
+def _moves(plan: Plan) -> Iterator[Violation]:
+    options = plan.question.options
+    if options.start is None or options.move_price_us_per_gib is None:
+        for key in ("moved_bytes", "move_cost_us"):
+            if getattr(plan, key) is not None:
+                yield Violation(where=f"/{key}", what="must be absent: the question has no start")
+        return
+    moved = moved_bytes(plan.question.model, options.start, plan.tables)
+    if plan.moved_bytes is None:
+        yield Violation(where="/moved_bytes", what=f"is missing, must be {moved}")
+        return
+    yield from _exact("/moved_bytes", plan.moved_bytes, moved)
+    yield from _close("/move_cost_us", plan.move_cost_us, moved / 2**30 * options.move_price_us_per_gib)
 
 
 def _exact(where: str, said: int, expected: Any, what: str = "") -> Iterator[Violation]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from placement.cost_model import CostModel, CostSource
-from placement.document import Document
+from placement.document import Document, broken_rule
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from placement.reserve import Reserve
@@ -28,6 +28,24 @@ class PlanStatus(StrEnum):
     UNDECIDED = "undecided"
 
 
+class Shard(Document):
+    """`rows` and `columns` are [start, end) of the table. Bytes are at peak, buffers included."""
+
+    rank: Annotated[int, Field(ge=0)]
+    rows: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+    columns: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+    hbm_bytes: Bytes
+    ddr_bytes: Bytes
+
+
+class TablePlacement(Document):
+    name: Name
+    sharding_type: ShardingType
+    compute_kernel: ComputeKernel
+    cache_load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+    shards: tuple[Shard, ...]
+
+
 class PlanOptions(Document):
     """How to answer: what of the host to use, what to minimise, when to stop."""
 
@@ -38,12 +56,25 @@ class PlanOptions(Document):
     """Of each CUDA device, free of tables and buffers beside what the host reserves; a share is of the whole memory."""
     ddr_reserve: Reserve | None = None
     """Of each node's system memory and each remote server's, likewise."""
+    start: tuple[TablePlacement, ...] | None = None
+    """Where tables are now: the `tables` of the plan that a job runs under."""
+    move_price_us_per_gib: Annotated[float, Field(strict=True, ge=0)] | None = None
+    """Step time that a plan must save for each GiB that it moves away from `start`."""
     objective: Objective = Objective.MEAN
     time_limit: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 10.0
     """Seconds of a reference core; the search counts work, not time, so the same question gets the same plan."""
     gap: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.001
     """Stop as soon as the plan is proven this close to the best."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+    @model_validator(mode="after")
+    def _moving_has_a_start_and_a_price(self) -> PlanOptions:
+        if (self.start is None) != (self.move_price_us_per_gib is None):
+            raise broken_rule("/start", "", "start and move_price_us_per_gib go together")
+        names = [placement.name for placement in self.start or ()]
+        if len(set(names)) != len(names):
+            raise broken_rule("/start", "", "must name each table once")
+        return self
 
 
 class Question(Document):
@@ -69,24 +100,6 @@ class ModelReference(Document):
 class CostModelReference(Document):
     source: CostSource
     digest: str
-
-
-class Shard(Document):
-    """`rows` and `columns` are [start, end) of the table. Bytes are at peak, buffers included."""
-
-    rank: Annotated[int, Field(ge=0)]
-    rows: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
-    columns: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
-    hbm_bytes: Bytes
-    ddr_bytes: Bytes
-
-
-class TablePlacement(Document):
-    name: Name
-    sharding_type: ShardingType
-    compute_kernel: ComputeKernel
-    cache_load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
-    shards: tuple[Shard, ...]
 
 
 class RankLoad(Document):
@@ -148,11 +161,15 @@ class Plan(Document):
     cost_model: CostModelReference
     status: PlanStatus
     gap: float | None = None
-    """(step_time_us - lower_bound_us) / step_time_us."""
+    """(step_time_us - lower_bound_us) / step_time_us; of a plan with a start, `move_cost_us` is added to the step time."""
     step_time_us: float | None = None
     lower_bound_us: float | None = None
     throughput_samples_per_s: float | None = None
     imbalance: float | None = None
+    moved_bytes: Annotated[int, Field(ge=0)] | None = None
+    """Weights and optimizer state that the start of the question has elsewhere. A table that is new there moves nothing."""
+    move_cost_us: float | None = None
+    """`moved_bytes` at the question's price."""
     ranks: tuple[RankLoad, ...] = ()
     nodes: tuple[NodeLoad, ...] = ()
     tables: tuple[TablePlacement, ...] = ()

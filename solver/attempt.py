@@ -32,22 +32,25 @@ class Attempt:
     stopped_by: StoppedBy
     bound: str
     moves: int
+    move_cost_us: float = 0.0
+    """Of bytes that are elsewhere in the plan to start from."""
 
     @property
-    def step_time_us(self) -> float:
-        return math.inf if self.placement is None else self.placement.step_time_us
+    def cost_us(self) -> float:
+        """What is minimised."""
+        return math.inf if self.placement is None else self.placement.step_time_us + self.move_cost_us
 
     @property
     def gap(self) -> float:
-        """As a share of the step time, when there is a placement."""
-        return max(0.0, 1.0 - self.lower_bound_us / self.step_time_us)
+        """As a share of the cost, when there is a placement."""
+        return max(0.0, 1.0 - self.lower_bound_us / self.cost_us)
 
     def __or__(self, other: Attempt) -> Attempt:
         """Of two programs that together hold every plan."""
-        better = self if self.step_time_us <= other.step_time_us else other
+        better = self if self.cost_us <= other.cost_us else other
         looser = self if self.lower_bound_us < other.lower_bound_us else other
         stopped_by = max(self.stopped_by, other.stopped_by, key=_BY_WEIGHT.index)
-        return Attempt(better.placement, looser.lower_bound_us, stopped_by, looser.bound, self.moves + other.moves)
+        return Attempt(better.placement, looser.lower_bound_us, stopped_by, looser.bound, self.moves + other.moves, better.move_cost_us)
 
 
 _BY_WEIGHT = (StoppedBy.PROOF, StoppedBy.EXACT, StoppedBy.GAP, StoppedBy.LIMIT, StoppedBy.CANCELLED)
@@ -87,7 +90,7 @@ def attempt(question: Question, report: ReportProgress | None = None, should_sto
     for variant in parts:
         limits = Limits(question.options.time_limit / len(parts), question.options.gap, question.options.seed)
         here = None if report is None else _Relay(report, variant.name, started, whole)
-        whole |= _solve(price(question, variant.topology, variant.tiers), limits, here, should_stop)
+        whole |= solve_priced(price(question, variant.topology, variant.tiers), limits, here, should_stop)
     return whole
 
 
@@ -99,13 +102,14 @@ class _Relay:
 
     def __call__(self, progress: Progress) -> None:
         bound = min(progress.bound_us, self._before.lower_bound_us)
-        known = [time_us for time_us in (progress.incumbent_us, self._before.step_time_us) if time_us is not None and time_us < math.inf]
+        known = [time_us for time_us in (progress.incumbent_us, self._before.cost_us) if time_us is not None and time_us < math.inf]
         incumbent = min(known, default=None)
         gap = None if incumbent is None else max(0.0, 1.0 - bound / incumbent)
         self._report(Progress(time.perf_counter() - self._started, incumbent, bound, gap, f"{self._name}: {progress.phase}"))
 
 
-def _solve(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
+    """Solve one program."""
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
     outcome = solve(priced.problem, limits, report, should_stop)

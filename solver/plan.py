@@ -6,10 +6,12 @@ import math
 import time
 from importlib.metadata import version
 
+from placement.moving import moved_bytes
 from placement.plan import CostModelReference, Explanation, ModelReference, Plan, PlanStatus, Question, SolverRecord
 from solver.attempt import Attempt, attempt
 from solver.explain import explain
 from solver.outcome import ReportProgress, ShouldStop, StoppedBy
+from solver.replan import replan
 
 PROVEN = 1e-6
 """A plan is called optimal when the proof leaves this share of the step time or less."""
@@ -21,13 +23,14 @@ def solve_question(question: Question, report: ReportProgress | None = None, sho
     Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
     """
     started = time.perf_counter()
-    found = attempt(question, report, should_stop)
+    found = (attempt if question.options.start is None else replan)(question, report, should_stop)
     explanation = explain(question, should_stop) if found.stopped_by is StoppedBy.PROOF else None
     return _plan(question, found, explanation, time.perf_counter() - started)
 
 
 def _plan(question: Question, found: Attempt, explanation: Explanation | None, seconds: float) -> Plan:
     placed = found.placement
+    has_start = question.options.start is not None
     trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
     return Plan(
         model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
@@ -36,9 +39,13 @@ def _plan(question: Question, found: Attempt, explanation: Explanation | None, s
         status=_status(found),
         gap=None if placed is None else found.gap,
         step_time_us=None if placed is None else placed.step_time_us,
-        lower_bound_us=min(found.lower_bound_us, found.step_time_us) if found.lower_bound_us < math.inf else None,
+        lower_bound_us=min([found.lower_bound_us, *([] if placed is None else [placed.step_time_us])])
+        if found.lower_bound_us < math.inf
+        else None,
         throughput_samples_per_s=None if placed is None else trainers * question.model.local_batch_size * 1e6 / placed.step_time_us,
         imbalance=None if placed is None else placed.imbalance,
+        moved_bytes=moved_bytes(question.model, question.options.start or (), placed.tables) if placed is not None and has_start else None,
+        move_cost_us=found.move_cost_us if placed is not None and has_start else None,
         ranks=() if placed is None else placed.ranks,
         nodes=() if placed is None else placed.nodes,
         tables=() if placed is None else placed.tables,

@@ -55,6 +55,8 @@ def plan_options(
     seed: int | None,
     objective: str | None = None,
     gap: float | None = None,
+    start: Path | None = None,
+    move_price: float | None = None,
 ) -> PlanOptions:
     """The options given on the command line; the rest keep their defaults. Raises InvalidDocument."""
     given = {
@@ -63,6 +65,8 @@ def plan_options(
         "tiers": None if tiers is None else _tiers(tiers),
         "hbm_reserve": hbm_reserve,
         "ddr_reserve": ddr_reserve,
+        "start": None if start is None else [table.to_data() for table in read_plan(start).tables],
+        "move_price_us_per_gib": move_price,
         "objective": objective,
         "time_limit": time_limit,
         "gap": gap,

@@ -38,6 +38,11 @@ def plan(
     time_limit: options.TimeLimit = None,
     gap: Annotated[float | None, typer.Option("--gap", help="Stop once the plan is proven this close to the best. Default: 0.001.")] = None,
     seed: options.Seed = None,
+    start: Annotated[Path | None, typer.Option("--start", metavar="PLAN.json", help="The plan that the job runs under now.")] = None,
+    move_price: Annotated[
+        float | None,
+        typer.Option("--move-price", metavar="US_PER_GIB", help="Step time to save for each GiB moved away from --start."),
+    ] = None,
     cost_model: options.CostModelFile = None,
     format: Annotated[PlanFormat, typer.Option("--format", help="What to print.")] = PlanFormat.TEXT,
     out: options.Out = None,
@@ -57,6 +62,8 @@ def plan(
         seed=seed,
         objective=objective,
         gap=gap,
+        start=start,
+        move_price=move_price,
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:

@@ -58,6 +58,10 @@ def _facts(plan: Plan) -> RenderableType:
             ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
             ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
         ]
+    if plan.moved_bytes is not None:
+        rows.append(
+            ("moves", f"{show_gib(plan.moved_bytes)} from the start, which cost as much as {microseconds(plan.move_cost_us)} a step")
+        )
     solver = plan.solver
     return facts(
         [

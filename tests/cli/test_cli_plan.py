@@ -97,3 +97,14 @@ def test_a_reserve_lowers_every_capacity(emplace_here: Emplace, tmp_path: Path) 
     refused = emplace_here("plan", "small.json", "--host", "dgx-h100", "--hbm-reserve", "5")
     assert refused.returncode == 2
     assert "/hbm_reserve" in refused.stderr
+
+
+def test_a_plan_to_start_from_is_read_and_moves_are_reported(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    again = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--start", small_plan, "--move-price", "50")
+    plan = json.loads(emplace_here(*again, "--format", "json").stdout)
+    assert (plan["moved_bytes"], plan["move_cost_us"]) == (0, 0.0)
+    assert "0 B from the start" in emplace_here(*again).stdout
+    refused = emplace_here("plan", "small.json", "--host", "dgx-h100", "--move-price", "50")
+    assert refused.returncode == 2
+    assert "start and move_price_us_per_gib go together" in refused.stderr

@@ -1,0 +1,188 @@
+"""Planning from where tables are: bytes that move have a price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from placement.audit import audit
+from placement.model import ModelSpec
+from placement.moving import moved_bytes
+from placement.plan import Plan, PlanStatus, Question
+from solver.assemble import assemble
+from solver.plan import solve_question
+from solver.pricing import price
+from solver.renaming import renamed
+from tests.solver.brute_force import every_assignment
+from tests.solver.questions import gpu_host, question, table
+
+
+def solved(of: Question) -> Plan:
+    plan = solve_question(of)
+    assert audit(plan) == []
+    return plan
+
+
+def from_start(plan: Plan, us_per_gib: float, **changes: Any) -> Question:
+    """The question of `plan`, starting from it; `changes` are to the question."""
+    asked = plan.question.model_copy(update=changes)
+    options = asked.options.model_copy(update={"start": plan.tables, "move_price_us_per_gib": us_per_gib})
+    return asked.model_copy(update={"options": options})
+
+
+def cost_us(plan: Plan) -> float:
+    assert plan.step_time_us is not None
+    assert plan.move_cost_us is not None
+    return plan.step_time_us + plan.move_cost_us
+
+
+SPEC = [table(f"t{index}", 20_000 + 5_000 * index, pooling=3 + 5 * index) for index in range(7)]
+HOST = gpu_host(4, nodes=1)
+
+
+def reversed_ranks(plan: Plan) -> tuple[Any, ...]:
+    """The tables of a plan with its ranks in reverse: as good, and elsewhere."""
+    last = len(plan.ranks) - 1
+    return tuple(
+        each.model_copy(update={"shards": tuple(shard.model_copy(update={"rank": last - shard.rank}) for shard in each.shards[::-1])})
+        for each in plan.tables
+    )
+
+
+def test_nothing_moves_from_the_best_plan() -> None:
+    best = solved(question(HOST, SPEC, time_limit=0.5))
+    again = solved(from_start(best, 1e6))
+    assert (again.moved_bytes, again.move_cost_us) == (0, 0.0)
+    assert again.step_time_us == pytest.approx(best.step_time_us, rel=1e-9)
+
+
+def test_ranks_are_renamed_before_bytes_are_moved() -> None:
+    """Even where moving is free: the mirror of the best plan is as good as it."""
+    only = [each | {"constraints": {"sharding_types": ["table_wise"], "tiers": ["hbm"]}} for each in SPEC]
+    best = solved(question(HOST, only, time_limit=0.5))
+    mirror = best.model_copy(update={"tables": reversed_ranks(best)})
+    again = solved(from_start(mirror, 0.001))
+    assert again.moved_bytes == 0
+    assert again.step_time_us == pytest.approx(best.step_time_us, rel=1e-9)
+
+
+@pytest.mark.parametrize("types", [["table_wise"], ["column_wise", "table_row_wise"]])
+def test_renaming_finds_back_to_where_tables_were(types: list[str]) -> None:
+    host = gpu_host(2, nodes=2)
+    only = [each | {"constraints": {"sharding_types": types, "tiers": ["hbm"]}} for each in SPEC]
+    plan = solved(question(host, only, time_limit=0.5))
+    swapped = [3, 2, 0, 1] if types == ["table_wise"] else [2, 3, 0, 1]
+    elsewhere = tuple(
+        each.model_copy(
+            update={"shards": tuple(shard.model_copy(update={"rank": swapped[shard.rank]}) for shard in each.shards)},
+        )
+        for each in plan.tables
+    )
+    model = plan.question.model
+    assert moved_bytes(model, plan.tables, elsewhere) > 0
+    back = renamed(plan.question, elsewhere, {each.name: each for each in plan.tables}, plan.question.topology(with_servers=False))
+    assert moved_bytes(model, plan.tables, back) == 0
+
+
+def lopsided() -> Plan:
+    """Every table on rank 0."""
+    pinned = [each | {"constraints": {"pin": {"sharding_type": "table_wise", "ranks": [0]}}} for each in SPEC]
+    return solved(question(HOST, pinned, time_limit=0.5))
+
+
+FREE = question(HOST, SPEC, time_limit=1.0).model
+
+
+def test_a_higher_price_moves_less_and_never_costs_more_than_staying() -> None:
+    start = lopsided()
+    plans = [solved(from_start(start, us_per_gib, model=FREE)) for us_per_gib in (0.0, 2e3, 1e9)]
+    moved = [plan.moved_bytes or 0 for plan in plans]
+    assert moved[0] > moved[2] == 0
+    assert sorted(moved, reverse=True) == moved
+    assert start.step_time_us is not None
+    assert all(cost_us(plan) <= start.step_time_us * (1 + 1e-9) for plan in plans)
+    assert plans[2].step_time_us == pytest.approx(start.step_time_us, rel=1e-9)
+    assert plans[0].step_time_us < start.step_time_us  # type: ignore[operator]
+
+
+def test_the_bound_holds_for_every_plan_with_its_moves() -> None:
+    """Against all plans of two ranks, and within a few percent of the best of them."""
+    only = [each | {"constraints": {"sharding_types": ["table_wise"], "compute_kernels": ["fused"]}} for each in SPEC[:6]]
+    host = gpu_host(2)
+    start = solved(question(host, [each | {"constraints": {"pin": {"sharding_type": "table_wise", "ranks": [0]}}} for each in SPEC[:6]]))
+    free = question(host, only)
+    priced = price(free, free.topology(with_servers=False), frozenset(["hbm"]))  # type: ignore[list-item]
+    for us_per_gib in (500.0, 5e3, 2e4):
+        plan = solved(from_start(start, us_per_gib, model=free.model))
+        placements = (assemble(priced, assignment) for assignment in every_assignment(priced.problem))
+        best = min(
+            each.step_time_us + moved_bytes(free.model, start.tables, each.tables) / 2**30 * us_per_gib for each in placements if each.fits
+        )
+        assert plan.lower_bound_us is not None
+        assert plan.lower_bound_us <= best * (1 + 1e-9)
+        assert best * (1 - 1e-9) <= cost_us(plan) <= best * 1.05
+        assert plan.gap == pytest.approx(1 - plan.lower_bound_us / cost_us(plan))
+
+
+def test_what_no_longer_fits_moves_and_the_rest_stays() -> None:
+    spec = [table("grows", 50_000, dim=64, constraints={"tiers": ["hbm"]}), *(table(f"t{index}", 40_000, dim=64) for index in range(3))]
+    small = solved(question(gpu_host(2, hbm="40MiB"), spec))
+    grown = question(gpu_host(2, hbm="40MiB"), [{**spec[0], "num_embeddings": 130_000}, *spec[1:]])
+    plan = solved(from_start(small, 1e9, model=grown.model))
+    stayed = {each.name for each in small.tables if each in plan.tables}
+    assert plan.has_placement
+    assert stayed
+    assert (
+        moved_bytes(grown.model, small.tables, plan.tables)
+        < sum(shard.hbm_bytes + shard.ddr_bytes for each in plan.tables for shard in each.shards) / 2
+    )
+
+
+def test_new_tables_move_nothing_and_lost_ones_are_forgotten() -> None:
+    best = solved(question(HOST, SPEC, time_limit=0.5))
+    other = question(HOST, [*SPEC[1:], table("new", 1000)]).model
+    plan = solved(from_start(best, 1e9, model=other))
+    assert plan.moved_bytes == 0
+    assert [each.name for each in plan.tables] == [each.name for each in other.tables]
+
+
+def test_tables_kept_together_move_together() -> None:
+    start = lopsided()
+    model = ModelSpec.model_validate(FREE.to_data() | {"together": [["t5", "t6"], ["t0", "t1"]]})
+    plan = solved(from_start(start, 10.0, model=model))
+    ranks = {each.name: [shard.rank for shard in each.shards] for each in plan.tables}
+    assert ranks["t5"] == ranks["t6"]
+    assert ranks["t0"] == ranks["t1"]
+
+
+def test_servers_take_part() -> None:
+    host = gpu_host(1, hbm="16MiB", ddr="16MiB", servers=2)
+    best = solved(question(host, SPEC[:5], time_limit=0.5))
+    again = solved(from_start(best, 1e9))
+    assert again.moved_bytes == 0
+
+
+def test_infeasible_stays_infeasible() -> None:
+    best = solved(question(HOST, SPEC, time_limit=0.5))
+    plan = solved(from_start(best, 1.0, host=gpu_host(4, hbm="8MiB"), model=question(HOST, [table("huge", 10**9)]).model))
+    assert plan.status is PlanStatus.INFEASIBLE
+    assert plan.moved_bytes is None
+
+
+def test_wrong_figures_fail_the_audit() -> None:
+    plan = solved(from_start(lopsided(), 2e3, model=FREE))
+    assert plan.moved_bytes is not None
+    wrong = plan.model_copy(update={"moved_bytes": plan.moved_bytes + 1})
+    assert [violation.where for violation in audit(wrong)] == ["/moved_bytes"]
+    without = plan.model_copy(update={"move_cost_us": None})
+    assert "/move_cost_us" in [violation.where for violation in audit(without)]
+
+
+def test_a_start_needs_a_price() -> None:
+    best = solved(question(HOST, SPEC[:2], time_limit=0.5))
+    start = [each.to_data() for each in best.tables]
+    for options in ({"start": start}, {"move_price_us_per_gib": 1.0}, {"start": start + start, "move_price_us_per_gib": 1.0}):
+        with pytest.raises(ValidationError, match="/start"):
+            question(HOST, SPEC, **options)
