@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 _FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
 _LOST_PEER = re.compile(r"closed by peer|reset by peer|broken pipe|timed out waiting|remote process exited|nccl.*abort", re.IGNORECASE)
 _SHOWN_LINES = 15
+
+DISK_FULL = os.EX_IOERR
+"""The exit code of a rank that found the disk full: it could not write down why it failed."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,26 @@ class _Raised:
     at: int
     """Seconds since the epoch."""
 
+    @property
+    def lost_peer(self) -> bool:
+        return bool(_LOST_PEER.search(self.message))
+
 
 def root_cause(logs: Path, agent_log: str) -> Cause:
     """From torchrun's error files (one per rank that raised) and the exit codes in its summary.
 
     A rank that a signal killed comes first: its peers only report lost connections. Then the earliest error that is not such a
-    report, then any error, then an exit code, then the agent's last words.
+    report, then a full disk, then any error, then an exit code, then the agent's last words.
     """
     exit_codes = {int(rank): int(code) for rank, code in _FAILED_RANK.findall(agent_log)}
     killed = {rank: -code for rank, code in exit_codes.items() if code < 0 and code != -signal.SIGTERM}
     if killed:
         rank = min(killed)
         return Cause(f"rank {rank} was killed by {_signal_name(killed[rank])}", rank)
-    raised = sorted(_raised(logs), key=lambda error: (bool(_LOST_PEER.search(error.message)), error.at, error.rank))
+    raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
+    full = [rank for rank, code in exit_codes.items() if code == DISK_FULL]
+    if full and all(error.lost_peer for error in raised):
+        return Cause(f"rank {min(full)} failed: no space left on the disk of the run's folder", min(full))
     if raised:
         return Cause(f"rank {raised[0].rank} failed: {raised[0].message}", raised[0].rank)
     if exit_codes:
@@ -58,7 +69,10 @@ def _raised(logs: Path) -> list[_Raised]:
     """torchrun lays files out as <run id>/attempt_<n>/<rank>/error.json."""
     errors = []
     for path in logs.glob("*/attempt_*/*/error.json"):
-        message = json.loads(path.read_text(encoding="utf-8"))["message"]
+        try:
+            message = json.loads(path.read_text(encoding="utf-8"))["message"]
+        except json.JSONDecodeError:
+            continue  # cut short by a full disk
         errors.append(_Raised(int(path.parent.name), message["message"], int(message["extraInfo"]["timestamp"])))
     return errors
 

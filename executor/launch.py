@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +20,6 @@ from executor.job import RankProcess, process_path, progress_path
 from placement.errors import InvalidDocument
 from placement.reading import read_file
 
-AGENT_LOG = "agent.log"
 LOGS = "logs"
 _POLL_S = 0.1
 _PATIENCE_S = 5.0
@@ -40,24 +41,50 @@ def launch_ranks(
     """
     deadline = time.monotonic() + timeout_s
     told = 0
-    with (folder / AGENT_LOG).open("wb") as log:
-        agent = subprocess.Popen(
-            _command(program, ranks, folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(ranks, folder)
-        )
-        try:
-            while agent.poll() is None:
-                told = _pass_on(folder, told, report)
-                if should_stop():
-                    raise ExecutionCancelled("the run was cancelled")
-                if time.monotonic() > deadline:
-                    raise ExecutionFailed(f"the run did not end within {timeout_s:g} s; {_phases(folder, ranks)}")
-                time.sleep(_POLL_S)
-        finally:
-            _end(agent, folder, ranks)
+    agent = subprocess.Popen(
+        _command(program, ranks, folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(ranks, folder),
+    )
+    said = _Said(agent)
+    try:
+        while agent.poll() is None:
+            told = _pass_on(folder, told, report)
+            if should_stop():
+                raise ExecutionCancelled("the run was cancelled")
+            if time.monotonic() > deadline:
+                raise ExecutionFailed(f"the run did not end within {timeout_s:g} s; {_phases(folder, ranks)}")
+            time.sleep(_POLL_S)
+    finally:
+        _end(agent, folder, ranks)
     _pass_on(folder, told, report)
-    if agent.returncode != 0:
-        cause = root_cause(folder / LOGS, (folder / AGENT_LOG).read_text(errors="replace"))
+    if agent.returncode < 0:
+        raise ExecutionFailed(f"torchrun was killed by {signal.Signals(-agent.returncode).name}, and all ranks with it")
+    if agent.returncode > 0:
+        cause = root_cause(folder / LOGS, said.text())
         raise ExecutionFailed(cause.message, cause.rank)
+
+
+class _Said:
+    """What the agent prints, read while it runs: from a pipe, because a file would be of no use once the disk is full."""
+
+    def __init__(self, agent: subprocess.Popen[bytes]) -> None:
+        self._agent, self._chunks = agent, list[bytes]()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def text(self) -> str:
+        """All of it. The agent has ended; what it started may still hold the pipe, and is not waited for."""
+        self._reader.join(_PATIENCE_S)
+        return b"".join(self._chunks).decode(errors="replace")
+
+    def _read(self) -> None:
+        assert self._agent.stdout is not None
+        with self._agent.stdout as pipe:
+            while chunk := os.read(pipe.fileno(), 2**16):
+                self._chunks.append(chunk)
 
 
 def threads_per_rank(ranks: int) -> int:

@@ -5,6 +5,7 @@ Trains every plan of the job and writes one report per plan. Whatever goes wrong
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -20,6 +21,7 @@ import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from executor.batches import draw_batch, prepared_count
+from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
 from executor.model import Batch
 from executor.numerics import compare_updates
@@ -39,8 +41,12 @@ SOFTWARE = ("torch", "torchrec")
 def main() -> None:
     # Workers have sessions of their own: without this, an agent killed by SIGKILL would leave them behind.
     die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
-    job = read_file(Path(sys.argv[1]), Job)
-    run_job(job)
+    try:
+        run_job(read_file(Path(sys.argv[1]), Job))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            sys.exit(DISK_FULL)
+        raise
 
 
 def run_job(job: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from executor.failure import root_cause
+from executor.failure import DISK_FULL, root_cause
 
 SUMMARY = """
   rank      : {rank} (local_rank: {rank})
@@ -58,3 +58,14 @@ def test_a_launch_that_never_reached_a_rank(tmp_path: Path) -> None:
     cause = root_cause(tmp_path, "address already in use")
     assert cause.rank is None
     assert "address already in use" in cause.message
+
+
+def test_a_full_disk_is_told_by_an_exit_code(tmp_path: Path) -> None:
+    """Nothing else could be written: the error files are cut short."""
+    _error(tmp_path, 0, "RuntimeError: Connection closed by peer", 10)
+    cut_short = tmp_path / "run" / "attempt_0" / "1"
+    cut_short.mkdir(parents=True)
+    (cut_short / "error.json").write_text('{"message": {"mess')
+    cause = root_cause(tmp_path, SUMMARY.format(rank=0, code=1) + SUMMARY.format(rank=1, code=DISK_FULL))
+    assert cause.rank == 1
+    assert "no space left" in cause.message

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.faults import NotPermitted, Tally, inject, processes_of, store_plan
 from executor.errors import ExecutionCancelled, ExecutionFailed
 from executor.job import RankProcess
 from executor.launch import launch_ranks
@@ -73,7 +76,7 @@ def test_the_agent_killed(plan: Plan, tmp_path: Path) -> None:
             assert agent.pid != os.getpid()
             agent.send_signal(signal.SIGKILL)
 
-    with pytest.raises(ExecutionFailed):
+    with pytest.raises(ExecutionFailed, match="torchrun was killed by SIGKILL"):
         run_plan(plan, 100_000, 0, tmp_path, report, lambda: False, 120)
     run.assert_nothing_left()
 
@@ -128,3 +131,31 @@ def test_a_rank_that_raises_is_named_not_the_one_that_lost_it(tmp_path: Path) ->
     with pytest.raises(ExecutionFailed, match="rank 1 failed: ValueError: no such row") as failure:
         launch_ranks([str(PROGRAMS / "raising_rank.py")], 2, tmp_path, lambda _: None, lambda: False, 60)
     assert failure.value.rank == 1
+
+
+@pytest.fixture(scope="module")
+def stored(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_plan(tmp_path_factory.mktemp("stored"), here)
+
+
+@pytest.mark.parametrize("fault", ["memory limit", "memory killer", "disk full", "file too large"])
+def test_what_the_system_refuses(fault: str, stored: Path) -> None:
+    """The benchmark's injections, once each: a failed allocation, the kernel's memory killer, a full disk, a limit of file sizes."""
+    tally = Tally()
+    try:
+        inject(fault, stored, tally)
+    except NotPermitted as reason:
+        pytest.skip(str(reason))
+    assert tally.wrong_causes == []
+    assert tally.is_clean
+    assert len(tally.seconds) == 1
+
+
+def test_an_orphan_would_be_seen(tmp_path: Path) -> None:
+    orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path)])
+    try:
+        assert len(processes_of(tmp_path)) == 1
+    finally:
+        orphan.kill()
+        orphan.wait()
+    assert processes_of(tmp_path) == []
