@@ -16,17 +16,25 @@ from placement.workload import ID_BYTES, LENGTH_BYTES
 MAX_PREPARED_BYTES = 128 * 2**20
 MAX_PREPARED_BATCHES = 64
 
+Ints = NDArray[np.int64]
+
 _GOLDEN = 0.6180339887498949
 
 
 def draw_batch(spec: ModelSpec, examples: int, seed: int, rank: int, number: int) -> Batch:
-    """`examples` examples for `rank`. Labels are fair coins: there is nothing to learn, only work to do."""
+    """`examples` examples for `rank`."""
     rng = np.random.default_rng([seed, rank, number])
     lengths, ids = [], []
     for table in spec.tables:
         for feature in table.features:
             lengths.append(feature.lengths.sample(rng, examples))
             ids.append(spread_rows(table, table.accesses.sample(rng, int(lengths[-1].sum()))))
+    return with_dense(spec, lengths, ids, rng)
+
+
+def with_dense(spec: ModelSpec, lengths: list[Ints], ids: list[Ints], rng: np.random.Generator) -> Batch:
+    """A whole batch around the lengths and ids of every feature. Labels are fair coins: there is nothing to learn, only work to do."""
+    examples = len(lengths[0])
     sparse = KeyedJaggedTensor(
         keys=[feature.name for table in spec.tables for feature in table.features],
         values=torch.from_numpy(np.concatenate(ids)),

@@ -39,8 +39,11 @@ def emulate_plan(
     report: Callable[[str], None],
     should_stop: Callable[[], bool],
     timeout_s: float,
+    trace: Path | None = None,
 ) -> Measurement:
     """Train `steps` steps under an emulation of `plan`, which may be for any host, and judge what an emulation can show.
+
+    With a `trace`, its ids are taken modulo the rows that are left.
 
     Raises NotRunnableHere for a plan that can't be emulated, InvalidDocument for one that its audit rejects, and
     ExecutionFailed with the root cause when a rank fails, time runs out or `should_stop` says so.
@@ -48,7 +51,7 @@ def emulate_plan(
     refuse_impossible(plan)
     refuse_unsound(plan)
     emulated = emulated_plan(plan)
-    job, [reports] = launch_plans([emulated], steps, seed, workdir, report, should_stop, timeout_s)
+    job, [reports] = launch_plans([emulated], steps, seed, workdir, report, should_stop, timeout_s, trace=trace)
     verdicts = (
         AUDITED,
         placement_verdict(emulated, [shard for each in reports for shard in each.held]),
@@ -65,6 +68,7 @@ def emulate_plan(
         steps=job.steps,
         warmup_steps=WARMUP_STEPS,
         seed=seed,
+        trace=None if trace is None else trace.name,
         emulated=_emulation(plan, emulated, holds=all(verdict.passed is not False for verdict in verdicts)),
         predicted_step_time_us=plan.step_time_us or 0.0,
         predicted_throughput_samples_per_s=plan.throughput_samples_per_s or 0.0,

@@ -22,6 +22,8 @@ class Job(Document):
     rounds: int = 1
     """With more than 1, all plans are held at once and share the steps out over so many turns each, to be compared fairly."""
     seed: int
+    trace: str | None = None
+    """Folder of a trace's examples, laid out as batches; drawn batches without it."""
     folder: str
     """Where ranks write: progress, who they are, their reports."""
 

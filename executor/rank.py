@@ -20,7 +20,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from executor.batches import draw_batch, prepared_count
 from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
 from executor.model import Batch
@@ -29,6 +28,7 @@ from executor.peak_memory import PeakMemory
 from executor.placed import held_shards
 from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
+from executor.traces.batches import prepared_batches
 from executor.training import Training, timed_steps
 from placement.plan import Plan
 from placement.reading import read_file
@@ -108,8 +108,9 @@ class Trial:
         tell.phase(f"{self._name}: comparing updates with an unsharded reference")
         self._errors = compare_updates(plan, job.seed, device, control)
         tell.phase(f"{self._name}: drawing batches")
-        count = prepared_count(spec, job.warmup_steps + job.steps)
-        self._batches = [draw_batch(spec, spec.local_batch_size, job.seed, dist.get_rank(), number) for number in range(count)]
+        trace = None if job.trace is None else Path(job.trace)
+        steps = job.warmup_steps + job.steps
+        self._batches = prepared_batches(spec, steps, job.seed, dist.get_rank(), dist.get_world_size(), trace)
         tell.phase(f"{self._name}: building the model")
         self._memory = PeakMemory(device)
         self._training = Training(plan, spec.optimizer, device)

@@ -36,13 +36,16 @@ def run_plan(
     report: Callable[[str], None],
     should_stop: Callable[[], bool],
     timeout_s: float,
+    trace: Path | None = None,
 ) -> Measurement:
-    """Train `steps` steps under `plan` and judge what happened. Temporary files go under `workdir` and are removed.
+    """Train `steps` steps under `plan`, on the examples of `trace` if there is one, and judge what happened.
+
+    Temporary files go under `workdir` and are removed.
 
     Raises NotRunnableHere for a plan that can't run on this machine, InvalidDocument for one that its audit rejects, and
     ExecutionFailed with the root cause when a rank fails, time runs out or `should_stop` says so.
     """
-    return run_plans([plan], steps, seed, workdir, report, should_stop, timeout_s)[0]
+    return run_plans([plan], steps, seed, workdir, report, should_stop, timeout_s, trace=trace)[0]
 
 
 def run_plans(
@@ -55,6 +58,7 @@ def run_plans(
     timeout_s: float,
     program: Sequence[str] = RANK_PROGRAM,
     rounds: int = 1,
+    trace: Path | None = None,
 ) -> list[Measurement]:
     """Several plans in one launch; they must have the same ranks and nodes. `program` is what each rank runs.
 
@@ -65,8 +69,8 @@ def run_plans(
     for plan in plans:
         refuse_foreign(plan, host)
         refuse_unsound(plan)
-    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program, rounds)
-    return [measurement(plan, job, of_plan) for plan, of_plan in zip(plans, reports, strict=True)]
+    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program, rounds, trace)
+    return [measurement(plan, job, of_plan, trace) for plan, of_plan in zip(plans, reports, strict=True)]
 
 
 def launch_plans(
@@ -79,6 +83,7 @@ def launch_plans(
     timeout_s: float,
     program: Sequence[str] = RANK_PROGRAM,
     rounds: int = 1,
+    trace: Path | None = None,
 ) -> tuple[Job, list[list[RankReport]]]:
     """Train plans that can run here in one launch: what every rank reported of each. Raises ExecutionFailed."""
     topology = plan_topology(plans[0])
@@ -96,6 +101,7 @@ def launch_plans(
                 staged_steps=STAGED_STEPS,
                 rounds=rounds,
                 seed=seed,
+                trace=None if trace is None else str(_lay_out(trace, plans, steps, ranks, folder, report)),
                 folder=str(folder),
             )
             write_atomically(folder / "job.json", job)
@@ -106,6 +112,23 @@ def launch_plans(
         raise ExecutionFailed(f"can't write what the run needs: {error.strerror} ({error.filename})") from error
 
 
+def _lay_out(trace: Path, plans: Sequence[Plan], steps: int, ranks: int, folder: Path, report: Callable[[str], None]) -> Path:
+    """The folder with the trace's examples as the ranks read them."""
+    from executor.batches import prepared_count  # torch, which no other part of the launching process needs
+    from executor.traces.batches import lay_out
+    from executor.traces.reading import open_trace
+
+    spec = plans[0].question.model
+    if any(plan.question.model != spec for plan in plans):
+        raise ValueError("plans that train on one trace must have the same model")
+    report(f"reading {trace}")
+    columns, examples = folder / "columns", folder / "trace"
+    columns.mkdir()
+    examples.mkdir()
+    lay_out(open_trace(trace, columns), spec, prepared_count(spec, WARMUP_STEPS + steps) * ranks, examples, report)
+    return examples
+
+
 def _read_reports(folder: Path, plan_index: int, ranks: int) -> list[RankReport]:
     try:
         return [read_file(report_path(folder, plan_index, rank), RankReport) for rank in range(ranks)]
@@ -113,7 +136,7 @@ def _read_reports(folder: Path, plan_index: int, ranks: int) -> list[RankReport]
         raise ExecutionFailed(f"a rank ended without its report: {error}") from None
 
 
-def measurement(plan: Plan, job: Job, reports: Sequence[RankReport]) -> Measurement:
+def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path | None = None) -> Measurement:
     """Put the ranks' reports together and judge them. The plan's audit has passed before anything ran."""
     # Steps start together, so a step lasts as long as its slowest rank.
     step_times = np.max([report.step_times_us for report in reports], axis=0)
@@ -135,6 +158,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport]) -> Measurem
         steps=job.steps,
         warmup_steps=job.warmup_steps,
         seed=job.seed,
+        trace=None if trace is None else trace.name,
         step_time_us=step_time_us,
         step_time_p5_us=float(np.quantile(step_times, 0.05)),
         step_time_p95_us=float(np.quantile(step_times, 0.95)),

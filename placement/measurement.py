@@ -59,6 +59,8 @@ class Measurement(Document):
     steps: int
     warmup_steps: int
     seed: int
+    trace: str | None = None
+    """The file that the ids of the batches came from, by name; absent when they were drawn from the spec's distributions."""
     emulated: Emulation | None = None
     step_time_us: float | None = None
     """Median over steps of the slowest rank."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import audit, catalog, check, diff, imports, plan, profile, run, service
+from app.cli import audit, catalog, check, diff, imports, plan, profile, run, service, trace
 
 cli = typer.Typer(
     name="emplace",
@@ -25,6 +25,7 @@ cli.command("diff")(diff.diff)
 cli.command("import")(imports.import_torchrec)
 cli.command("profile")(profile.profile)
 cli.command("run")(run.run)
+cli.command("trace")(trace.trace)
 cli.command("serve")(service.serve)
 cli.command("worker")(service.worker)
 

@@ -25,6 +25,9 @@ def run(
     emulate: Annotated[
         bool, typer.Option("--emulate", help="Run a plan for any host on CPU ranks, scaled down: no claim about time or memory.")
     ] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Train on these recorded batches (.pt, .parquet, .csv), not drawn ones.")
+    ] = None,
     format: Format = OutputFormat.TEXT,
     out: Out = None,
 ) -> int:
@@ -40,7 +43,7 @@ def run(
     found = read_plan(plan)
     with tempfile.TemporaryDirectory(prefix="emplace-run-") as workdir:
         execute = emulate_plan if emulate else run_plan
-        measured = execute(found, steps=steps, seed=seed, workdir=Path(workdir), report=note, should_stop=lambda: False, timeout_s=timeout)
+        measured = execute(found, steps, seed, Path(workdir), report=note, should_stop=lambda: False, timeout_s=timeout, trace=trace)
     if format is OutputFormat.JSON:
         print_text(as_json(measured.to_data()))
     else:

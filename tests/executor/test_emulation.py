@@ -63,6 +63,18 @@ def test_a_cuda_plan_with_uvm_loads_trains_and_agrees(tmp_path: Path) -> None:
         assert words in said
 
 
+def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path) -> None:
+    trace = tmp_path / "recorded.csv"
+    lines = [f"{number % 37},{49_000_000 + number},1;2,3,{number % 37},7" for number in range(300)]
+    trace.write_text("\n".join(["user,friends,clicks,pages,country,tags", *lines]))
+    (tmp_path / "work").mkdir()
+    told: list[str] = []
+    measurement = emulate_plan(_uvm_plan(_large_model()), 2, 7, tmp_path / "work", told.append, lambda: False, 240, trace)
+    assert measurement.holds, measurement.verdicts
+    assert measurement.trace == "recorded.csv"
+    assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
+
+
 def test_what_is_emulated_is_the_same_placement() -> None:
     plan = _uvm_plan(_large_model())
     small = emulated_plan(plan)

@@ -1,0 +1,61 @@
+"""`emplace trace`: recorded batches become a model's feature lengths and accesses."""
+
+from __future__ import annotations
+
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from app.cli.extras import require_extra
+from app.cli.options import Out, read_model
+from app.cli.output import as_json, note, print_text, save
+from app.cli.progress import StatusLine
+from placement.errors import InvalidDocument, Problem
+
+
+class SpecFormat(StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
+def trace(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded batches: .pt (dlrm_datasets), .parquet or .csv.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="The model whose lengths and accesses to measure: a built-in one or a file."),
+    ] = None,
+    embedding_dim: Annotated[
+        int | None, typer.Option("--embedding-dim", help="Without --model: make one table of this width for every feature.")
+    ] = None,
+    local_batch_size: Annotated[int, typer.Option("--local-batch-size", help="Without --model: examples per rank and step.")] = 2048,
+    format: Annotated[SpecFormat, typer.Option("--format", help="How to spell the model.")] = SpecFormat.YAML,
+    out: Out = None,
+) -> None:
+    """Measure how many ids each feature carries and how lookups spread over each table's rows; print the model with both.
+
+    Memory stays bounded whatever the size of FILE. Features are found by name; a .pt file has none, they must be in order.
+    """
+    if (model is None) == (embedding_dim is None):
+        raise InvalidDocument("options", [Problem("/model", "", "say either --model or --embedding-dim")])
+    if file.suffix == ".pt":
+        require_extra("execute")
+    from executor.traces.measuring import measured_model, model_of
+    from executor.traces.reading import open_trace
+
+    warnings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="emplace-trace-") as folder, StatusLine() as status:
+        status.say(f"opening {file}")
+        found = open_trace(file, Path(folder))
+        status.say(f"looking for the largest ids of {found.num_features} features")
+        base = read_model(model) if model is not None else model_of(found, embedding_dim or 0, local_batch_size)
+        measured = measured_model(found, base, status.say, warnings.append)
+    for message in [*warnings, f"measured {found.examples:,} examples"]:
+        note(message)
+    data = measured.to_data()
+    text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
+    print_text(text)
+    save(out, text)

@@ -1,0 +1,88 @@
+"""A trace file, whatever its format: examples in order, each with a list of ids for every feature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.errors import InvalidDocument, Problem
+
+Ints = NDArray[np.int64]
+
+CHUNK_EXAMPLES = 8192
+"""Examples read at a time. What a reader holds in memory grows with this, not with the file."""
+
+
+class Trace(Protocol):
+    """An open trace."""
+
+    @property
+    def source(self) -> str:
+        """The file."""
+
+    @property
+    def examples(self) -> int: ...
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Their names, in the file's order; None where the format has none."""
+
+    @property
+    def num_features(self) -> int: ...
+
+    def chunks(self, feature: int) -> Iterator[tuple[Ints, Ints]]:
+        """(lengths of consecutive examples, their ids one after the other) of one feature, from the first example on.
+
+        Raises InvalidDocument where the file breaks its format.
+        """
+
+
+def open_trace(path: Path, folder: Path) -> Trace:
+    """By the file's ending: .pt, .parquet or .csv. A reader may keep what it needs under `folder`, which the caller removes.
+
+    Raises InvalidDocument for a file that is no trace, ToolError where a format needs a package that is not installed.
+    """
+    if not path.is_file():
+        raise unreadable(path, "there is no such file")
+    # Each format needs a package that the others don't.
+    match path.suffix:
+        case ".pt":
+            from executor.traces.tensors import TensorTrace
+
+            return TensorTrace(path)
+        case ".parquet":
+            from executor.traces.parquet import ParquetTrace
+
+            return ParquetTrace(path)
+        case ".csv":
+            from executor.traces.text import TextTrace
+
+            return TextTrace(path, folder)
+    hint = "; unpack it first" if path.suffix in (".gz", ".zst", ".xz", ".zip") else ""
+    raise unreadable(path, f"a trace must end in .pt, .parquet or .csv{hint}")
+
+
+def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") -> InvalidDocument:
+    """The file breaks a rule."""
+    return InvalidDocument(str(path), [Problem(pointer, value, rule)])
+
+
+def feature_numbers(trace: Trace, names: list[str]) -> list[int]:
+    """Where each of a model's features is in the trace: by name, or in order in a format without names.
+
+    Raises InvalidDocument naming the features that the trace lacks.
+    """
+    if trace.features is None:
+        if trace.num_features != len(names):
+            raise unreadable(trace.source, f"has {trace.num_features} features without names, the model has {len(names)}")
+        return list(range(len(names)))
+    where = {name: number for number, name in enumerate(trace.features)}
+    missing = [name for name in names if name not in where]
+    if missing:
+        shown = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
+        raise unreadable(trace.source, f"has no column for the model's feature{'s' if len(missing) > 1 else ''} {shown}")
+    return [where[name] for name in names]
