@@ -12,11 +12,12 @@ from executor.errors import NotRunnableHere
 from placement.host import DeviceType
 from placement.model import ShardingType
 from placement.plan import Plan, Shard, TablePlacement
-from placement.topology import Topology, build_topology
+from placement.topology import Topology
 
 CLASS = "@class"
 """No table can have this name."""
 
+MIXED_DEVICES = "CUDA trainers beside remote servers can't run: TorchRec's DistributedModelParallel has one kind of device for all ranks"
 MODULE_PATH = "ebc"
 """Where a model that this plan is for keeps its EmbeddingBagCollection."""
 
@@ -24,26 +25,33 @@ MODULE_PATH = "ebc"
 def to_torchrec(plan: Plan) -> dict[str, Any]:
     """`{"world_size", "local_world_size", "plan": {module path: {table: parameter sharding}}}`.
 
-    Raises NotRunnableHere for a plan without a placement, or with tables on remote servers: one DMP has one set of ranks.
+    A plan with remote servers also says how many of the ranks are `trainers`: those after them hold tables and feed empty
+    batches. Raises NotRunnableHere for a plan without a placement, or with CUDA trainers beside remote servers.
     """
     if not plan.has_placement:
         raise NotRunnableHere(f"the plan is {plan.status}: it has no placement")
     topology = plan_topology(plan)
     devices = [_device(topology, rank.rank) for rank in topology.ranks]
-    return {
+    trainers = {"trainers": len(topology.trainers)} if topology.servers else {}
+    return trainers | {
         "schema_version": 1,
         "world_size": len(topology.ranks),
-        "local_world_size": topology.trainers_per_node,
+        "local_world_size": local_world_size(topology),
         "plan": {MODULE_PATH: {table.name: _parameter_sharding(table, devices) for table in plan.tables}},
     }
 
 
 def plan_topology(plan: Plan) -> Topology:
-    """The ranks of a plan. Raises NotRunnableHere if remote servers are among them."""
-    if any(rank.is_server for rank in plan.ranks):
-        raise NotRunnableHere("the plan keeps tables on remote servers, which TorchRec's DistributedModelParallel has no notion of")
-    options = plan.question.options
-    return build_topology(plan.question.host, options.nodes, options.ranks, with_servers=False)
+    """The ranks of a plan, servers last. Raises NotRunnableHere for CUDA trainers beside remote servers."""
+    topology = plan.sized_question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
+    if topology.servers and any(rank.type is DeviceType.CUDA for rank in topology.ranks):
+        raise NotRunnableHere(MIXED_DEVICES)
+    return topology
+
+
+def local_world_size(topology: Topology) -> int:
+    """Ranks on each node. Servers are nodes of one rank: a job with them is told that of all, which its sharding types ignore."""
+    return 1 if topology.servers else topology.trainers_per_node
 
 
 def _device(topology: Topology, rank: int) -> str:

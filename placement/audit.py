@@ -15,8 +15,9 @@ from placement.errors import InvalidDocument
 from placement.layout import layout_findings
 from placement.model import ShardingType
 from placement.moving import moved_bytes
-from placement.plan import Plan, PlanStatus
+from placement.plan import JobSize, Plan, PlanStatus, job_sizes
 from placement.topology import Topology
+from placement.workload import Objective
 
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-6
 """Times and ratios may differ by rounding; bytes may not."""
@@ -37,7 +38,7 @@ def audit(plan: Plan) -> list[Violation]:
 
     Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
     """
-    found = [*_references(plan), *_record(plan)]
+    found = [*_references(plan), *_record(plan), *_fewest(plan)]
     if not plan.has_placement:
         return found + list(_nothing_placed(plan))
     try:
@@ -84,6 +85,33 @@ def _record(plan: Plan) -> Iterator[Violation]:
         yield Violation(where="/solver/limit", what=f"is {plan.solver.limit:g}, the question asks for {options.time_limit:g}")
 
 
+def _fewest(plan: Plan) -> Iterator[Violation]:
+    """The plan must speak of every size up to its own, once."""
+    record = plan.fewest
+    if (plan.question.options.objective is Objective.DEVICES) != (record is not None):
+        yield Violation(where="/fewest", what="belongs to the objective devices and to no other")
+    if record is None:
+        return
+    try:
+        sizes = job_sizes(plan.question)
+    except InvalidDocument:
+        return  # said of the options themselves
+    if (record.size is not None) != plan.has_placement:
+        yield Violation(where="/fewest/size", what=f"must be there exactly where there is a placement, the plan is {plan.status}")
+    elif record.size is not None and record.size not in sizes:
+        yield Violation(where="/fewest/size", what=f"is {_spelled(record.size)}, which the question doesn't offer")
+    else:
+        smaller = sizes if record.size is None else sizes[: sizes.index(record.size)]
+        if sorted([*record.impossible, *record.undecided], key=sizes.index) != smaller:
+            yield Violation(where="/fewest", what=f"must name each of the {len(smaller)} smaller sizes once, as impossible or undecided")
+        if record.undecided and plan.status in (PlanStatus.OPTIMAL, PlanStatus.INFEASIBLE):
+            yield Violation(where="/status", what=f"is {plan.status}, but {_spelled(record.undecided[0])} is undecided")
+
+
+def _spelled(size: JobSize) -> str:
+    return f"{size.ranks} ranks on {size.nodes} nodes"
+
+
 def _nothing_placed(plan: Plan) -> Iterator[Violation]:
     for key in ("tables", "ranks", "nodes"):
         if getattr(plan, key):
@@ -97,7 +125,7 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
 
 def _topology(plan: Plan) -> Topology:
     """Servers are part of the job when the plan lists any."""
-    return plan.question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
+    return plan.sized_question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
 
 
 def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:

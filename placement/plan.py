@@ -92,6 +92,40 @@ class Question(Document):
         return build_topology(self.host, asked.nodes, asked.ranks, with_servers=with_servers, **reserves)
 
 
+class JobSize(Document):
+    """So many trainers on so many nodes."""
+
+    nodes: Annotated[int, Field(strict=True, gt=0)]
+    ranks: Annotated[int, Field(strict=True, gt=0)]
+
+
+class FewestDevices(Document):
+    """For the objective `devices`: the size of the plan's job, and what is known of every smaller one (of all, without a plan)."""
+
+    size: JobSize | None = None
+    impossible: tuple[JobSize, ...]
+    """Proven."""
+    undecided: tuple[JobSize, ...]
+    """Neither a plan nor a proof was found within the limit."""
+
+
+def job_sizes(question: Question) -> list[JobSize]:
+    """The sizes that the objective `devices` chooses from, smallest first: any number of ranks on one node, then whole nodes.
+
+    At most the nodes and ranks that the question asks for. Raises InvalidDocument for those that the host can't have.
+    """
+    most = question.topology(with_servers=False)
+    nodes, local = most.trainer_nodes, most.trainers_per_node
+    one_node = [JobSize(nodes=1, ranks=ranks) for ranks in range(1, local + 1)]
+    return one_node + [JobSize(nodes=count, ranks=count * local) for count in range(2, nodes + 1)]
+
+
+def sized(question: Question, size: JobSize) -> Question:
+    """The question about a job of this size."""
+    options = question.options.model_copy(update={"nodes": size.nodes, "ranks": size.ranks})
+    return question.model_copy(update={"options": options})
+
+
 class ModelReference(Document):
     name: Name
     digest: str
@@ -175,7 +209,14 @@ class Plan(Document):
     tables: tuple[TablePlacement, ...] = ()
     explanation: Explanation | None = None
     solver: SolverRecord
+    fewest: FewestDevices | None = None
     question: Question
+
+    @property
+    def sized_question(self) -> Question:
+        """The question with the nodes and ranks that the plan is for, where it was to find the fewest."""
+        size = None if self.fewest is None else self.fewest.size
+        return self.question if size is None else sized(self.question, size)
 
     @property
     def has_placement(self) -> bool:

@@ -26,10 +26,14 @@ MEMORY_QUANTILE = 0.999
 
 
 class Objective(StrEnum):
-    """Which step time a plan minimises. p95 counts every table's lookups at their own 95th percentile at once."""
+    """What a plan minimises: a step time, or first the number of devices and then the mean step time.
+
+    p95 counts every table's lookups at their own 95th percentile at once.
+    """
 
     MEAN = "mean"
     P95 = "p95"
+    DEVICES = "devices"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ class Attempt:
         """As a share of the cost, when there is a placement."""
         return max(0.0, 1.0 - self.lower_bound_us / self.cost_us)
 
+    def or_else(self, plan: Attempt) -> Attempt:
+        """With the placement of `plan` where this one has none."""
+        return self if self.placement is not None else replace(self, placement=plan.placement)
+
     def __or__(self, other: Attempt) -> Attempt:
         """Of two programs that together hold every plan."""
         better = self if self.cost_us <= other.cost_us else other

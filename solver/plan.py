@@ -7,9 +7,11 @@ import time
 from importlib.metadata import version
 
 from placement.moving import moved_bytes
-from placement.plan import CostModelReference, Explanation, ModelReference, Plan, PlanStatus, Question, SolverRecord
+from placement.plan import CostModelReference, Explanation, FewestDevices, ModelReference, Plan, PlanStatus, Question, SolverRecord
+from placement.workload import Objective
 from solver.attempt import Attempt, attempt
 from solver.explain import explain
+from solver.fewest import smallest_size
 from solver.outcome import ReportProgress, ShouldStop, StoppedBy
 from solver.replan import replan
 
@@ -23,12 +25,22 @@ def solve_question(question: Question, report: ReportProgress | None = None, sho
     Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
     """
     started = time.perf_counter()
-    found = (attempt if question.options.start is None else replan)(question, report, should_stop)
-    explanation = explain(question, should_stop) if found.stopped_by is StoppedBy.PROOF else None
-    return _plan(question, found, explanation, time.perf_counter() - started)
+    if question.options.objective is Objective.DEVICES:
+        smallest = smallest_size(question, should_stop)
+        answered, fewest, found = smallest.question, smallest.record, smallest.first
+        if found.placement is not None:
+            found = _solved(answered, report, should_stop).or_else(found)
+    else:
+        answered, fewest, found = question, None, _solved(question, report, should_stop)
+    explanation = explain(answered, should_stop) if found.stopped_by is StoppedBy.PROOF else None
+    return _plan(question, found, fewest, explanation, time.perf_counter() - started)
 
 
-def _plan(question: Question, found: Attempt, explanation: Explanation | None, seconds: float) -> Plan:
+def _solved(question: Question, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    return (attempt if question.options.start is None else replan)(question, report, should_stop)
+
+
+def _plan(question: Question, found: Attempt, fewest: FewestDevices | None, explanation: Explanation | None, seconds: float) -> Plan:
     placed = found.placement
     has_start = question.options.start is not None
     trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
@@ -36,7 +48,7 @@ def _plan(question: Question, found: Attempt, explanation: Explanation | None, s
         model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
         host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
-        status=_status(found),
+        status=_status(found, fewest),
         gap=None if placed is None else found.gap,
         step_time_us=None if placed is None else placed.step_time_us,
         lower_bound_us=min([found.lower_bound_us, *([] if placed is None else [placed.step_time_us])])
@@ -49,6 +61,7 @@ def _plan(question: Question, found: Attempt, explanation: Explanation | None, s
         ranks=() if placed is None else placed.ranks,
         nodes=() if placed is None else placed.nodes,
         tables=() if placed is None else placed.tables,
+        fewest=fewest,
         explanation=explanation,
         solver=SolverRecord(
             seconds=seconds,
@@ -63,7 +76,8 @@ def _plan(question: Question, found: Attempt, explanation: Explanation | None, s
     )
 
 
-def _status(found: Attempt) -> PlanStatus:
+def _status(found: Attempt, fewest: FewestDevices | None) -> PlanStatus:
     if found.placement is not None:
-        return PlanStatus.OPTIMAL if found.gap <= PROVEN else PlanStatus.FEASIBLE
+        is_fewest = fewest is None or not fewest.undecided
+        return PlanStatus.OPTIMAL if found.gap <= PROVEN and is_fewest else PlanStatus.FEASIBLE
     return PlanStatus.INFEASIBLE if found.stopped_by is StoppedBy.PROOF else PlanStatus.UNDECIDED

@@ -31,7 +31,7 @@ def host_for(session: Session, plan: Plan, *, emulate: bool) -> str:
     if emulate and available:
         return min(available)
     there = "; ".join(_devices(host, 1) for host in available.values()) or "no worker"
-    needed = f"the plan is for {host.name} ({_devices(host, plan.question.options.nodes or host.nodes)})"
+    needed = f"the plan is for {host.name} ({_devices(host, plan.sized_question.options.nodes or host.nodes)})"
     why = "which is no machine that was discovered" if host.fingerprint is None else "and no worker runs on that machine"
     hint = '; "emulate": true runs it on CPU ranks, scaled down' if available else ""
     raise Refused(HTTPStatus.CONFLICT, f"{needed}, {why}; here there is {there}{hint}")

@@ -34,7 +34,9 @@ def plan(
     tiers: options.Tiers = None,
     hbm_reserve: options.HbmReserve = None,
     ddr_reserve: options.DdrReserve = None,
-    objective: Annotated[Objective, typer.Option("--objective", help="Which step time to minimise.")] = Objective.MEAN,
+    objective: Annotated[
+        Objective, typer.Option("--objective", help="Which step time to minimise; or first the number of devices.")
+    ] = Objective.MEAN,
     time_limit: options.TimeLimit = None,
     gap: Annotated[float | None, typer.Option("--gap", help="Stop once the plan is proven this close to the best. Default: 0.001.")] = None,
     seed: options.Seed = None,

@@ -12,7 +12,7 @@ from app.reports.explanation_text import explanation_view
 from app.reports.figures import bar, count, microseconds, percent, rate
 from app.reports.tables import facts, plain_table, section
 from placement.cost_model import CostModel, CostSource
-from placement.plan import NodeLoad, Plan, PlanStatus, RankLoad, TablePlacement
+from placement.plan import FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, TablePlacement
 from placement.stages import Stage
 from placement.units import show_gib
 
@@ -58,6 +58,8 @@ def _facts(plan: Plan) -> RenderableType:
             ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
             ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
         ]
+    if plan.fewest is not None:
+        rows.append(("fewest devices", _fewest(plan.fewest)))
     if plan.moved_bytes is not None:
         rows.append(
             ("moves", f"{show_gib(plan.moved_bytes)} from the start, which cost as much as {microseconds(plan.move_cost_us)} a step")
@@ -70,6 +72,14 @@ def _facts(plan: Plan) -> RenderableType:
             ("solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}"),
         ]
     )
+
+
+def _fewest(fewest: FewestDevices) -> str:
+    smaller = f"{count(len(fewest.impossible), 'smaller job')} proven impossible"
+    if fewest.undecided:
+        ranks = ", ".join(str(size.ranks) for size in fewest.undecided[:_MAX_SHOWN_RANKS])
+        smaller += f", undecided with {ranks} ranks"
+    return smaller if fewest.size is None else f"{count(fewest.size.ranks, 'rank')} on {count(fewest.size.nodes, 'node')}; {smaller}"
 
 
 def describe_cost_model(cost_model: CostModel) -> str:

@@ -108,3 +108,13 @@ def test_a_plan_to_start_from_is_read_and_moves_are_reported(emplace_here: Empla
     refused = emplace_here("plan", "small.json", "--host", "dgx-h100", "--move-price", "50")
     assert refused.returncode == 2
     assert "start and move_price_us_per_gib go together" in refused.stderr
+
+
+def test_the_fewest_devices_are_found_and_shown(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--objective", "devices", "--out", "plan.json")
+    assert done.returncode == 0
+    assert "1 rank on 1 node; 0 smaller jobs proven impossible" in done.stdout
+    assert emplace_here("audit", "plan.json").returncode == 0
+    exported = emplace_here("plan", "small.json", "--host", "dgx-h100", "--objective", "devices", "--format", "torchrec")
+    assert json.loads(exported.stdout)["world_size"] == 1
