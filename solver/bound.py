@@ -166,7 +166,7 @@ class Bounder:
 
 
 class _SingleTableCuts:
-    """On the trainer that carries the largest unit of table t, there is also what the other tables put on every trainer:
+    """On the device that carries the largest unit of table t, there is also what the other tables put on every device:
 
     s[k] >= both in stage k, and the HBM of the largest device >= both in bytes.
     """

@@ -105,33 +105,31 @@ def aggregate(problem: Problem) -> Rows:
 
 
 def largest_unit(problem: Problem) -> Floats:
-    """[O, K + 1] the least that some trainer carries of an option: time in each stage, then HBM bytes as a share of the
-    largest device; 0 for options that a server can take."""
+    """[O, K + 1] the most that a unit of an option loads a device with, at least: time in each stage, then HBM bytes as a
+    share of the device with the most."""
     on_device = problem.option_scope == Scope.DEVICE
     trainer_kinds = np.unique(problem.device_kind[problem.device_is_trainer])
-    only_trainers = ~np.isin(problem.option_kind, problem.device_kind[~problem.device_is_trainer])
     largest = np.zeros((problem.num_options, problem.num_stages + 1))
     by_kind = max_by_option(problem, _unit_loads(problem))
-    mine = np.flatnonzero(on_device & only_trainers)
-    largest[mine] = by_kind[mine, problem.option_kind[mine]]
+    largest[on_device] = by_kind[on_device, problem.option_kind[on_device]]
     if len(trainer_kinds):
         largest[~on_device] = max_by_option(problem, _unit_loads(problem)[:, trainer_kinds].min(axis=1))[~on_device]
     return largest
 
 
 def world_load(problem: Problem) -> Floats:
-    """[O, K + 1] the least that every trainer carries of an option, likewise: 0 unless it loads all of them."""
+    """[O, K + 1] the least that every device carries of an option: 0 unless it loads all of them."""
     load = np.zeros((problem.num_options, problem.num_stages + 1))
-    trainer_kinds = np.unique(problem.device_kind[problem.device_is_trainer])
-    everywhere = problem.option_scope == Scope.WORLD
-    if len(trainer_kinds):
-        load[everywhere] = sum_by_option(problem, _unit_loads(problem)[:, trainer_kinds].min(axis=1))[everywhere]
+    if problem.device_is_trainer.all():
+        everywhere = problem.option_scope == Scope.WORLD
+        kinds = np.unique(problem.device_kind)
+        load[everywhere] = sum_by_option(problem, _unit_loads(problem)[:, kinds].min(axis=1))[everywhere]
     return load
 
 
 def _unit_loads(problem: Problem) -> Floats:
     """[U, G, K + 1]"""
-    share = problem.unit_hbm_bytes / max(float(problem.hbm_capacity[problem.device_is_trainer].max(initial=0)), 1.0)
+    share = problem.unit_hbm_bytes / max(float(problem.hbm_capacity.max()), 1.0)
     return np.concatenate([problem.unit_time_us, share[:, :, None]], axis=2)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from solver.bound import Bound, Bounder
 from solver.exact import solve_exactly
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.presolve import merge_stages
 from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
 from solver.search import MET, Search
 
@@ -28,6 +29,7 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
     The same problem, limits and seed give the same answer, whatever the machine does besides.
     """
     watch = _Watch(report, should_stop)
+    problem = merge_stages(problem)
     if problem.num_tables == 0:
         nothing = Assignment(np.empty(0, dtype=np.int64), ())
         value = objective_us(problem, loads_of(problem, nothing))

@@ -27,7 +27,7 @@ TRIES = 3
 
 
 @compiled
-def _random(state: State) -> int:
+def random_bits(state: State) -> int:
     """31 random bits (xorshift64*): the same stream on every machine."""
     x = state.random[0]
     x ^= x >> np.uint64(12)
@@ -38,8 +38,8 @@ def _random(state: State) -> int:
 
 
 @compiled
-def _below(state: State, n: int) -> int:
-    return (_random(state) * n) >> 31
+def below(state: State, n: int) -> int:
+    return (random_bits(state) * n) >> 31
 
 
 @compiled
@@ -67,7 +67,7 @@ def anneal(
         if moves % BALANCE_EVERY == 0:
             _weigh_memory(limits, state)
             if state.load.shape[1] > 2:
-                _balance(limits, state, BALANCE_STEP * (1.0 - progress))
+                balance(limits, state, BALANCE_STEP * (1.0 - progress))
             overload = reprice(limits, state)
         moves += 1
         begin(journal)
@@ -78,7 +78,7 @@ def anneal(
         for index in range(2):
             if journal.table[index] >= 0:
                 energy += layout.option_price[journal.option[index]] - layout.option_price[state.option[journal.table[index]]]
-        if proposed and (energy <= 0.0 or energy < -temperature * np.log((_random(state) + 1.0) / 2147483648.0)):
+        if proposed and (energy <= 0.0 or energy < -temperature * np.log((random_bits(state) + 1.0) / 2147483648.0)):
             overload += overload_change
             commit(layout, state, journal)
             if overload < 1e-9 and overload_of(state) == 0.0:
@@ -89,7 +89,7 @@ def anneal(
 
 
 @compiled
-def _balance(limits: Limits, state: State, step: float) -> None:
+def balance(limits: Limits, state: State, step: float) -> None:
     """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
 
     A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
@@ -137,17 +137,17 @@ def _weigh_memory(limits: Limits, state: State) -> None:
 @compiled
 def _propose(layout: Layout, limits: Limits, state: State, journal: Journal) -> bool:
     """Draw a move and apply it to the loads; False where the draw gave no legal one."""
-    draw = _below(state, 100)
-    slot = _slot_on(state, _loaded_device(state))
+    draw = below(state, 100)
+    slot = _slot_on(state, loaded_device(state))
     if draw >= SWAP and draw < TWO:
-        table = layout.slot_table[slot] if slot >= 0 and draw % 4 else _below(state, len(state.option))
-        other = _below(state, len(state.option)) if draw >= ONE else table
+        table = layout.slot_table[slot] if slot >= 0 and draw % 4 else below(state, len(state.option))
+        other = below(state, len(state.option)) if draw >= ONE else table
         return _place_anew(layout, limits, state, journal, table, other)
     if slot < 0:
         return False
     if draw < SHIFT:
         return _shift(layout, limits, state, journal, slot)
-    other = _slot_on(state, _below(state, len(state.cost)))
+    other = _slot_on(state, below(state, len(state.cost)))
     if other < 0:
         return False
     if draw < SWAP:
@@ -156,11 +156,11 @@ def _propose(layout: Layout, limits: Limits, state: State, journal: Journal) -> 
 
 
 @compiled
-def _loaded_device(state: State) -> int:
+def loaded_device(state: State) -> int:
     """Of a few devices drawn at random, the most overloaded one."""
-    best = _below(state, len(state.cost))
+    best = below(state, len(state.cost))
     for _ in range(TRIES - 1):
-        other = _below(state, len(state.cost))
+        other = below(state, len(state.cost))
         if state.cost[other] > state.cost[best]:
             best = other
     return best
@@ -172,7 +172,7 @@ def _slot_on(state: State, device: int) -> int:
     if state.slots[device] == 0:
         return -1
     slot = state.head[device]
-    for _ in range(_below(state, state.slots[device])):
+    for _ in range(below(state, state.slots[device])):
         slot = state.next[slot]
     return slot
 
@@ -219,7 +219,7 @@ def _relocate(layout: Layout, limits: Limits, state: State, journal: Journal, in
 def _shift(layout: Layout, limits: Limits, state: State, journal: Journal, slot: int) -> bool:
     table = layout.slot_table[slot]
     group = layout.option_group[state.option[table]]
-    target = layout.group_target[layout.group_first[group] + _below(state, layout.group_first[group + 1] - layout.group_first[group])]
+    target = layout.group_target[layout.group_first[group] + below(state, layout.group_first[group + 1] - layout.group_first[group])]
     _keep(layout, state, journal, 0, table)
     if not _may_use(layout, table, target) or _takes(layout, journal, 0, target):
         return False
@@ -255,7 +255,7 @@ def _take_up(layout: Layout, limits: Limits, state: State, journal: Journal, tab
 @compiled
 def _draw_option(layout: Layout, state: State, table: int) -> int:
     first = layout.candidate_first[table]
-    return layout.candidate[first + _below(state, layout.candidate_first[table + 1] - first)]
+    return layout.candidate[first + below(state, layout.candidate_first[table + 1] - first)]
 
 
 @compiled
@@ -298,7 +298,7 @@ def _put_down(layout: Layout, limits: Limits, state: State, journal: Journal, in
     kept = _units(layout, old) if option != old and layout.option_group[old] == group else 0
     for offset in range(_units(layout, option)):
         target = -1
-        if offset < kept and _below(state, 4) > 0:
+        if offset < kept and below(state, 4) > 0:
             target = state.target[layout.slot_first[table] + offset]
             for earlier in range(offset):
                 if journal.target[index, earlier] == target:
@@ -323,7 +323,7 @@ def _cheapest_target(
         return layout.group_target[first] if proposed == 0 else -1
     best, least = -1, np.inf
     for _ in range(TRIES):
-        target = layout.group_target[first + _below(state, size)]
+        target = layout.group_target[first + below(state, size)]
         free = _may_use(layout, journal.table[index], target)
         for offset in range(proposed):
             free = free and journal.target[index, offset] != target

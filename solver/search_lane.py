@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from solver.moves import anneal
 from solver.moves_greedy import greedy
 from solver.moves_loads import recount
+from solver.moves_pairs import resplit_pairs
 from solver.problem import Floats, Ints, Problem
-from solver.search_state import DEAREST, Layout, empty_journal, empty_state, limits_of
+from solver.search_state import DEAREST, Layout, empty_journal, empty_split, empty_state, limits_of
 
 HEATS = (0.005, 0.02, 0.08, 0.25)
 """Temperatures at the start of a run, in mean shares of the target that one table takes on one device."""
@@ -19,6 +20,12 @@ COLD = 0.02
 """The share of it that is left at the end of a run."""
 FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
+
+
+MOST = 14
+"""Slots of two devices that may change sides at once; of more, some are drawn."""
+PAIRS = 0.5
+"""Share of a run's work, at its end, in which pairs of devices are split anew."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Lane:
         self.base = np.append(problem.stage_base_us, 0.0)
         self.state = empty_state(problem, layout, seed)
         self.journal = empty_journal(layout, self.state)
+        self.split = empty_split(self.state, MOST)
         self.explores = explores
         self.heats = HEATS[1:] if explores else HEATS[:2]
         self.energy_after = np.zeros(len(self.heats))
@@ -88,15 +96,30 @@ class Lane:
         self.hot = self.heats[self.heat] * float(np.maximum(self.start.size_us * scale, self.start.bytes).mean())
 
     def run(self, chunk: float) -> float:
-        """Anneal for one chunk of work; returns what was done of it."""
+        """Anneal, or split pairs anew, for one chunk of work; returns what was done of it."""
         now = min(chunk, self.goal.work - self.done)
         if self.overload == 0.0 or now <= 0.0:
             return 0.0
-        arguments = (self.overload, self.done, now, self.goal.work, self.hot, self.hot * COLD)
-        _, spent, moves = anneal(self.goal.layout, self.limits, self.state, self.journal, *arguments)
+        spent = self._anneal(now) if self.done < self._annealed() else self._resplit(now)
         self.overload = float(recount(self.goal.layout, self.limits, self.state, self.base))
         self.done += spent
+        return spent
+
+    def _annealed(self) -> float:
+        """Work after which pairs are split anew."""
+        return self.goal.work * (1.0 - PAIRS)
+
+    def _anneal(self, work: float) -> float:
+        total = self._annealed()
+        arguments = (self.overload, self.done, min(work, total - self.done), total, self.hot, self.hot * COLD)
+        _, spent, moves = anneal(self.goal.layout, self.limits, self.state, self.journal, *arguments)
         self.moves += moves
+        return float(spent)
+
+    def _resplit(self, work: float) -> float:
+        _, spent = resplit_pairs(self.goal.layout, self.limits, self.state, self.split, work)
+        if spent < work:
+            self.goal = replace(self.goal, work=self.done + spent)
         return float(spent)
 
     def end(self, *, success: bool) -> None:

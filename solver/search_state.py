@@ -116,6 +116,18 @@ class Journal(NamedTuple):
     """[2, W] and targets."""
 
 
+class Split(NamedTuple):
+    """What two devices hold and may trade, of at most M slots."""
+
+    slot: Ints
+    """[M]"""
+    load: Floats
+    """[M, L]"""
+    one: Floats
+    """[L] load of the first device as the ways to split are gone through, and of both together."""
+    both: Floats
+
+
 def lay_out(problem: Problem) -> Layout:
     """Flatten `problem`, with every option a candidate at no price."""
     devices, kinds = problem.num_devices, problem.num_kinds
@@ -205,6 +217,11 @@ def empty_journal(layout: Layout, state: State) -> Journal:
         option=np.full(2, -1),
         target=np.full((2, widest), -1),
     )
+
+
+def empty_split(state: State, most: int) -> Split:
+    columns = state.load.shape[1]
+    return Split(np.zeros(most, dtype=np.int64), np.zeros((most, columns)), np.zeros(columns), np.zeros(columns))
 
 
 def to_assignment(problem: Problem, layout: Layout, option: Ints, target: Ints) -> Assignment:
