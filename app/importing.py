@@ -12,11 +12,10 @@ from placement.cost_model import CostModel
 from placement.errors import InvalidDocument, Problem
 from placement.host import HostSpec
 from placement.model import ModelSpec
-from placement.plan import Plan, PlanOptions, SolverRecord
+from placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
 from placement.topology import build_topology
 from solver.lower_bound import lower_bound
 
-STOPPED_BY = "imported"
 NO_BOUND = "none"
 _ROUNDING = 1e-9
 
@@ -42,7 +41,7 @@ def import_plan(
         seconds=0.0,
         seed=question.options.seed,
         limit=question.options.time_limit,
-        stopped_by=STOPPED_BY,
+        stopped_by=IMPORTED,
         bound=NO_BOUND,
         version=version("emplace"),
     )

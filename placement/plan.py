@@ -174,6 +174,10 @@ class Explanation(Document):
     fixes: tuple[Fix, ...] = ()
 
 
+IMPORTED = "imported"
+"""What stopped the solver of a plan that was made elsewhere."""
+
+
 class SolverRecord(Document):
     """How the answer was found. Only `seconds` and `*_seconds` differ between two equal runs."""
 
@@ -181,7 +185,7 @@ class SolverRecord(Document):
     seed: int
     limit: float
     stopped_by: str
-    """Why it stopped: gap, exact, limit, proof or cancelled."""
+    """Why it stopped: gap, exact, limit, proof or cancelled; IMPORTED where nothing was searched for."""
     bound: str
     """Which bound proves `lower_bound_us`."""
     moves: int = 0

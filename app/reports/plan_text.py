@@ -12,7 +12,7 @@ from app.reports.explanation_text import explanation_view
 from app.reports.figures import bar, count, microseconds, percent, rate
 from app.reports.tables import facts, plain_table, section
 from placement.cost_model import CostModel, CostSource
-from placement.plan import FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, TablePlacement
+from placement.plan import IMPORTED, FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, SolverRecord, TablePlacement
 from placement.stages import Stage
 from placement.units import show_gib
 
@@ -38,7 +38,7 @@ def _headline(plan: Plan) -> str:
         case PlanStatus.OPTIMAL:
             return f"{where}: optimal"
         case PlanStatus.FEASIBLE:
-            made = "imported" if plan.solver.stopped_by == "imported" else "planned"
+            made = "imported" if plan.solver.stopped_by == IMPORTED else "planned"
             return f"{where}: {made}, proven within {percent(plan.gap)} of the best" if plan.lower_bound_us else f"{where}: {made}"
         case PlanStatus.INFEASIBLE:
             return f"{where}: does not fit (proven)"
@@ -64,12 +64,11 @@ def _facts(plan: Plan) -> RenderableType:
         rows.append(
             ("moves", f"{show_gib(plan.moved_bytes)} from the start, which cost as much as {microseconds(plan.move_cost_us)} a step")
         )
-    solver = plan.solver
     return facts(
         [
             *rows,
             ("figures", describe_cost_model(plan.question.cost_model)),
-            ("solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}"),
+            _origin(plan.solver),
         ]
     )
 
@@ -80,6 +79,12 @@ def _fewest(fewest: FewestDevices) -> str:
         ranks = ", ".join(str(size.ranks) for size in fewest.undecided[:_MAX_SHOWN_RANKS])
         smaller += f", undecided with {ranks} ranks"
     return smaller if fewest.size is None else f"{count(fewest.size.ranks, 'rank')} on {count(fewest.size.nodes, 'node')}; {smaller}"
+
+
+def _origin(solver: SolverRecord) -> tuple[str, str]:
+    if solver.stopped_by == IMPORTED:
+        return "imported", f"a TorchRec plan, priced and bounded in {solver.seconds:.2f} s; bound: {solver.bound}"
+    return "solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}"
 
 
 def describe_cost_model(cost_model: CostModel) -> str:
@@ -170,5 +175,7 @@ def _next_commands(plan: Plan) -> RenderableType:
     commands = ["emplace audit plan.json       check it again, without the solver"]
     if plan.question.host.fingerprint is not None:
         commands.append("emplace run plan.json         train under it here: predicted beside measured")
+    else:
+        commands.append("emplace run plan.json --emulate   check it here, scaled down, on CPU ranks")
     commands.append("emplace diff old.json plan.json")
     return Text("\n".join(["next: keep it with --out plan.json, then", *(f"  {command}" for command in commands)]))
