@@ -6,6 +6,7 @@ references -> ranks and nodes -> each table's layout and choices -> loads derive
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 from placement.choice import choice_findings
@@ -46,7 +47,7 @@ def audit(plan: Plan) -> list[Violation]:
     except InvalidDocument as error:
         return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
     unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
-    found += _together(plan)
+    found += [*_together(plan), *_apart(plan)]
     if unsound:
         return found + unsound
     derived = derive_loads(plan.question, plan.tables, topology)
@@ -185,6 +186,16 @@ def _together(plan: Plan) -> Iterator[Violation]:
         elif len({tuple(ranks) for ranks in on.values()}) > 1:
             spread = ", ".join(f"{name} on {'/'.join(map(str, ranks))}" for name, ranks in on.items())
             yield Violation(where=where, what=f"must be on one rank together: {spread}")
+
+
+def _apart(plan: Plan) -> Iterator[Violation]:
+    """Tables that may share no device."""
+    ranks = {placement.name: {shard.rank for shard in placement.shards} for placement in plan.tables}
+    for index, group in enumerate(plan.question.model.apart or ()):
+        for one, other in combinations(group, 2):
+            if shared := sorted(ranks.get(one, set()) & ranks.get(other, set())):
+                named = ", ".join(map(str, shared[:8]))
+                yield Violation(where=f"/question/model/apart/{index}", what=f"{one} and {other} must be apart, both are on rank {named}")
 
 
 def _shard_bytes(plan: Plan, derived: DerivedLoads) -> Iterator[Violation]:

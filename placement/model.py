@@ -172,6 +172,8 @@ class ModelSpec(Document):
     tables: Annotated[tuple[Table, ...], Field(min_length=1, max_length=MAX_TABLES)]
     together: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] | None = None
     """Groups of tables, each table_wise on the device of the others."""
+    apart: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] | None = None
+    """Groups of tables of which no two have shards on one device."""
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> ModelSpec:
@@ -199,6 +201,19 @@ class ModelSpec(Document):
             types = limits.sharding_types or ((limits.pin.sharding_type,) if limits.pin else None)
             if types is not None and ShardingType.TABLE_WISE not in types:
                 raise broken_rule(where, name, f"must be table_wise to be kept together, its constraints allow {', '.join(types)}")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_can_be_parted(self) -> ModelSpec:
+        names = {table.name for table in self.tables}
+        partners = {name: group for group in self.together or () for name in group}
+        for index, group in enumerate(self.apart or ()):
+            _refuse_duplicates((f"/apart/{index}/{number}", name) for number, name in enumerate(group))
+            for number, name in enumerate(group):
+                if name not in names:
+                    raise broken_rule(f"/apart/{index}/{number}", name, "must be the name of a table")
+                if len(both := set(partners.get(name, ())) & set(group)) > 1:
+                    raise broken_rule(f"/apart/{index}", sorted(both), "must be apart here and are kept together in together")
         return self
 
     @model_validator(mode="after")

@@ -15,10 +15,9 @@ import numpy as np
 from placement.model import Tier
 from placement.plan import Question
 from placement.topology import Topology, host_tiers
+from solver.apart import pack_apart, solve_apart
 from solver.assemble import Placement, assemble
-from solver.engine import solve
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.packing import pack
 from solver.pricing import Priced, price
 from solver.problem import Problem
 
@@ -116,7 +115,7 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
     """Solve one program."""
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
-    outcome = solve(priced.problem, limits, report, should_stop)
+    outcome = solve_apart(priced.problem, priced.apart, limits, report, should_stop)
     if outcome.stopped_by is StoppedBy.PROOF and priced.is_thinned:
         # Of the groups that are kept together, combinations were left out that a plan might need.
         return Attempt(None, 0.0, StoppedBy.LIMIT, outcome.bound, outcome.moves)
@@ -134,7 +133,7 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
 
 def quick_placement(priced: Priced) -> Placement | None:
     """A plan without search, if greedy packing finds one."""
-    assignment = pack(priced.problem) if every_table_has_an_option(priced) else None
+    assignment = pack_apart(priced.problem, priced.apart) if every_table_has_an_option(priced) else None
     placement = None if assignment is None else assemble(priced, assignment)
     return placement if placement is not None and placement.fits else None
 
@@ -161,7 +160,7 @@ def _solve_tighter(
         hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
         ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
     )
-    outcome = solve(tighter, limits, report, should_stop)
+    outcome = solve_apart(tighter, priced.apart, limits, report, should_stop)
     if outcome.assignment is None:
         return None, outcome.moves
     placement = assemble(priced, outcome.assignment)

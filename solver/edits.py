@@ -66,6 +66,12 @@ def together_edits(question: Question) -> Iterator[Edit]:
         yield Edit("don't keep tables together (together in the model document)", "together", {"model": {"together": None}})
 
 
+def apart_edits(question: Question) -> Iterator[Edit]:
+    """Let tables share devices that must be apart."""
+    if question.model.apart:
+        yield Edit("don't keep tables apart (apart in the model document)", "apart", {"model": {"apart": None}})
+
+
 def narrower_type_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     """Store as few of the largest fp32 tables as will do in fp16."""
     wide = sorted((table for table in question.model.tables if table.data_type is DataType.FP32), key=_weight_bytes, reverse=True)

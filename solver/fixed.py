@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def fixed_tables(question: Question, topology: Topology, held: Mapping[str, Tabl
                 placements[index] = placement
         elif table.name in held:
             placements[index] = held[table.name]
-    return Fixed(placements, (*conflicts, *_torn_groups(question, placements)))
+    return Fixed(placements, (*conflicts, *_torn_groups(question, placements), *_met_groups(question, placements)))
 
 
 def misfit(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> str | None:
@@ -59,6 +59,14 @@ def _torn_groups(question: Question, placements: dict[int, TablePlacement]) -> I
         if len(set(ranks.values())) > 1:
             spelled = ", ".join(f"{name} to rank {rank}" for name, rank in ranks.items())
             yield " + ".join(group), f"must be together, but are pinned apart: {spelled}"
+
+
+def _met_groups(question: Question, placements: dict[int, TablePlacement]) -> Iterator[tuple[str, str]]:
+    ranks = {placement.name: {shard.rank for shard in placement.shards} for placement in placements.values()}
+    for group in question.model.apart or ():
+        for one, other in combinations([name for name in group if name in ranks], 2):
+            if shared := sorted(ranks[one] & ranks[other]):
+                yield f"{one} + {other}", f"must be apart, but both are pinned to rank {shared[0]}"
 
 
 def _placement(table: Table, pin: Pin, topology: Topology) -> TablePlacement:

@@ -9,6 +9,7 @@ from placement.plan import Fix, Question
 from solver.attempt import attempt, quick_placement, variants
 from solver.edits import (
     Edit,
+    apart_edits,
     constraint_edits,
     hash_size_edits,
     narrower_type_edits,
@@ -37,6 +38,7 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
         reserve_edits(question),
         constraint_edits(question, cases),
         together_edits(question),
+        apart_edits(question),
         narrower_type_edits(question, cases),
         hash_size_edits(question, cases),
     ):

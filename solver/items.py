@@ -9,6 +9,7 @@ import numpy as np
 from placement.model import ModelSpec
 from placement.plan import Question
 from placement.topology import Topology
+from solver.apart import Groups
 from solver.fixed import Fixed
 from solver.options import allowed_ranks
 from solver.problem import Bools, Floats, Ints
@@ -28,6 +29,8 @@ class Items:
     allowed: Bools | None
     """[items and loaded ranks, ranks]; None where everything may go anywhere."""
     is_thinned: bool
+    apart: Groups
+    """Items that may share no device."""
 
 
 def items_of(
@@ -46,8 +49,9 @@ def items_of(
     items = sorted([*groups, *((index,) for index in range(len(model.tables)) if index not in grouped and index not in fixed.placements)])
     loaded = np.flatnonzero(fixed_us.any(axis=1))
     allowed = _allowed(model, items, fixed, loaded, len(topology.ranks))
+    apart = _apart(model, items)
     if not groups and not fixed.placements:
-        return Items(tuple(items), options, layout_kind[options.layout], {}, allowed, False)
+        return Items(tuple(items), options, layout_kind[options.layout], {}, allowed, False, apart)
     combined = combine(options, groups, layout_kind)
     number = {item: index for index, item in enumerate(items)}
     single = np.array([number.get((table,), -1) for table in range(len(model.tables))], dtype=np.int64)[options.table]
@@ -69,7 +73,7 @@ def items_of(
     first_of_groups = len(parts[0].table)
     place = {int(before): after for after, before in enumerate(order)}
     layouts = {place[first_of_groups + index]: chosen for index, chosen in enumerate(combined.layouts)}
-    return Items(tuple(items), joined, np.concatenate(kinds)[order], layouts, allowed, combined.is_thinned)
+    return Items(tuple(items), joined, np.concatenate(kinds)[order], layouts, allowed, combined.is_thinned, apart)
 
 
 def _groups(model: ModelSpec, fixed: Fixed) -> list[tuple[int, ...]]:
@@ -82,8 +86,8 @@ def _groups(model: ModelSpec, fixed: Fixed) -> list[tuple[int, ...]]:
 def _allowed(model: ModelSpec, items: list[tuple[int, ...]], fixed: Fixed, loaded: Ints, num_ranks: int) -> Bools | None:
     """Where each item may sit: where all its tables may, and where a fixed table of its group is; and every loaded rank itself."""
     by_table = allowed_ranks(model.tables, num_ranks)
-    beside = _beside(model, fixed)
-    if by_table is None and not beside and not len(loaded):
+    beside, taken = _beside(model, fixed), _taken(model, fixed)
+    if by_table is None and not beside and not taken and not len(loaded):
         return None
     rows = np.ones((len(items) + len(loaded), num_ranks), dtype=bool)
     for row, item in zip(rows, items, strict=False):
@@ -92,6 +96,7 @@ def _allowed(model: ModelSpec, items: list[tuple[int, ...]], fixed: Fixed, loade
                 row &= by_table[table]
             if table in beside:
                 row &= np.arange(num_ranks) == beside[table]
+            row[sorted(taken.get(table, ()))] = False
     rows[len(items) :] = np.arange(num_ranks) == loaded[:, None]
     return rows
 
@@ -104,6 +109,24 @@ def _beside(model: ModelSpec, fixed: Fixed) -> dict[int, int]:
         ranks = [fixed.placements[index[name]].shards[0].rank for name in group if index[name] in fixed.placements]
         found.update({index[name]: ranks[0] for name in group} if ranks else {})
     return found
+
+
+def _taken(model: ModelSpec, fixed: Fixed) -> dict[int, set[int]]:
+    """The ranks of fixed tables that a table must be apart from."""
+    index = {table.name: number for number, table in enumerate(model.tables)}
+    found: dict[int, set[int]] = {}
+    for group in model.apart or ():
+        for name in group:
+            for other in group:
+                if other != name and index[other] in fixed.placements:
+                    found.setdefault(index[name], set()).update(shard.rank for shard in fixed.placements[index[other]].shards)
+    return found
+
+
+def _apart(model: ModelSpec, items: list[tuple[int, ...]]) -> Groups:
+    item_of = {model.tables[table].name: number for number, item in enumerate(items) for table in item}
+    groups = (tuple(sorted({item_of[name] for name in group if name in item_of})) for group in model.apart or ())
+    return tuple(group for group in groups if len(group) > 1)
 
 
 def _chosen(options: OptionArrays, keep: Bools, table: Ints) -> OptionArrays:

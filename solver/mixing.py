@@ -49,6 +49,11 @@ class Mixer:
         for number, unit in enumerate(self._units):
             if all(name in held for name in unit):
                 self._add(number, tuple(held[name] for name in unit))
+        unit_of = {name: number for number, unit in enumerate(self._units) for name in unit}
+        self._apart: list[set[int]] = [set() for _ in self._units]
+        for group in priced.question.model.apart or ():
+            for name in group:
+                self._apart[unit_of[name]] |= {unit_of[other] for other in group} - {unit_of[name]}
         fixed_hbm, fixed_ddr = priced.fixed_bytes
         self._pool = priced.problem.device_pool
         self._hbm = priced.problem.hbm_capacity + fixed_hbm
@@ -78,8 +83,9 @@ class Mixer:
         cost = {id(now): float(time_us.max(axis=0).sum()) + now.move_us}
         self._book(now, time_us, hbm, ddr, -1)
         best = now
+        taken = {rank for other in self._apart[number] for rank in chosen[other].ranks.tolist()}
         for place in self._places[number].values():
-            if place is not now:
+            if place is not now and taken.isdisjoint(place.ranks.tolist()):
                 self._book(place, time_us, hbm, ddr, 1)
                 if (hbm >= 0).all() and (ddr >= 0).all():
                     cost[id(place)] = float(time_us.max(axis=0).sum()) + place.move_us

@@ -6,8 +6,8 @@ bounds and proofs hold for the exact plan. The exact figures are those of solver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from placement.plan import Question, TablePlacement
 from placement.stages import PLACED_STAGES, Stage, rank_stages_us, shard_stages_us
 from placement.topology import Rank, Topology
 from placement.workload import TableLoad, model_loads, shard_workload
+from solver.apart import Groups, crowded
 from solver.fixed import Fixed, fixed_tables
-from solver.items import items_of
+from solver.items import Items, items_of
 from solver.options import Layout, layouts, open_to, piece_widths, table_columns
 from solver.problem import Bools, Floats, Ints, Problem, Scope
 from solver.together import OptionArrays
@@ -42,6 +43,8 @@ class Priced:
     """[O] index into `layouts`; of a group, that of its first table; -1 for what fixed tables load."""
     option_layouts: Mapping[int, tuple[int, ...]]
     """Of a group's options, one index for each of its tables."""
+    apart: Groups
+    """Items that may share no device; `problem` doesn't know of it."""
     fixed: Fixed
     fixed_bytes: tuple[Ints, Ints]
     """[ranks] HBM and system memory of the fixed tables, already taken off the capacities of `problem`."""
@@ -116,13 +119,21 @@ def price(
         offered,
         items.options.layout,
         items.option_layouts,
-        fixed,
+        items.apart,
+        replace(fixed, conflicts=(*fixed.conflicts, *_crowded(question, items, len(ranks)))),
         (load.hbm_bytes, load.ddr_bytes),
         pricer,
         own_bytes,
         options.slack_bytes,
         items.is_thinned,
     )
+
+
+def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple[str, str]]:
+    for group in crowded(items.apart, items.allowed, num_ranks):
+        names = [question.model.tables[table].name for item in group for table in items.items[item]]
+        where = f"the job has {num_ranks} devices" if items.allowed is None else "the ranks that are allowed for them are too few"
+        yield " + ".join(names), f"must be apart, which takes {len(group)} devices: {where}"
 
 
 def _capacities(topology: Topology, own_bytes: Ints) -> tuple[Ints, Ints]:
@@ -289,6 +300,8 @@ class _LayoutPricer:
         grouped = {name for group in model.together or () for name in group}
         self._free = np.array([index not in fixed.placements and table.constraints.pin is None for index, table in enumerate(model.tables)])
         self._single = np.array([table.name not in grouped for table in model.tables])
+        parted = {name for group in model.apart or () for name in group}
+        self._alone = np.array([table.name not in parted for table in model.tables])
         types = [table.data_type for table in model.tables]
         self._of_type = {data_type: np.array([each is data_type for each in types]) for data_type in dict.fromkeys(types)}
 
@@ -297,6 +310,9 @@ class _LayoutPricer:
         is_open = open_to(layout, self._pricer.tables, self._topology) & self._free
         if layout.sharding_type is not ShardingType.TABLE_WISE:
             is_open &= self._single
+        if layout.scope is Scope.WORLD:
+            # On every trainer there is no room for a table that must be apart.
+            is_open &= self._alone
         blocks = []
         for data_type, of_type in self._of_type.items():
             table = np.flatnonzero(is_open & of_type)

@@ -55,7 +55,8 @@ def _without_incumbent(report: ReportProgress, name: str) -> ReportProgress:
 
 
 def held_tables(question: Question, topology: Topology) -> dict[str, TablePlacement]:
-    """Tables of the start that may stay where they are; of a group that is kept together all or none."""
+    """Tables of the start that may stay where they are: of a group kept together all or none, of one kept apart the largest
+    on each rank."""
     tables = {table.name: table for table in question.model.tables}
     start = {each.name: each for each in question.options.start or () if each.name in tables}
     held = {name: each for name, each in start.items() if misfit(question, tables[name], each, topology) is None}
@@ -63,6 +64,14 @@ def held_tables(question: Question, topology: Topology) -> dict[str, TablePlacem
         ranks = {tuple(shard.rank for shard in held[name].shards) for name in group if name in held}
         if len(ranks) > 1 or any(name not in held for name in group):
             held = {name: each for name, each in held.items() if name not in group}
+    for group in question.model.apart or ():
+        taken: set[int] = set()
+        sizes = {name: -tables[name].num_embeddings * tables[name].embedding_dim for name in group if name in held}
+        for name in sorted(sizes, key=sizes.__getitem__):
+            here = {shard.rank for shard in held[name].shards}
+            if here & taken:
+                del held[name]
+            taken |= here
     return held
 
 
