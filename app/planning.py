@@ -6,8 +6,8 @@ from app.local_store import find_cost_model
 from placement.catalog import LOCAL_HOST, find_host
 from placement.cost_model import CostModel, datasheet_cost_model
 from placement.errors import InvalidDocument, Problem, ToolError
-from placement.host import HostSpec
-from placement.model import ComputeKernel, ModelSpec
+from placement.host import DeviceType, HostSpec
+from placement.model import ComputeKernel, ModelSpec, Tier
 from placement.plan import Plan, PlanOptions, Question
 from solver.outcome import ReportProgress, ShouldStop
 
@@ -26,14 +26,17 @@ def resolve_host(name_or_path: str) -> HostSpec:
 def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
     """The question with its cost model: the given one, else the one measured on this host, else the datasheet's.
 
-    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices.
+    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices, and for tables of
+    this machine's CUDA trainers on remote servers.
     """
     if cost_model is None:
-        cost_model = find_cost_model(host, options.ranks) or datasheet_cost_model(host)
+        cost_model = _measured(host, options) or datasheet_cost_model(host)
     problem = _mismatch(cost_model, host)
     if problem is not None:
         raise InvalidDocument("cost model", [problem])
-    return Question(model=model, host=host, cost_model=cost_model, options=options)
+    question = Question(model=model, host=host, cost_model=cost_model, options=options)
+    _refuse_unrunnable_servers(question)
+    return question
 
 
 def answer(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
@@ -51,6 +54,24 @@ def answer(question: Question, report: ReportProgress | None = None, should_stop
         more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
         raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
     return plan
+
+
+def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:
+    """The model measured on this host; none of one whose remote servers nobody has measured."""
+    stored = find_cost_model(host, options.ranks)
+    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
+        return stored
+    return None
+
+
+def _refuse_unrunnable_servers(question: Question) -> None:
+    """On a machine that is there to run the plan, CUDA trainers can't use remote servers; for a datasheet's it is a what-if."""
+    host, tiers = question.host, question.options.tiers
+    if host.fingerprint is None or host.remote_servers is None or (tiers is not None and Tier.REMOTE not in tiers):
+        return
+    if any(device.type is DeviceType.CUDA for device in host.node.devices):
+        rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"
+        raise InvalidDocument("host", [Problem("/remote_servers", "", rule)])
 
 
 def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:

@@ -102,7 +102,8 @@ class Dlrm(nn.Module):
     def loss(self, batch: Batch, pooled: KeyedTensor) -> Tensor:
         # A sharded collection orders its keys by sharding type, so vectors are fetched by name.
         logits = self.dense(batch.dense, pooled.to_dict())
-        return nn.functional.binary_cross_entropy_with_logits(logits, batch.labels)
+        # The mean; of the empty batch that a remote server feeds, 0.
+        return nn.functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="sum") / max(1, len(batch.labels))
 
 
 def fused_params(optimizer: Optimizer, learning_rate: float) -> dict[str, Any]:

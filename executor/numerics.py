@@ -1,7 +1,7 @@
 """Does the sharded model learn what an unsharded one learns? Compares the update, not the weights.
 
 A scaled-down copy of the plan trains a few steps with plain SGD beside an unsharded reference on rank 0 that sees the
-batches of all ranks. Always SGD: row-wise Adagrad keeps one state value per row *of each shard*, so under column sharding it
+batches of all trainers. Always SGD: row-wise Adagrad keeps one state value per row *of each shard*, so under column sharding it
 differs from the unsharded one by design. The learning rates are set so that a step moves the weights by some percent: with
 small ones the weights would agree whatever the gradients are, with large ones a deep model diverges.
 """
@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from executor.batches import draw_batch
+from executor.export import plan_topology
 from executor.job import UpdateError
 from executor.model import Batch, Dlrm
 from executor.placed import local_parts
@@ -44,10 +45,12 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
     reference = Dlrm(spec, torch.device("cpu"))
     start = {name: value.detach().clone() for name, value in reference.state_dict().items()}
 
-    def batches(rank: int) -> list[Batch]:
-        return [draw_batch(spec, examples, seed, rank, number) for number in range(STEPS)]
+    trainers = len(plan_topology(plan).trainers)
 
-    everyone = [batches(rank) for rank in range(world)] if is_reference else []
+    def batches(rank: int) -> list[Batch]:
+        return [draw_batch(spec, examples if rank < trainers else 0, seed, rank, number) for number in range(STEPS)]
+
+    everyone = [batches(rank) for rank in range(trainers)] if is_reference else []
     rates = [_learning_rates(reference, [own[0] for own in everyone])] if is_reference else [None]
     dist.broadcast_object_list(rates, src=0, group=control)
     sparse_rate, dense_rate = rates[0]  # type: ignore[misc]

@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
+from executor.batches import draw_batch
+from executor.export import plan_topology
 from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
 from executor.model import Batch
@@ -110,7 +112,11 @@ class Trial:
         tell.phase(f"{self._name}: drawing batches")
         trace = None if job.trace is None else Path(job.trace)
         steps = job.warmup_steps + job.steps
-        self._batches = prepared_batches(spec, steps, job.seed, dist.get_rank(), dist.get_world_size(), trace)
+        rank, trainers = dist.get_rank(), len(plan_topology(plan).trainers)
+        # A remote server holds tables and feeds an empty batch.
+        self._batches = (
+            prepared_batches(spec, steps, job.seed, rank, trainers, trace) if rank < trainers else [draw_batch(spec, 0, job.seed, rank, 0)]
+        )
         tell.phase(f"{self._name}: building the model")
         self._memory = PeakMemory(device)
         self._training = Training(plan, spec.optimizer, device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from executor.errors import NotRunnableHere
+from executor.export import MIXED_DEVICES
 from placement.audit import audit
 from placement.errors import InvalidDocument, Problem
 from placement.host import DeviceType, HostSpec
@@ -33,8 +34,8 @@ def nowhere_reason(plan: Plan) -> str | None:
     """Why a plan can't be executed on any machine, nor emulated."""
     if not plan.has_placement:
         return f"the plan is {plan.status}: it has no placement to execute"
-    if servers := sum(rank.is_server for rank in plan.ranks):
-        return f"{servers} remote servers needed, 0 here"
+    if cuda_ranks(plan) and any(rank.is_server for rank in plan.ranks):
+        return MIXED_DEVICES
     if names := _tables_of(plan.question.model, DataType.INT8):
         return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from executor.errors import ExecutionFailed
-from executor.export import plan_topology
+from executor.export import local_world_size, plan_topology
 from executor.job import Job, RankReport, report_path, write_atomically
 from executor.launch import launch_ranks
 from executor.refusal import refuse_foreign, refuse_unsound
@@ -95,7 +95,7 @@ def launch_plans(
             folder = Path(name)
             job = Job(
                 plans=tuple(plans),
-                local_world_size=topology.trainers_per_node,
+                local_world_size=local_world_size(topology),
                 warmup_steps=WARMUP_STEPS,
                 steps=steps,
                 staged_steps=STAGED_STEPS,
@@ -141,7 +141,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path
     # Steps start together, so a step lasts as long as its slowest rank.
     step_times = np.max([report.step_times_us for report in reports], axis=0)
     step_time_us = float(np.median(step_times))
-    examples = plan.question.model.local_batch_size * len(reports)
+    examples = plan.question.model.local_batch_size * sum(not rank.is_server for rank in plan.ranks)
     verdicts = (
         AUDITED,
         placement_verdict(plan, [shard for report in reports for shard in report.held]),

@@ -82,7 +82,7 @@ def _staged_step(training: Training, batch: Batch) -> dict[Stage, float]:
     pooled = dlrm.ebc.output_dist(context, looked_up).wait()
     pooled._values = _lap_in_backward(laps, Stage.DENSE, pooled.values())
     laps.lap(Stage.OUTPUT_DIST)
-    loss = dlrm.loss(batch, pooled)
+    loss = dlrm.loss(batch, pooled) * training.loss_scale
     loss.backward()
     laps.lap(Stage.LOOKUP_BACKWARD)
     _reduce_gradients(training)

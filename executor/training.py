@@ -10,7 +10,7 @@ from torch import nn
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
-from executor.export import MODULE_PATH, to_torchrec
+from executor.export import MODULE_PATH, plan_topology, to_torchrec
 from executor.model import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
 from executor.sharding_plan import sharding_plan
 from placement.model import Optimizer, ShardingType
@@ -31,6 +31,8 @@ class Training:
         dense_rate: float = LEARNING_RATE,
     ) -> None:
         self.device = device
+        self.loss_scale = dist.get_world_size() / len(plan_topology(plan).trainers)
+        """TorchRec divides gradients by all ranks; remote servers contribute none."""
         # On the meta device no rank ever holds a whole table that is not its own.
         model = Dlrm(plan.question.model, torch.device("meta"))
         sharder = EmbeddingBagCollectionSharder(fused_params=fused_params(optimizer, sparse_rate))
@@ -52,7 +54,7 @@ class Training:
     def step(self, batch: Batch) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        self.dmp(batch).backward()
+        (self.dmp(batch) * self.loss_scale).backward()
         for optimizer in self.optimizers:
             optimizer.step()
 

@@ -75,7 +75,7 @@ def predicted_bytes(plan: Plan, rank: int) -> int:
     """What the plan says the rank holds in the memory whose peak is measured: the device's, or the process's on a CPU."""
     load = plan.ranks[rank]
     kinds = {device.kind: device.type for device in plan.question.host.node.devices}
-    return load.hbm_bytes if kinds[load.device] is DeviceType.CUDA else load.ddr_bytes
+    return load.hbm_bytes if kinds.get(load.device) is DeviceType.CUDA else load.ddr_bytes
 
 
 def memory_verdict(plan: Plan, reports: Sequence[RankReport]) -> Verdict:

@@ -30,13 +30,13 @@ Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tup
 def build_plan(
     model: ModelSpec, host: HostSpec, layouts: dict[str, Layout], *, ranks: int, nodes: int = 1, cost: CostModel | None = None
 ) -> Plan:
-    """A complete plan document that passes the audit."""
+    """A complete plan document that passes the audit. Uses the host's remote servers if it has any."""
     cost = cost or datasheet_cost_model(host)
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
-    topology = build_topology(host, nodes, ranks, with_servers=False)
+    topology = build_topology(host, nodes, ranks, with_servers=True)
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
     loads = derive_loads(question, bare, topology)
-    times = loads.stages_us.sum(axis=1)
+    times = loads.stages_us.sum(axis=1)[: len(topology.trainers)]
     step = loads.step_time_us
     return Plan(
         model=ModelReference(name=model.name, digest=model.content_digest()),
@@ -77,6 +77,7 @@ def _ranks(topology: Topology, loads: DerivedLoads) -> tuple[RankLoad, ...]:
             rank=rank.rank,
             node=rank.node,
             device=rank.device,
+            is_server=rank.is_server,
             hbm_bytes=int(loads.rank_hbm[rank.rank]),
             hbm_capacity_bytes=rank.hbm_capacity_bytes,
             ddr_bytes=int(loads.rank_ddr[rank.rank]),
@@ -193,4 +194,16 @@ def grid_layouts(model: ModelSpec) -> dict[str, Layout]:
         "page": column_wise(page, [1, 0], ShardingType.TABLE_COLUMN_WISE),
         "country": row_wise(country, [0, 1, 2, 3]),
         "tag": data_parallel(tag, 4),
+    }
+
+
+def served_layouts(model: ModelSpec) -> dict[str, Layout]:
+    """Two trainers (0, 1) and two remote servers (2, 3): tables on either side, cut into columns on either side."""
+    user, item, page, country, tag = model.tables
+    return {
+        "user": column_wise(user, [3, 2]),
+        "item": table_wise(item, 2),
+        "page": table_wise(page, 3),
+        "country": table_wise(country, 0),
+        "tag": column_wise(tag, [0, 1]),
     }

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from executor.run import run_plans
+from placement.audit import audit
 from placement.host import HostSpec
 from placement.measurement import Measurement
-from placement.model import ModelSpec
+from placement.model import DataType, ModelSpec
 from placement.stages import Stage
-from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts
+from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, served_layouts
 
 STEPS = 30
 
@@ -38,6 +39,7 @@ def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
         make_model("cat-adagrad", interaction="cat", optimizer="adagrad", top_mlp=[24, 8]),
         make_model("dcn-sgd", interaction="dcn", dcn={"num_layers": 2, "low_rank_dim": 8}, optimizer="sgd"),
         make_model("no-dense", dense_features=0, bottom_mlp=[]),
+        _in_half(make_model("half")),
         _with_rows(make_model("heavy"), "tag", 2**20),
     ]
     plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models]
@@ -77,6 +79,40 @@ def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
 
 
 def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path: Path) -> None:
-    model = make_model("grid")
-    [measurement] = _run([build_plan(model, here, grid_layouts(model), ranks=4, nodes=2)], tmp_path, steps=10)
-    _assert_right(measurement)
+    model, half = make_model("grid"), _in_half(make_model("grid-half"))
+    plans = [build_plan(model, here, grid_layouts(model), ranks=4, nodes=2) for model in (model, half)]
+    for measurement in _run(plans, tmp_path, steps=10):
+        _assert_right(measurement)
+
+
+def _in_half(model: ModelSpec) -> ModelSpec:
+    """All tables fp16."""
+    tables = [table.model_copy(update={"data_type": DataType.FP16}) for table in model.tables]
+    return model.model_copy(update={"tables": tuple(tables)})
+
+
+def with_servers(host: HostSpec, count: int) -> HostSpec:
+    """The host with small CPU servers beside it."""
+    servers = {
+        "count": count,
+        "kind": "parameter-server",
+        "ddr_capacity": "4GiB",
+        "ddr_reserve": "1GiB",
+        "memory_bandwidth": "10GB/s",
+        "network": "10Gbit/s",
+        "fp32_flops": "50GFLOP/s",
+    }
+    return HostSpec.model_validate(host.model_dump(exclude_none=True) | {"remote_servers": servers})
+
+
+def test_remote_servers_hold_tables_and_feed_nothing(here: HostSpec, tmp_path: Path) -> None:
+    """Two trainers and two servers: tables on either side, one cut into columns over both servers, in fp32 and fp16."""
+    host = with_servers(here, 2)
+    models = [make_model("served"), _in_half(make_model("served-half", interaction="cat", optimizer="sgd"))]
+    plans = [build_plan(model, host, served_layouts(model), ranks=2) for model in models]
+    for plan, measurement in zip(plans, _run(plans, tmp_path, steps=10), strict=True):
+        assert audit(plan) == []
+        _assert_right(measurement)
+        assert len(measurement.ranks) == 4
+        # Servers train no examples of their own.
+        assert measurement.throughput_samples_per_s == pytest.approx(2 * 64 / measurement.step_time_us * 1e6)
