@@ -1,4 +1,4 @@
-"""The integer program by CP-SAT: for small models, and to settle whether anything fits at all.
+"""The integer program by CP-SAT, and where that leaves a gap by branch and bound over patterns.
 
 CP-SAT wants integers. Times are rounded down at a fine scale, so its bound holds for the true times; bytes are exact.
 """
@@ -10,14 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from ortools.sat.python import cp_model
 
+from solver.bound import Bounder
+from solver.exact_tree import STEPS_PER_SECOND, Tree
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
+from solver.problem import Assignment, Bools, Ints, Problem, Scope, fits, loads_of, objective_us, target_devices
 
 _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""
@@ -28,6 +30,12 @@ _LEFT_OUT = ("core", "reduced_costs")
 """Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
 (ortools 9.15)."""
 _POLL_SECONDS = 0.05
+_CP_SAT_SHARE = 0.15
+"""Of the limit that CP-SAT takes first: it settles what is easy, and kinds of problems where patterns say little."""
+_LEAF_SECONDS = 1.0
+"""For CP-SAT on a problem whose options are all chosen."""
+_MET = 1e-7
+"""A gap that counts as none."""
 _DETERMINISTIC_PER_SECOND = 0.6
 """A unit of CP-SAT's deterministic time took 1.4 to 2.2 seconds of one core (small models, ortools 9.15)."""
 
@@ -42,9 +50,30 @@ def solve_exactly(
     """The best assignment and its bound; exact when the work budget allows."""
     if problem.num_tables == 0:
         return _of(problem, Assignment(np.empty(0, np.int64), ()), StoppedBy.EXACT)
+    if hint is None:
+        return by_cp_sat(problem, limits, report, should_stop)
+    first = by_cp_sat(problem, replace(limits, seconds=limits.seconds * _CP_SAT_SHARE), report, should_stop, hint)
+    if first.stopped_by is not StoppedBy.LIMIT or (first.assignment is None and not fits(problem, loads_of(problem, hint))):
+        return first
+    start = first if first.assignment is not None else _of(problem, hint, StoppedBy.LIMIT)
+    start = replace(start, lower_bound_us=first.lower_bound_us)
+    return _by_patterns(problem, replace(limits, seconds=limits.seconds * (1 - _CP_SAT_SHARE)), report, should_stop, start)
+
+
+def by_cp_sat(
+    problem: Problem,
+    limits: Limits,
+    report: ReportProgress | None = None,
+    should_stop: ShouldStop | None = None,
+    hint: Assignment | None = None,
+    below_us: float = math.inf,
+) -> Outcome:
+    """The best assignment with an objective up to `below_us`; PROOF where there is none."""
     model = _Model(problem)
     if hint is not None:
         model.hint(hint)
+    if math.isfinite(below_us):
+        model.cp.add(sum(model.spans) <= math.floor((below_us - problem.constant_us) * model.per_us))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = _WORKERS
     solver.parameters.interleave_search = True
@@ -65,6 +94,33 @@ def solve_exactly(
     objective = objective_us(problem, loads_of(problem, assignment))
     bound = min(model.microseconds(solver.best_objective_bound), objective)
     return Outcome(assignment, objective, bound, "cp-sat", _stopped(status == cp_model.OPTIMAL, cancelled))
+
+
+def _by_patterns(
+    problem: Problem, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None, start: Outcome
+) -> Outcome:
+    """Branch and bound from an assignment and a bound."""
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+
+    def settle(part: Problem, below_us: float) -> Outcome:
+        return by_cp_sat(part, Limits(_LEAF_SECONDS, 0.0, limits.seed), None, should_stop, below_us=below_us)
+
+    tree = Tree(problem, bounder, bound, settle, round(_LEAF_SECONDS * STEPS_PER_SECOND))
+    tree.bound_us = max(tree.bound_us, start.lower_bound_us)
+    started, told, cancelled = time.perf_counter(), -math.inf, False
+    for _ in tree.raise_bound(start.objective_us, max(limits.gap, _MET), round(limits.seconds * STEPS_PER_SECOND)):
+        if report is not None and told < tree.bound_us:
+            told = tree.bound_us
+            gap = max(0.0, 1 - tree.bound_us / tree.best_us)
+            report(Progress(time.perf_counter() - started, tree.best_us, tree.bound_us, gap, "exact"))
+        if should_stop is not None and should_stop():
+            cancelled = True
+            break
+    assignment = tree.best if tree.best is not None else start.assignment
+    proven = tree.bound_us >= tree.best_us * (1 - max(limits.gap, _MET) * (1 + 1e-9))
+    name = "patterns" if tree.bound_us > start.lower_bound_us else start.bound
+    return Outcome(assignment, tree.best_us, min(tree.bound_us, tree.best_us), name, _stopped(proven, cancelled))
 
 
 @contextmanager

@@ -1,0 +1,167 @@
+"""Branch and bound over options and makespans, each node refuted by patterns: raises the bound level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from solver.bound import Bound, Bounder
+from solver.exact_cover import cover, coverable
+from solver.exact_patterns import Window, possible
+from solver.exact_refute import Patterns, Prices, Verdict
+from solver.outcome import Outcome, StoppedBy
+from solver.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us
+
+LEVELS = 8
+"""In how many equal steps the bound is first raised from where the root left it to the incumbent."""
+FEW_PATTERNS, MOST_PATTERNS = 0, 30_000
+"""How many patterns are worth a cover where tables still have options, and where none has."""
+NODE_STEPS = 100_000
+"""What a node counts for besides its pricing and programs."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """Placements that take only options in `keep` and whose s lie between `lower` and `upper`."""
+
+    keep: Bools
+    lower: Floats
+    upper: Floats
+    prices: Prices | None
+
+
+Settle = Callable[[Problem, float], Outcome]
+"""Solves a problem whose options are all chosen, given what an assignment must beat."""
+STEPS_PER_SECOND = 2.5e7
+"""About what one core does."""
+
+
+class Tree:
+    """Every placement better than the incumbent lies in one of `open`."""
+
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, settle: Settle, settle_steps: int) -> None:
+        self.problem, self.bounder, self.class_bound, self.settle = problem, bounder, bound, settle
+        self.settle_steps = settle_steps
+        self.patterns = Patterns(problem)
+        stages = problem.num_stages
+        self.open = [Node(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)]
+        self.bound_us = bound.value_us
+        self.best: Assignment | None = None
+        self.best_us = np.inf
+        self.steps = 0
+        self.nodes = 0
+        self.stuck = False
+        self.gap = 0.0
+        self.covers = coverable(problem, self.patterns.classes)
+
+    def raise_bound(self, best_us: float, gap: float, most_steps: int) -> Iterator[None]:
+        """Raises `bound_us` until it meets the best objective, stopping between nodes; runs `most_steps` at most."""
+        self.best_us, self.gap = best_us, gap
+        step = None
+        while not self.stuck and self.steps < most_steps:
+            target = self.best_us * (1 - gap)
+            if not self.open or self.bound_us >= target:
+                self.bound_us = max(self.bound_us, target) if not self.open else self.bound_us
+                return
+            if step is None:
+                step = (target - self.bound_us) / LEVELS
+            level = min(self.bound_us + step, target)
+            if target - level < step / 4:
+                level = target
+            yield from self._refute(level, most_steps)
+
+    def _refute(self, level: float, most_steps: int) -> Iterator[None]:
+        """Closes or splits nodes until none may hold a placement up to `level`."""
+        fixed = self.class_bound.fixed_us
+        candidates, _ = self.bounder.candidates(self.class_bound, level)
+        waiting = self.open[::-1]
+        refuted: list[Node] = []
+        while waiting:
+            if self.steps >= most_steps or self.stuck:
+                self.open = refuted + waiting[::-1]
+                return
+            node = waiting.pop()
+            level = min(level, self.best_us * (1 - self.gap))
+            window = Window(node.lower, np.minimum(node.upper, level - fixed - (node.lower.sum() - node.lower)), level - fixed)
+            keep = node.keep & candidates
+            verdict = self.patterns.refute(keep, window, node.prices)
+            self.steps += verdict.steps + NODE_STEPS
+            self.nodes += 1
+            if verdict.refuted:
+                refuted.append(replace(node, prices=verdict.prices))
+                yield
+                continue
+            left = possible(self.problem, self.patterns.classes, keep, window)
+            settled = self._cover(left, window)
+            if settled is None and np.bincount(self.problem.option_table[left]).max() == 1:
+                settled = self._settle(left)
+                self.stuck = not settled
+            if settled is None:
+                waiting += self._split(node, left, verdict)
+            elif settled:
+                refuted.append(replace(node, prices=verdict.prices))
+            else:
+                waiting.append(node)
+            yield
+        self.open = refuted
+        self.bound_us = max(self.bound_us, min(level, self.best_us * (1 - self.gap)))
+
+    def _cover(self, left: Bools, window: Window) -> bool | None:
+        """Whether the window was refuted by all its patterns; False where a better plan was found, None where neither."""
+        if not self.covers:
+            return None
+        alone = bool((np.bincount(self.problem.option_table[left]) == 1).all())
+        tried = cover(self.problem, self.patterns.classes[0], left, window, MOST_PATTERNS if alone else FEW_PATTERNS)
+        self.steps += tried.steps + 100_000 if tried is not None else 50_000
+        if tried is None or tried.refuted:
+            return None if tried is None else True
+        if tried.assignment is None:
+            return None
+        loads = loads_of(self.problem, tried.assignment)
+        value = objective_us(self.problem, loads)
+        if not fits(self.problem, loads) or value >= self.best_us:
+            return None
+        self.best, self.best_us = tried.assignment, value
+        return False
+
+    def _split(self, node: Node, left: Bools, verdict: Verdict) -> list[Node]:
+        """Parts of the node that together hold every placement of it better than the best so far."""
+        problem = self.problem
+        table = problem.option_table
+        count = np.bincount(table[left], minlength=problem.num_tables)
+        share = np.where(left, verdict.share, 0.0)
+        fraction = np.where(left & (count[table] > 1), np.minimum(share, 1 - share), -1.0)
+        weight = fraction * (0.05 + verdict.prices.table[table])
+        option = int(np.argmax(weight)) if weight.max() > 1e-6 else int(np.argmax(np.where(left & (count[table] > 1), share, -1.0)))
+        one, others = node.keep.copy(), node.keep.copy()
+        one[(table == table[option])] = False
+        one[option] = True
+        others[option] = False
+        return [replace(node, keep=others, prices=verdict.prices), replace(node, keep=one, prices=verdict.prices)]
+
+    def _settle(self, left: Bools) -> bool:
+        """Solves what the options left allow; whether that was finished, so that it holds nothing better than the best."""
+        found = self.settle(only(self.problem, left), self.best_us)
+        self.steps += self.settle_steps
+        if found.assignment is not None and found.objective_us < self.best_us:
+            options = np.flatnonzero(left)
+            self.best = replace(found.assignment, option=options[found.assignment.option])
+            self.best_us = found.objective_us
+        return found.stopped_by in (StoppedBy.EXACT, StoppedBy.PROOF)
+
+
+def only(problem: Problem, keep: Bools) -> Problem:
+    """With the options in `keep` alone."""
+    units = np.repeat(keep, np.diff(problem.option_first_unit))
+    return replace(
+        problem,
+        option_table=problem.option_table[keep],
+        option_scope=problem.option_scope[keep],
+        option_kind=problem.option_kind[keep],
+        option_first_unit=np.append(0, np.cumsum(np.diff(problem.option_first_unit)[keep])),
+        unit_time_us=problem.unit_time_us[units],
+        unit_hbm_bytes=problem.unit_hbm_bytes[units],
+        unit_ddr_bytes=problem.unit_ddr_bytes[units],
+    )

@@ -1,0 +1,147 @@
+"""Patterns and the tree over them against every assignment there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from solver.bound import Bounder
+from solver.exact import by_cp_sat, solve_exactly
+from solver.exact_patterns import Window, classes_of
+from solver.exact_refute import Patterns
+from solver.exact_tree import Tree
+from solver.outcome import Limits, Outcome, StoppedBy
+from solver.problem import Problem, Scope, fits, loads_of, objective_us
+from tests.solver.brute_force import optimum_us, random_problem
+
+SEEDS = range(300)
+
+
+@cache
+def known(seed: int) -> tuple[Problem, float]:
+    problem = random_problem(seed) if seed % 2 else alike(seed)
+    return problem, optimum_us(problem)
+
+
+def alike(seed: int) -> Problem:
+    """With devices of one kind and size, one stage, and units of an option equal: where patterns can be all there is."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed)
+    devices = problem.num_devices
+    first = np.repeat(problem.option_first_unit[:-1], np.diff(problem.option_first_unit))
+    return replace(
+        problem,
+        device_kind=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, int(rng.integers(60, 130))),
+        ddr_capacity=np.full(len(problem.ddr_capacity), 10_000),
+        stage_base_us=problem.stage_base_us[:1],
+        unit_time_us=np.ascontiguousarray(problem.unit_time_us[first][:, :1, :1]),
+        unit_hbm_bytes=problem.unit_hbm_bytes[first][:, :1],
+        unit_ddr_bytes=problem.unit_ddr_bytes[first][:, :1],
+        allowed=None,
+    )
+
+
+def refuted(problem: Problem, value_us: float) -> bool:
+    value = value_us - problem.constant_us - float(problem.stage_base_us.sum())
+    stages = problem.num_stages
+    window = Window(np.zeros(stages), np.full(stages, max(value, 0.0)), max(value, 0.0))
+    return value < 0 or Patterns(problem).refute(np.ones(problem.num_options, dtype=bool), window).refuted
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_patterns_never_refute_what_exists(seed: int) -> None:
+    problem, optimum = known(seed)
+    if np.isfinite(optimum):
+        assert not refuted(problem, optimum * (1 + 1e-9))
+        assert not refuted(problem, optimum * 1.1)
+
+
+def test_patterns_refute_most_values_below_the_optimum() -> None:
+    feasible = [known(seed) for seed in SEEDS if np.isfinite(known(seed)[1])]
+    assert sum(refuted(problem, optimum * 0.97) for problem, optimum in feasible) > 0.8 * len(feasible)
+
+
+def closed(problem: Problem, start_us: float) -> Tree:
+    bounder = Bounder(problem)
+
+    def settle(part: Problem, below_us: float) -> Outcome:
+        return by_cp_sat(part, Limits(5.0, 0.0, 0), below_us=below_us)
+
+    tree = Tree(problem, bounder, bounder.bound(), settle, 1)
+    for _ in tree.raise_bound(start_us, 1e-7, 10**9):
+        pass
+    return tree
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_tree_ends_at_the_optimum(seed: int) -> None:
+    problem, optimum = known(seed)
+    if np.isinf(optimum):
+        return
+    tree = closed(problem, optimum * 1.2)
+    assert tree.bound_us == pytest.approx(optimum, rel=1e-6)
+    assert tree.bound_us <= optimum * (1 + 1e-9)
+    assert tree.best is not None
+    loads = loads_of(problem, tree.best)
+    assert fits(problem, loads)
+    assert objective_us(problem, loads) == pytest.approx(optimum, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 6))
+def test_the_tree_proves_an_optimum_that_was_given(seed: int) -> None:
+    problem, optimum = known(seed)
+    if np.isfinite(optimum):
+        tree = closed(problem, optimum)
+        assert tree.best is None
+        assert tree.bound_us == pytest.approx(optimum, rel=1e-6)
+
+
+def packing() -> Problem:
+    """13 tables in whole, halves or on all of 8 devices, half of the memory used: seconds for CP-SAT to prove, moments here."""
+    rng = np.random.default_rng(3)
+    tables, devices = 13, 8
+    time, hbm = rng.uniform(10, 60, tables), rng.integers(100, 900, tables)
+    shares = ((Scope.DEVICE, 1, 1.0, 1.0), (Scope.DEVICE, 2, 0.7, 0.5), (Scope.WORLD, 1, 0.4, 0.125))
+    units = [(t, s, n, time[t] * ts, int(hbm[t] * hs)) for t in range(tables) for s, n, ts, hs in shares]
+    per_unit = [unit for unit in units for _ in range(unit[2])]
+    return Problem(
+        device_kind=np.zeros(devices, dtype=np.int64),
+        device_node=np.zeros(devices, dtype=np.int64),
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, int(hbm.sum() / devices / 0.9)),
+        ddr_capacity=np.array([0]),
+        constant_us=0.0,
+        stage_base_us=np.zeros(1),
+        option_table=np.array([unit[0] for unit in units]),
+        option_scope=np.array([unit[1] for unit in units], dtype=np.int64),
+        option_kind=np.array([0 if unit[1] is Scope.DEVICE else -1 for unit in units]),
+        option_first_unit=np.append(0, np.cumsum([unit[2] for unit in units])),
+        unit_time_us=np.array([unit[3] for unit in per_unit])[:, None, None],
+        unit_hbm_bytes=np.array([unit[4] for unit in per_unit])[:, None],
+        unit_ddr_bytes=np.zeros((len(per_unit), 1), dtype=np.int64),
+    )
+
+
+def test_closes_a_packing_and_says_the_same_twice() -> None:
+    problem = packing()
+    start = by_cp_sat(problem, Limits(1.0, 0.0, 0)).assignment
+    first, second = (solve_exactly(problem, Limits(8.0, 0.0, 0), None, None, start) for _ in range(2))
+    assert first.stopped_by is StoppedBy.EXACT
+    assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
+    assert first.assignment is not None
+    assert second.assignment is not None
+    assert first.assignment.targets == second.assignment.targets
+
+
+def test_devices_that_differ_in_anything_are_of_different_classes() -> None:
+    problem = alike(2)
+    assert len(classes_of(problem)) == 1
+    assert len(classes_of(replace(problem, hbm_capacity=np.arange(problem.num_devices) + 100))) == problem.num_devices
+    allowed = np.ones((problem.num_tables, problem.num_devices), dtype=bool)
+    allowed[0, 0] = False
+    assert len(classes_of(replace(problem, allowed=allowed))) == 2
