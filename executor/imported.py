@@ -23,6 +23,8 @@ from placement.topology import Topology
 DEFAULT_LOAD_FACTOR = 0.2
 """What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""
 
+COLUMN_SPLIT = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
+
 _RANK = re.compile(r"rank:(\d+)(/.*)?")
 
 Offset = Annotated[int, Field(strict=True, ge=0)]
@@ -90,7 +92,7 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
             sharding_type=sharding.sharding_type,
             compute_kernel=sharding.compute_kernel,
             cache_load_factor=_load_factor(sharding),
-            shards=tuple(_shards(where, source, sharding, table, topology)),
+            shards=tuple(_joined(sharding.sharding_type, list(_shards(where, source, sharding, table, topology)))),
         )
         findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
         problems += [Problem(where, "", what) for _, what in findings]
@@ -125,6 +127,21 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
         (row, column), (rows, columns) = shard.shard_offsets, shard.shard_sizes
         rank = _rank(f"{where}/sharding_spec/shards/{index}/placement", source, shard.placement)
         yield _shard(rank, (row, row + rows), (column, column + columns))
+
+
+def _joined(kind: ShardingType, shards: list[Shard]) -> Iterator[Shard]:
+    """Pieces of columns that lie side by side on one rank as one piece: TorchRec's planner may cut a table finer than it spreads it."""
+    if kind not in COLUMN_SPLIT or not shards:
+        yield from shards
+        return
+    last, *others = sorted(shards, key=lambda shard: shard.columns)
+    for shard in others:
+        if (shard.rank, shard.rows, shard.columns[0]) == (last.rank, last.rows, last.columns[1]):
+            last = last.model_copy(update={"columns": (last.columns[0], shard.columns[1])})
+        else:
+            yield last
+            last = shard
+    yield last
 
 
 def _shard(rank: int, rows: tuple[int, int], columns: tuple[int, int]) -> Shard:

@@ -90,6 +90,20 @@ def test_a_cache_without_a_load_factor_has_fbgemms_default() -> None:
     assert audit(found) == []
 
 
+def test_neighbouring_columns_on_one_rank_are_one_piece(here: HostSpec) -> None:
+    model = make_model()
+    data = to_torchrec(build_plan(model, here, mixed_layouts(model), ranks=2))
+    pieces = [([0, 8], 0), ([0, 0], 1), ([0, 4], 1), ([0, 12], 0)]
+    shards = [{"shard_offsets": start, "shard_sizes": [20011, 4], "placement": f"rank:{rank}/cpu"} for start, rank in pieces]
+    data["plan"]["ebc"]["user"]["sharding_spec"]["shards"] = shards
+    found = _imported(data, here)
+    assert [(shard.rank, shard.columns) for shard in found.tables[0].shards] == [(1, (0, 8)), (0, (8, 16))]
+    assert audit(found) == []
+    shards[3]["placement"], shards[1]["placement"] = "rank:1/cpu", "rank:0/cpu"
+    with pytest.raises(InvalidDocument, match="each shard needs a rank of its own"):
+        _imported(data, here)
+
+
 def _no_table(tables: dict[str, Any]) -> None:
     del tables["item"]
 
