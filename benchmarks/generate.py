@@ -8,7 +8,7 @@ they make problems of the right shape, not predictions for a host.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Case:
     """Bytes of all tables over all system memory."""
     local_batch: int = 1024
     devices_per_node: int = 8
+    seconds: float = 10.0
+    """Limit of the solve in the benchmark."""
 
 
 @dataclass
@@ -188,22 +190,19 @@ def _replica(case: Case, table: _Table, nodes: int, speed: Floats) -> Piece:
 
 def suite() -> list[Case]:
     """The reproducible suite behind docs/benchmarks.md."""
-    m1 = {"tables": 30, "mean_rows": 5.7e6, "mean_pooling": 28.0, "dims": (128,)}
-    m2 = {"tables": 13, "mean_rows": 7.3e6, "mean_pooling": 17.0, "dims": (128,)}
-    m3 = {"tables": 127, "mean_rows": 3.7e6, "mean_pooling": 49.0, "dims": (128,)}
-    cases: list[Case] = []
-    for stages in (1, STAGES):
-        tag = f"k{stages}"
-        cases += [
-            Case(f"m2x8-85-{tag}", devices=8, hbm_load=0.85, stages=stages, **m2),
-            Case(f"m2x16-85-{tag}", devices=16, hbm_load=0.85, stages=stages, **m2),
-            Case(f"m1x8-95-{tag}", devices=8, hbm_load=0.95, stages=stages, **m1),
-            Case(f"m1x16-95-{tag}", devices=16, hbm_load=0.95, stages=stages, **m1),
-            Case(f"m3x64-95-{tag}", devices=64, hbm_load=0.95, stages=stages, **m3),
-            Case(f"856x128-99-{tag}", 856, 128, 0.99, stages=stages),
-        ]
-        cases += [Case(f"1000x128-{round(load * 100)}-{tag}", 1000, 128, load, stages=stages) for load in (0.6, 0.85, 0.95, 0.99, 1.2, 2.0)]
-        cases += [Case(f"2000x128-{round(load * 100)}-{tag}", 2000, 128, load, stages=stages) for load in (0.95, 0.99)]
-        cases += [Case(f"1000x128-95-2kinds-{tag}", 1000, 128, 0.95, kinds=2, stages=stages)]
-        cases += [Case(f"5000x1024-95-{tag}", 5000, 1024, 0.95, stages=stages)]
-    return cases
+    return [replace(case, name=f"{case.name}-k{stages}", stages=stages) for stages in (1, STAGES) for case in _cases()]
+
+
+def _cases() -> Iterator[Case]:
+    m1 = Case("m1", 30, 8, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), seconds=60.0)
+    m2 = Case("m2", 13, 8, 0.85, mean_rows=7.3e6, mean_pooling=17.0, dims=(128,), seconds=60.0)
+    m3 = Case("m3", 127, 64, 0.95, mean_rows=3.7e6, mean_pooling=49.0, dims=(128,))
+    yield from (replace(m2, name=f"m2x{devices}-85", devices=devices) for devices in (8, 16))
+    yield from (replace(m1, name=f"m1x{devices}-95", devices=devices) for devices in (8, 16))
+    yield replace(m3, name="m3x64-95")
+    yield Case("856x128-99", 856, 128, 0.99)
+    for load, seconds in ((0.6, 10.0), (0.85, 10.0), (0.95, 10.0), (0.99, 10.0), (1.2, 10.0), (2.0, 60.0)):
+        yield Case(f"1000x128-{round(load * 100)}", 1000, 128, load, seconds=seconds)
+    yield from (Case(f"2000x128-{round(load * 100)}", 2000, 128, load) for load in (0.95, 0.99))
+    yield Case("1000x128-95-2kinds", 1000, 128, 0.95, kinds=2, seconds=60.0)
+    yield Case("5000x1024-95", 5000, 1024, 0.95, seconds=120.0)

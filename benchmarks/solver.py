@@ -1,0 +1,78 @@
+"""Gap and time of the solver over the generated suite (benchmarks/generate.py).
+
+    python -m benchmarks.solver [CASE...] [--seconds S] > RESULTS.jsonl
+    python -m benchmarks.solver_table RESULTS.jsonl
+
+One JSON line a case: the bound alone and its time, then the plan, the proven gap and the time of the whole solve, bound
+included. Each case runs in a process of its own, after a small solve that loads the compiled code; peak memory is that
+process's. Nothing else should run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from benchmarks.generate import Case, draw, suite
+from solver.bound import Bounder
+from solver.engine import solve
+from solver.outcome import Limits
+from solver.presolve import merge_stages
+
+SEED, GAP = 0, 1e-4
+WARM_UP = Case("warm-up", tables=4, devices=2, hbm_load=0.8, devices_per_node=2)
+
+
+def main() -> None:
+    cases = {case.name: case for case in suite()}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(cases)}")
+    parser.add_argument("--seconds", type=float, help="limit of each solve, instead of the case's own")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.cases) - set(cases))
+    if unknown:
+        parser.error(f"no such case: {', '.join(unknown)}")
+    spawn = multiprocessing.get_context("spawn")
+    for name in arguments.cases or cases:
+        seconds = arguments.seconds or cases[name].seconds
+        with ProcessPoolExecutor(1, mp_context=spawn) as process:
+            print(json.dumps(process.submit(measure, cases[name], seconds).result()), flush=True)
+
+
+def measure(case: Case, seconds: float) -> dict[str, Any]:
+    """Times in seconds, objective and bound in microseconds, memory in bytes."""
+    solve(draw(WARM_UP), Limits(seconds=1.0, gap=GAP, seed=SEED))
+    problem = draw(case)
+    start = time.perf_counter()
+    bound = Bounder(merge_stages(problem)).bound()
+    bound_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    outcome = solve(problem, Limits(seconds=seconds, gap=GAP, seed=SEED))
+    elapsed = time.perf_counter() - start
+    found = outcome.assignment is not None
+    return {
+        "case": case.name,
+        "tables": case.tables,
+        "devices": case.devices,
+        "hbm_load": case.hbm_load,
+        "kinds": case.kinds,
+        "stages": case.stages,
+        "limit_seconds": seconds,
+        "root_bound_us": bound.value_us,
+        "bound_seconds": bound_seconds,
+        "step_time_us": outcome.objective_us if found else None,
+        "lower_bound_us": outcome.lower_bound_us if found else None,
+        "gap": 1.0 - outcome.lower_bound_us / outcome.objective_us if found else None,
+        "seconds": elapsed,
+        "stopped_by": outcome.stopped_by.value,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+if __name__ == "__main__":
+    main()

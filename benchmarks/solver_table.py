@@ -1,0 +1,32 @@
+"""The table in docs/benchmarks.md from the lines of benchmarks/solver.py:  python -m benchmarks.solver_table RESULTS.jsonl"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HEAD = "| tables x devices | HBM load | kinds | stages | limit s | bound s | solve s | proven gap | peak GiB |"
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+
+
+def table(lines: list[dict[str, Any]]) -> Iterator[str]:
+    yield HEAD
+    yield "|---" * HEAD.count(" | ") + "|---|"
+    for line in lines:
+        gap = "no plan" if line["gap"] is None else "optimal" if line["gap"] <= 1e-6 else f"{line['gap']:.2%}"
+        yield (
+            f"| {line['tables']} x {line['devices']} | {line['hbm_load']:.0%} | {line['kinds']} | {line['stages']} | {line['limit_seconds']:.0f} "
+            f"| {line['bound_seconds']:.1f} | {line['seconds']:.1f} | {gap} | {line['peak_bytes'] / 2**30:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
