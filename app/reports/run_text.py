@@ -29,8 +29,8 @@ def _emulated_view(plan: Plan, measured: Measurement, emulation: Emulation) -> R
     outcome = "holds, as far as an emulation can tell" if emulation.holds else "does NOT hold"
     title = f"{plan.model.name} on {plan.host.name}, {measured.steps} steps emulated by {len(plan.ranks)} CPU ranks: {outcome}"
     said = [
-        f"tables scaled down from {emulation.rows:,} rows to {emulation.emulated_rows:,}",
-        f"batches from {emulation.local_batch_size:,} examples a rank to {emulation.emulated_local_batch_size:,}",
+        f"rows of all tables: {emulation.rows:,} planned, {emulation.emulated_rows:,} here",
+        f"examples a rank: {emulation.local_batch_size:,} planned, {emulation.emulated_local_batch_size:,} here",
         *emulation.stand_ins,
     ]
     return Group(Text(title, style="bold"), section("emulated", Text("\n".join(said))), _verdicts(measured))
