@@ -1,0 +1,24 @@
+"""`emplace run` of a plan for a machine that isn't here: refused with the reason, or emulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import Emplace
+
+
+def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    refused = emplace("run", small_plan)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "2 CUDA devices needed, 0 here" in refused.stderr
+    assert "--emulate" in refused.stderr
+
+    done = emplace("run", small_plan, "--emulate", "--steps", "2", "--out", "emulated.json")
+    assert done.returncode == 0, done.stderr
+    for said in ("emulated by 2 CPU ranks: holds", "not checked: emulated", "examples a rank: 512 planned, 128 here"):
+        assert said in done.stdout
+    assert "throughput " not in done.stdout.replace("throughput   not checked", "")
+    measurement = json.loads((tmp_path / "emulated.json").read_text())
+    assert (measurement["verified"], measurement["emulated"]["holds"]) == (False, True)
+    assert not {"throughput_samples_per_s", "step_time_us"} & set(measurement)
