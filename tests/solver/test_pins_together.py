@@ -23,7 +23,7 @@ MIB = 2**20
 
 
 def asked(host: Any, spec: list[dict[str, Any]], together: list[list[str]] | None = None, **options: Any) -> Question:
-    plain = question(host, spec, **options)
+    plain = question(host, spec, **({"time_limit": 1.0} | options))
     if together is None:
         return plain
     model = ModelSpec.model_validate(plain.model.to_data() | {"together": together})

@@ -28,7 +28,7 @@ def solved(of: Question) -> Plan:
 def from_start(plan: Plan, us_per_gib: float, **changes: Any) -> Question:
     """The question of `plan`, starting from it; `changes` are to the question."""
     asked = plan.question.model_copy(update=changes)
-    options = asked.options.model_copy(update={"start": plan.tables, "move_price_us_per_gib": us_per_gib})
+    options = asked.options.model_copy(update={"start": plan.tables, "move_price_us_per_gib": us_per_gib, "time_limit": 0.5})
     return asked.model_copy(update={"options": options})
 
 
@@ -166,7 +166,7 @@ def test_servers_take_part() -> None:
 
 def test_infeasible_stays_infeasible() -> None:
     best = solved(question(HOST, SPEC, time_limit=0.5))
-    plan = solved(from_start(best, 1.0, host=gpu_host(4, hbm="8MiB"), model=question(HOST, [table("huge", 10**9)]).model))
+    plan = solved(from_start(best, 1.0, host=gpu_host(4, hbm="8MiB"), model=question(HOST, [table("huge", 10**6, constraints={"tiers": ["hbm"]})]).model))
     assert plan.status is PlanStatus.INFEASIBLE
     assert plan.moved_bytes is None
 
