@@ -15,9 +15,9 @@ from solver.exact_patterns import Alike, Window, everywhere, offer
 from solver.exact_pricing import ROUNDING, Knapsack
 from solver.problem import Assignment, Bools, Floats, Ints, Problem, Scope
 
-COVER_SECONDS = 0.5
+COVER_SECONDS = 0.25
 """In CP-SAT's deterministic time, for one cover."""
-STEPS_PER_SECOND = 4e7
+STEPS_PER_SECOND = 2e8
 """What a unit of deterministic time counts for."""
 
 

@@ -37,11 +37,13 @@ class Prices:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`share` [O] is how much of each option the patterns take where nothing was refuted."""
+    """Where nothing was refuted, `share` [O] is how much of each option the patterns take, `makespan` [K] what they say of
+    s, and `longest` [K] the most that one of them takes."""
 
     refuted: bool
     share: Floats
     makespan: Floats
+    longest: Floats
     prices: Prices
     steps: int
 
@@ -106,7 +108,7 @@ class Patterns:
         keep = possible(problem, self.classes, keep, window)
         offers = self._offers(keep, window)
         if offers is None:
-            return Verdict(True, np.zeros(problem.num_options), window.lower, start or nothing, 0)
+            return Verdict(True, np.zeros(problem.num_options), window.lower, window.lower, start or nothing, 0)
         if len(self.columns) > MOST_COLUMNS:
             self._build()
         active = self._activate(keep, window)
@@ -128,7 +130,7 @@ class Patterns:
             if slack - over > best:
                 best, center = slack - over, prices
             if slack - over > MARGIN * 1e-3:
-                return Verdict(True, np.zeros(problem.num_options), window.lower, prices, steps)
+                return Verdict(True, np.zeros(problem.num_options), window.lower, window.lower, prices, steps)
             if not added:
                 break
             active = self._activate(keep, window)
@@ -261,14 +263,16 @@ class Patterns:
     def _open(self, prices: Prices, steps: int) -> Verdict:
         """Not refuted: how much of each option the solution takes."""
         share = np.zeros(self.problem.num_options)
+        longest = np.zeros(self.problem.num_stages)
         for index in np.flatnonzero(self.active):
             column = self.columns[index]
             amount = column.variable.solution_value()
-            if amount > 0:
+            if amount > 1e-9:
                 alike = self.classes[column.alike]
                 np.add.at(share, alike.option[column.items], amount * alike.credit[column.items])
-        makespan = np.array([span.solution_value() * self.scale for span in self.spans]) if self.timed else np.zeros(1)
-        return Verdict(False, share, makespan, prices, steps)
+                longest = np.maximum(longest, column.time)
+        makespan = np.array([span.solution_value() * self.scale for span in self.spans]) if self.timed else longest
+        return Verdict(False, share, makespan, longest, prices, steps)
 
 
 def _mixed(center: Prices, ideal: Prices) -> Prices:

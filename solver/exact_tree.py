@@ -18,6 +18,11 @@ LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
 FEW_PATTERNS, MOST_PATTERNS = 0, 30_000
 """How many patterns are worth a cover where tables still have options, and where none has."""
+SPLIT_STAGE = 0.02
+"""Of the value: how far a pattern may be longer in a stage than s before that stage is split."""
+LEAST_WEIGHT = 0.05
+"""Of a table whose price is 0, when choosing which one to split; prices are at most 1."""
+ROUNDING = 1e-6
 NODE_STEPS = 100_000
 """What a node counts for besides its pricing and programs."""
 
@@ -99,7 +104,7 @@ class Tree:
                 settled = self._settle(left)
                 self.stuck = not settled
             if settled is None:
-                waiting += self._split(node, left, verdict)
+                waiting += self._split(node, left, window, verdict)
             elif settled:
                 refuted.append(replace(node, prices=verdict.prices))
             else:
@@ -126,20 +131,27 @@ class Tree:
         self.best, self.best_us = tried.assignment, value
         return False
 
-    def _split(self, node: Node, left: Bools, verdict: Verdict) -> list[Node]:
-        """Parts of the node that together hold every placement of it better than the best so far."""
-        problem = self.problem
-        table = problem.option_table
-        count = np.bincount(table[left], minlength=problem.num_tables)
-        share = np.where(left, verdict.share, 0.0)
-        fraction = np.where(left & (count[table] > 1), np.minimum(share, 1 - share), -1.0)
-        weight = fraction * (0.05 + verdict.prices.table[table])
-        option = int(np.argmax(weight)) if weight.max() > 1e-6 else int(np.argmax(np.where(left & (count[table] > 1), share, -1.0)))
-        one, others = node.keep.copy(), node.keep.copy()
-        one[(table == table[option])] = False
-        one[option] = True
-        others[option] = False
+    def _split(self, node: Node, left: Bools, window: Window, verdict: Verdict) -> list[Node]:
+        """Two parts of the node that together hold every placement of it."""
+        excess = verdict.longest - verdict.makespan
+        if excess.max() > SPLIT_STAGE * window.value:
+            return self._split_stage(node, int(np.argmax(excess)), verdict)
+        table = self.problem.option_table
+        has_choice = left & (np.bincount(table[left], minlength=self.problem.num_tables)[table] > 1)
+        weight = np.where(has_choice, np.minimum(verdict.share, 1 - verdict.share) * (LEAST_WEIGHT + verdict.prices.table[table]), -1.0)
+        if weight.max() <= ROUNDING:
+            weight = np.where(has_choice, verdict.share, -1.0)
+        option = int(np.argmax(weight))
+        one, others = node.keep & (table != table[option]), node.keep.copy()
+        one[option], others[option] = True, False
         return [replace(node, keep=others, prices=verdict.prices), replace(node, keep=one, prices=verdict.prices)]
+
+    def _split_stage(self, node: Node, stage: int, verdict: Verdict) -> list[Node]:
+        """A pattern takes longer in the stage than s says: s is below the middle of both, or above."""
+        middle = (verdict.longest[stage] + verdict.makespan[stage]) / 2
+        upper, lower = node.upper.copy(), node.lower.copy()
+        upper[stage], lower[stage] = middle, middle
+        return [replace(node, upper=upper, prices=verdict.prices), replace(node, lower=lower, prices=verdict.prices)]
 
     def _settle(self, left: Bools) -> bool:
         """Solves what the options left allow; whether that was finished, so that it holds nothing better than the best."""
