@@ -51,8 +51,8 @@ def main() -> None:
         raise
 
 
-def run_job(job: Job) -> None:
-    """Train the job's plans in turn, one report each."""
+def run_job(job: Job) -> list[list[RankReport]]:
+    """Train the job's plans in turn, one report each in the job's folder. Rank 0 returns them all, by rank; the others nothing."""
     # torchrun knows one machine; the plan may stand for several nodes on it.
     os.environ["LOCAL_WORLD_SIZE"] = str(job.local_world_size)
     tell = Telling(Path(job.folder), int(os.environ["RANK"]))
@@ -67,8 +67,10 @@ def run_job(job: Job) -> None:
     for index, report in enumerate(reports):
         write_atomically(report_path(Path(job.folder), index, dist.get_rank()), report)
     tell.phase("leaving")
-    dist.barrier()
+    everyone: list[list[RankReport]] | None = [[]] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(reports, everyone, dst=0, group=control)
     dist.destroy_process_group()
+    return everyone or []
 
 
 class Telling:

@@ -1,0 +1,101 @@
+"""The program of one rank of a plan for several nodes, started by torchrun on each of them; docs/execution.md shows the command.
+
+    torchrun --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr ADDR --master-port PORT -m executor.cluster PLAN.json
+
+Every node needs the plan's file and nothing else in common with the others. Rank 0 judges, prints the verdicts, and writes the
+measurement to --out. The plan must be for as many nodes and ranks, of machines like these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.errors import record
+
+from executor.errors import NotRunnableHere
+from executor.export import local_world_size, plan_topology
+from executor.job import Job, write_atomically
+from executor.launch import threads_per_rank
+from executor.rank import run_job
+from executor.refusal import refuse_foreign, refuse_unsound
+from executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
+from placement.errors import EmplaceError
+from placement.measurement import Measurement
+from placement.plan import Plan
+from placement.reading import read_file
+from profiler.agent import die_with
+from profiler.discover import discover_host
+
+
+@record
+def main() -> None:
+    die_with(os.getppid(), signal.SIGKILL)
+    arguments = _arguments()
+    try:
+        plan = _plan(arguments.plan)
+    except EmplaceError as refusal:
+        if os.environ["LOCAL_RANK"] == "0":
+            print(f"emplace: {refusal}", file=sys.stderr)
+        sys.exit(2)
+    os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(int(os.environ["LOCAL_WORLD_SIZE"])))
+    with tempfile.TemporaryDirectory(prefix="emplace-cluster-") as folder:
+        job = Job(
+            plans=(plan,),
+            local_world_size=local_world_size(plan_topology(plan)),
+            warmup_steps=WARMUP_STEPS,
+            steps=arguments.steps,
+            staged_steps=STAGED_STEPS,
+            seed=arguments.seed,
+            folder=folder,
+        )
+        by_rank = run_job(job)
+    if by_rank:
+        _show(measurement(plan, job, [reports[0] for reports in by_rank]), arguments.out)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="the measurement, written by rank 0")
+    return parser.parse_args()
+
+
+def _plan(path: Path) -> Plan:
+    """Raises EmplaceError for one that can't run on this machine or in this launch."""
+    plan = read_file(path, Plan)
+    refuse_foreign(plan, discover_host())
+    refuse_unsound(plan)
+    _refuse_other_launches(plan)
+    return plan
+
+
+def _refuse_other_launches(plan: Plan) -> None:
+    """Raises NotRunnableHere unless torchrun started as many ranks, on as many nodes, as the plan is for."""
+    topology = plan_topology(plan)
+    wanted = len(topology.ranks), local_world_size(topology)
+    started = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    if started != wanted:
+        raise NotRunnableHere(
+            f"the plan is for {wanted[0]} ranks, {wanted[1]} on each node; torchrun started {started[0]} ranks, {started[1]} on this node"
+        )
+
+
+def _show(measured: Measurement, out: Path | None) -> None:
+    if out is not None:
+        write_atomically(out, measured)
+    for verdict in measured.verdicts:
+        print(f"{'passed' if verdict.passed else 'FAILED'}  {verdict.name}: {verdict.detail}")
+    print(measured.status, flush=True)
+    if not measured.verified:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
