@@ -15,7 +15,7 @@ from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_name
 from placement.cost_model import CostModel
 from placement.errors import InvalidDocument, Problem
 from placement.host import HostSpec
-from placement.model import ModelSpec
+from placement.model import ModelSpec, Tier
 from placement.plan import PlanOptions, Question
 from placement.reading import from_data
 from placement.topology import build_topology
@@ -81,4 +81,5 @@ def _refuse_impossible(host: HostSpec, options: PlanOptions) -> None:
     """What can be refused before any solving."""
     with pointing_into("/options"):
         reserves = {"hbm_reserve": options.hbm_reserve, "ddr_reserve": options.ddr_reserve}
-        build_topology(host, options.nodes, options.ranks, with_servers=host.remote_servers is not None, **reserves)
+        with_servers = options.tiers is None or Tier.REMOTE in options.tiers
+        build_topology(host, options.nodes, options.ranks, with_servers=with_servers, **reserves)
