@@ -114,6 +114,16 @@ def test_pinned_tables_and_groups_are_kept_apart_too() -> None:
     assert any("both are pinned to rank 1" in reason for reason in both.explanation.reasons)
 
 
+def test_the_device_of_a_pinned_table_is_forbidden_even_where_it_is_the_idlest() -> None:
+    busy = [
+        table(f"busy{rank}", 1000, pooling=60, constraints={"pin": {"sharding_type": "table_wise", "ranks": [rank]}}) for rank in (0, 2)
+    ]
+    idle = table("idle", 1000, pooling=1, constraints={"pin": {"sharding_type": "table_wise", "ranks": [1]}})
+    free = table("free", 1000, pooling=30, constraints={"sharding_types": ["table_wise"]})
+    assert solved(asked(gpu_host(3), [*busy, idle, free], [["busy0", "busy2"]])).tables[3].shards[0].rank == 1
+    assert solved(asked(gpu_host(3), [*busy, idle, free], [["free", "idle"]])).tables[3].shards[0].rank != 1
+
+
 def test_a_start_that_breaks_it_is_left() -> None:
     start = solved(question(gpu_host(3), [each | {"constraints": {"pin": {"sharding_type": "table_wise", "ranks": [0]}}} for each in SPEC]))
     of = asked(gpu_host(3), SPEC, [["t0", "t5"]])

@@ -8,10 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from placement.audit import audit
-from placement.model import ModelSpec
+from placement.model import ModelSpec, Tier
 from placement.moving import moved_bytes
 from placement.plan import Plan, PlanStatus, Question
 from solver.assemble import assemble
+from solver.mixing import Mixer
 from solver.plan import solve_question
 from solver.pricing import price
 from solver.renaming import renamed
@@ -113,7 +114,7 @@ def test_the_bound_holds_for_every_plan_with_its_moves() -> None:
     host = gpu_host(2)
     start = solved(question(host, [each | {"constraints": {"pin": {"sharding_type": "table_wise", "ranks": [0]}}} for each in SPEC[:6]]))
     free = question(host, only)
-    priced = price(free, free.topology(with_servers=False), frozenset(["hbm"]))  # type: ignore[list-item]
+    priced = price(free, free.topology(with_servers=False), frozenset([Tier.HBM]))
     for us_per_gib in (500.0, 5e3, 2e4):
         plan = solved(from_start(start, us_per_gib, model=free.model))
         placements = (assemble(priced, assignment) for assignment in every_assignment(priced.problem))
@@ -124,6 +125,25 @@ def test_the_bound_holds_for_every_plan_with_its_moves() -> None:
         assert plan.lower_bound_us <= best * (1 + 1e-9)
         assert best * (1 - 1e-9) <= cost_us(plan) <= best * 1.05
         assert plan.gap == pytest.approx(1 - plan.lower_bound_us / cost_us(plan))
+
+
+def test_tables_go_back_only_where_there_is_room() -> None:
+    """Two tables fill a rank, so with all four swapped none can go back alone."""
+
+    def pinned_to(*ranks: int) -> Plan:
+        pins = [{"pin": {"sharding_type": "table_wise", "ranks": [rank]}} for rank in ranks]
+        tables = [table(f"t{index}", 50_000, dim=64, constraints=pin) for index, pin in enumerate(pins)]
+        return solved(question(gpu_host(2, hbm="30MiB"), tables, time_limit=0.2))
+
+    start, swapped, half = pinned_to(0, 0, 1, 1), pinned_to(1, 1, 0, 0), pinned_to(0, 1, 1, 0)
+    free = question(gpu_host(2, hbm="30MiB"), [table(f"t{index}", 50_000, dim=64) for index in range(4)])
+    topology = free.topology(with_servers=False)
+    priced = price(free, topology, frozenset([Tier.HBM]))
+    held = {each.name: each for each in start.tables}
+    mixer = Mixer(priced, start.tables, 1e9, [swapped.tables, half.tables], held)
+    ranks = [each.shards[0].rank for each in mixer.improved(swapped.tables)]
+    assert ranks == [1, 1, 0, 0]
+    assert all(rank.hbm_bytes * 1.3 > rank.hbm_capacity_bytes for rank in start.ranks)
 
 
 def test_what_no_longer_fits_moves_and_the_rest_stays() -> None:
@@ -166,7 +186,11 @@ def test_servers_take_part() -> None:
 
 def test_infeasible_stays_infeasible() -> None:
     best = solved(question(HOST, SPEC, time_limit=0.5))
-    plan = solved(from_start(best, 1.0, host=gpu_host(4, hbm="8MiB"), model=question(HOST, [table("huge", 10**6, constraints={"tiers": ["hbm"]})]).model))
+    plan = solved(
+        from_start(
+            best, 1.0, host=gpu_host(4, hbm="8MiB"), model=question(HOST, [table("huge", 10**6, constraints={"tiers": ["hbm"]})]).model
+        )
+    )
     assert plan.status is PlanStatus.INFEASIBLE
     assert plan.moved_bytes is None
 
