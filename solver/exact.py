@@ -103,8 +103,8 @@ def _by_patterns(
     bounder = Bounder(problem)
     bound = bounder.bound()
 
-    def settle(part: Problem, below_us: float) -> Outcome:
-        return by_cp_sat(part, Limits(_LEAF_SECONDS, 0.0, limits.seed), None, should_stop, below_us=below_us)
+    def settle(part: Problem, below_us: float, effort: int) -> Outcome:
+        return by_cp_sat(part, Limits(_LEAF_SECONDS * effort, 0.0, limits.seed), None, should_stop, below_us=below_us)
 
     tree = Tree(problem, bounder, bound, settle, round(_LEAF_SECONDS * STEPS_PER_SECOND))
     tree.bound_us = max(tree.bound_us, start.lower_bound_us)

@@ -15,6 +15,7 @@ from solver.exact_patterns import Alike, Window, everywhere, offer
 from solver.exact_pricing import ROUNDING, Knapsack
 from solver.problem import Assignment, Bools, Floats, Ints, Problem, Scope
 
+MOST_PATTERNS = 30_000
 COVER_SECONDS = 0.25
 """In CP-SAT's deterministic time, for one cover."""
 STEPS_PER_SECOND = 2e8
@@ -30,19 +31,19 @@ class Cover:
     steps: int
 
 
-def cover(problem: Problem, alike: Alike, keep: Bools, window: Window, most: int) -> Cover | None:
+def cover(problem: Problem, alike: Alike, keep: Bools, window: Window, effort: int) -> Cover | None:
     """Settles what options in `keep` can do within the window where all devices are alike and there is a single stage.
 
-    None where the patterns are more than `most`. Units of an option are taken to be equal.
+    None where there are too many patterns. Units of an option are taken to be equal.
     """
     given = offer(alike, keep, everywhere(problem, keep), window)
     if given is None:
         return Cover(True, None, 0)
-    held = _enumerate(given.knapsack, most) if len(given.items) else np.full((1, 0), -1)
+    held = _enumerate(given.knapsack, MOST_PATTERNS * effort) if len(given.items) else np.full((1, 0), -1)
     if held is None:
         return None
     patterns = [np.concatenate([given.forced, given.items[row[row >= 0]]]) for row in held]
-    return _solve(problem, alike, patterns)
+    return _solve(problem, alike, patterns, effort)
 
 
 def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
@@ -165,10 +166,10 @@ class _Cover:
         return Assignment(self.alike.option[items], tuple(targets))
 
 
-def _solve(problem: Problem, alike: Alike, patterns: list[Ints]) -> Cover:
+def _solve(problem: Problem, alike: Alike, patterns: list[Ints], effort: int) -> Cover:
     model, solver = _Cover(problem, alike, patterns), cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = COVER_SECONDS
+    solver.parameters.max_deterministic_time = COVER_SECONDS * effort
     status = solver.solve(model.cp)
     steps = int(STEPS_PER_SECOND * solver.response_proto.deterministic_time)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)

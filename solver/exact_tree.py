@@ -16,8 +16,9 @@ from solver.problem import Assignment, Bools, Floats, Problem, fits, loads_of, o
 
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
-FEW_PATTERNS, MOST_PATTERNS = 0, 30_000
-"""How many patterns are worth a cover where tables still have options, and where none has."""
+MORE_EFFORT = 4
+COVER_STEPS = 100_000
+"""What building a cover counts for."""
 SPLIT_STAGE = 0.02
 """Of the value: how far a pattern may be longer in a stage than s before that stage is split."""
 LEAST_WEIGHT = 0.05
@@ -35,11 +36,13 @@ class Node:
     lower: Floats
     upper: Floats
     prices: Prices | None
+    effort: int = 1
+    """How many times the usual work settling it may take."""
 
 
-Settle = Callable[[Problem, float], Outcome]
-"""Solves a problem whose options are all chosen, given what an assignment must beat."""
-STEPS_PER_SECOND = 2.5e7
+Settle = Callable[[Problem, float, int], Outcome]
+"""Solves a problem whose options are all chosen, given what an assignment must beat and the effort."""
+STEPS_PER_SECOND = 4e7
 """About what one core does."""
 
 
@@ -57,7 +60,6 @@ class Tree:
         self.best_us = np.inf
         self.steps = 0
         self.nodes = 0
-        self.stuck = False
         self.gap = 0.0
         self.covers = coverable(problem, self.patterns.classes)
 
@@ -65,7 +67,7 @@ class Tree:
         """Raises `bound_us` until it meets the best objective, stopping between nodes; runs `most_steps` at most."""
         self.best_us, self.gap = best_us, gap
         step = None
-        while not self.stuck and self.steps < most_steps:
+        while self.steps < most_steps:
             target = self.best_us * (1 - gap)
             if not self.open or self.bound_us >= target:
                 self.bound_us = max(self.bound_us, target) if not self.open else self.bound_us
@@ -79,17 +81,16 @@ class Tree:
 
     def _refute(self, level: float, most_steps: int) -> Iterator[None]:
         """Closes or splits nodes until none may hold a placement up to `level`."""
-        fixed = self.class_bound.fixed_us
         candidates, _ = self.bounder.candidates(self.class_bound, level)
         waiting = self.open[::-1]
         refuted: list[Node] = []
         while waiting:
-            if self.steps >= most_steps or self.stuck:
+            if self.steps >= most_steps:
                 self.open = refuted + waiting[::-1]
                 return
             node = waiting.pop()
             level = min(level, self.best_us * (1 - self.gap))
-            window = Window(node.lower, np.minimum(node.upper, level - fixed - (node.lower.sum() - node.lower)), level - fixed)
+            window = self._window(node.lower, node.upper, level)
             keep = node.keep & candidates
             verdict = self.patterns.refute(keep, window, node.prices)
             self.steps += verdict.steps + NODE_STEPS
@@ -99,36 +100,29 @@ class Tree:
                 yield
                 continue
             left = possible(self.problem, self.patterns.classes, keep, window)
-            settled = self._cover(left, window)
-            if settled is None and np.bincount(self.problem.option_table[left]).max() == 1:
-                settled = self._settle(left)
-                self.stuck = not settled
-            if settled is None:
+            if np.bincount(self.problem.option_table[left]).max() > 1:
                 waiting += self._split(node, left, window, verdict)
-            elif settled:
+            elif self._cover(left, window, node.effort) or self._settle(left, node.effort):
                 refuted.append(replace(node, prices=verdict.prices))
             else:
-                waiting.append(node)
+                waiting.insert(0, replace(node, prices=verdict.prices, effort=node.effort * MORE_EFFORT))
             yield
         self.open = refuted
         self.bound_us = max(self.bound_us, min(level, self.best_us * (1 - self.gap)))
 
-    def _cover(self, left: Bools, window: Window) -> bool | None:
-        """Whether the window was refuted by all its patterns; False where a better plan was found, None where neither."""
-        if not self.covers:
-            return None
-        alone = bool((np.bincount(self.problem.option_table[left]) == 1).all())
-        tried = cover(self.problem, self.patterns.classes[0], left, window, MOST_PATTERNS if alone else FEW_PATTERNS)
-        self.steps += tried.steps + 100_000 if tried is not None else 50_000
-        if tried is None or tried.refuted:
-            return None if tried is None else True
-        if tried.assignment is None:
-            return None
-        loads = loads_of(self.problem, tried.assignment)
-        value = objective_us(self.problem, loads)
-        if not fits(self.problem, loads) or value >= self.best_us:
-            return None
-        self.best, self.best_us = tried.assignment, value
+    def _cover(self, left: Bools, window: Window, effort: int) -> bool:
+        """Whether the options left, one a table, hold nothing better than the best by their patterns; finds better plans."""
+        while self.covers:
+            tried = cover(self.problem, self.patterns.classes[0], left, window, effort)
+            self.steps += COVER_STEPS + (tried.steps if tried is not None else 0)
+            if tried is None or tried.assignment is None:
+                return tried is not None and tried.refuted
+            loads = loads_of(self.problem, tried.assignment)
+            value = objective_us(self.problem, loads)
+            if not fits(self.problem, loads) or value >= self.best_us:
+                return False
+            self.best, self.best_us = tried.assignment, value
+            window = self._window(window.lower, window.upper, value * (1 - self.gap))
         return False
 
     def _split(self, node: Node, left: Bools, window: Window, verdict: Verdict) -> list[Node]:
@@ -153,10 +147,14 @@ class Tree:
         upper[stage], lower[stage] = middle, middle
         return [replace(node, upper=upper, prices=verdict.prices), replace(node, lower=lower, prices=verdict.prices)]
 
-    def _settle(self, left: Bools) -> bool:
+    def _window(self, lower: Floats, upper: Floats, level: float) -> Window:
+        value = level - self.class_bound.fixed_us
+        return Window(lower, np.minimum(upper, value - (lower.sum() - lower)), value)
+
+    def _settle(self, left: Bools, effort: int) -> bool:
         """Solves what the options left allow; whether that was finished, so that it holds nothing better than the best."""
-        found = self.settle(only(self.problem, left), self.best_us)
-        self.steps += self.settle_steps
+        found = self.settle(only(self.problem, left), self.best_us, effort)
+        self.steps += self.settle_steps * effort
         if found.assignment is not None and found.objective_us < self.best_us:
             options = np.flatnonzero(left)
             self.best = replace(found.assignment, option=options[found.assignment.option])

@@ -68,8 +68,8 @@ def test_patterns_refute_most_values_below_the_optimum() -> None:
 def closed(problem: Problem, start_us: float) -> Tree:
     bounder = Bounder(problem)
 
-    def settle(part: Problem, below_us: float) -> Outcome:
-        return by_cp_sat(part, Limits(5.0, 0.0, 0), below_us=below_us)
+    def settle(part: Problem, below_us: float, effort: int) -> Outcome:
+        return by_cp_sat(part, Limits(5.0 * effort, 0.0, 0), below_us=below_us)
 
     tree = Tree(problem, bounder, bounder.bound(), settle, 1)
     for _ in tree.raise_bound(start_us, 1e-7, 10**9):
