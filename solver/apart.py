@@ -75,28 +75,33 @@ def keeps_apart(problem: Problem, groups: Groups, assignment: Assignment) -> boo
 
 
 def dealt_out(problem: Problem, groups: Groups, assignment: Assignment) -> Problem:
-    """The same, with devices of its own for each table of a group: those that it has in `assignment` where no table before it
-    took them, else as many of the others as it needs, the least loaded first. What is left over is dealt out in turn."""
+    """The same, with devices of its own for each table of a group: one to begin with, for the table with the fewest left to
+    choose from first; then more of those that it has in `assignment`; what is left over is dealt out in turn."""
     members = list(dict.fromkeys(table for group in groups for table in group))
-    others = {table: {other for group in groups if table in group for other in group} - {table} for table in members}
+    others = {table: sorted({other for group in groups if table in group for other in group} - {table}) for table in members}
     may = np.ones((problem.num_tables, problem.num_devices), dtype=bool) if problem.allowed is None else problem.allowed
     own = np.zeros_like(may)
     load = loads_of(problem, assignment).time_us.sum(axis=1)
     covered = {table: _devices(problem, assignment, table) for table in members}
+    for table in members:
+        load[covered[table]] -= _share(problem, assignment, table)
 
     def is_open(table: int) -> Bools:
-        return np.asarray(may[table] & ~own[table] & ~own[sorted(others[table])].any(axis=0))
+        return np.asarray(may[table] & ~own[table] & ~own[others[table]].any(axis=0))
 
-    # Tables with few devices to choose from go first, then those that cover many.
-    for table in sorted(members, key=lambda each: (int(may[each].sum()), -len(covered[each]), each)):
-        wanted = covered[table][is_open(table)[covered[table]]]
-        if len(wanted) < len(covered[table]):
-            free = np.flatnonzero(is_open(table))
-            other_kind = problem.device_kind[free] != problem.device_kind[covered[table][0]]
-            wanted = free[np.lexsort((load[free], other_kind, ~np.isin(free, wanted)))][: len(covered[table])]
-        own[table, wanted] = True
-        load[covered[table]] -= _share(problem, assignment, table)
-        load[wanted] += _share(problem, assignment, table)
+    left = set(members)
+    while left:
+        table = min(left, key=lambda each: (int(is_open(each).sum()), -len(others[each]), each))
+        left.remove(table)
+        free = np.flatnonzero(is_open(table))
+        other_kind = problem.device_kind[free] != problem.device_kind[covered[table][0]]
+        first = free[np.lexsort((load[free], other_kind, ~np.isin(free, covered[table])))][:1]
+        own[table, first] = True
+        load[first] += _share(problem, assignment, table)
+    for table in members:
+        more = covered[table][is_open(table)[covered[table]]]
+        own[table, more] = True
+        load[more] += _share(problem, assignment, table)
     for device in np.argsort(load, kind="stable"):
         for table in sorted(members, key=lambda each: (int(own[each].sum()), each)):
             own[table, device] |= is_open(table)[device]
