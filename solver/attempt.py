@@ -17,6 +17,7 @@ from placement.plan import Question
 from placement.topology import Topology, host_tiers
 from solver.apart import pack_apart, solve_apart
 from solver.assemble import Placement, assemble
+from solver.bound import Bounder
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
@@ -116,9 +117,8 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
     outcome = solve_apart(priced.problem, priced.apart, limits, report, should_stop)
-    if outcome.stopped_by is StoppedBy.PROOF and priced.is_thinned:
-        # Of the groups that are kept together, combinations were left out that a plan might need.
-        return Attempt(None, 0.0, StoppedBy.LIMIT, outcome.bound, outcome.moves)
+    if priced.parted is not None:
+        outcome = _bounded_anew(outcome, priced.parted)
     if outcome.stopped_by is StoppedBy.PROOF:
         return Attempt(None, math.inf, StoppedBy.PROOF, outcome.bound, outcome.moves)
     placement, moves = None if outcome.assignment is None else assemble(priced, outcome.assignment), outcome.moves
@@ -129,6 +129,17 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
     best = min(plans, key=lambda plan: plan.step_time_us, default=None)
     stopped_by = outcome.stopped_by if best is not None else _undecided(outcome)
     return Attempt(best, outcome.lower_bound_us, stopped_by, outcome.bound, moves)
+
+
+def _bounded_anew(outcome: Outcome, parted: Problem) -> Outcome:
+    """With a bound that holds although combinations of groups were left out: that of the tables without groups."""
+    bound = Bounder(parted).bound()
+    if not bound.feasible:
+        return replace(outcome, assignment=None, lower_bound_us=math.inf, bound=bound.name, stopped_by=StoppedBy.PROOF)
+    limit = outcome.stopped_by if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
+    return replace(
+        outcome, lower_bound_us=min(bound.value_us, outcome.lower_bound_us), bound=f"{bound.name}, groups parted", stopped_by=limit
+    )
 
 
 def quick_placement(priced: Priced) -> Placement | None:

@@ -20,10 +20,7 @@ def lower_bound(question: Question) -> tuple[float, str]:
     found = [(math.inf, "no tier")]
     for variant in variants(question):
         priced = price(question, variant.topology, variant.tiers)
-        if priced.is_thinned:
-            # Of the groups that are kept together, combinations were left out that a plan might have.
-            return 0.0, "none"
-        problem = priced.problem
+        problem = priced.relaxed
         has_room = (problem.hbm_capacity >= 0).all() and (problem.ddr_capacity >= 0).all()
         if has_room and len(np.unique(problem.option_table)) == problem.num_tables:
             bound = Bounder(problem).bound()

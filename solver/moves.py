@@ -64,6 +64,7 @@ def anneal(
         progress = min((done + spent) / total, 1.0)
         if moves % 256 == 0:
             temperature = hot * (cold / hot) ** progress
+            look_for_overload(state)
         if moves % BALANCE_EVERY == 0:
             _weigh_memory(limits, state)
             if state.load.shape[1] > 2:
@@ -156,8 +157,22 @@ def _propose(layout: Layout, limits: Limits, state: State, journal: Journal) -> 
 
 
 @compiled
+def look_for_overload(state: State) -> None:
+    count = 0
+    for device in range(len(state.cost)):
+        if state.cost[device] > 0.0:
+            count += 1
+            state.overloaded[count] = device
+    state.overloaded[0] = count
+
+
+@compiled
 def loaded_device(state: State) -> int:
-    """Of a few devices drawn at random, the most overloaded one."""
+    """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
+    overloaded one."""
+    count = state.overloaded[0]
+    if count > 0 and below(state, 2):
+        return state.overloaded[1 + below(state, count)]
     best = below(state, len(state.cost))
     for _ in range(TRIES - 1):
         other = below(state, len(state.cost))

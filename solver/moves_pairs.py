@@ -8,7 +8,7 @@ that trade any number of their tables do so more often.
 from __future__ import annotations
 
 from solver.compiled import compiled
-from solver.moves import balance, below, loaded_device
+from solver.moves import balance, below, loaded_device, look_for_overload
 from solver.moves_loads import chain, device_cost, overload_of, reprice, unchain
 from solver.search_state import Layout, Limits, Split, State
 
@@ -33,6 +33,7 @@ def resplit_pairs(layout: Layout, limits: Limits, state: State, split: Split, wo
             if state.load.shape[1] > 2:
                 balance(limits, state, BALANCE_STEP)
                 reprice(limits, state)
+            look_for_overload(state)
         pairs += 1
         one, two = loaded_device(state), below(state, len(state.cost))
         spent += PAIR_WORK

@@ -53,8 +53,13 @@ class Priced:
     """[ranks] what each rank holds apart from its shards."""
     slack_bytes: int
     """The most by which the exact bytes on one rank can exceed those of the program."""
-    is_thinned: bool
-    """Whether combinations of groups were left out that a plan might need."""
+    parted: Problem | None
+    """The problem without groups, where combinations of groups were left out that a plan might need; else None."""
+
+    @property
+    def relaxed(self) -> Problem:
+        """What bounds every plan: `problem`, or one that allows more."""
+        return self.problem if self.parted is None else self.parted
 
     def layouts_of(self, option: int) -> list[Layout]:
         """One for each table of the option's item."""
@@ -92,6 +97,7 @@ def price(
     by_layout = _LayoutPricer(pricer, question.model, topology, one_of_each, room, fixed)
     options = _Options([block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)], len(kinds))
     items = items_of(question, topology, options.arrays, layout_kind, device_kind, fixed, load.time_us)
+    parted = _parted(question, topology, tiers, held) if items.is_thinned else None
     base = rank_stages_us(question.cost_model, question.model, topology)
     problem = Problem(
         device_kind=device_kind,
@@ -125,8 +131,13 @@ def price(
         pricer,
         own_bytes,
         options.slack_bytes,
-        items.is_thinned,
+        parted,
     )
+
+
+def _parted(question: Question, topology: Topology, tiers: frozenset[Tier], held: Mapping[str, TablePlacement] | None) -> Problem:
+    model = question.model.model_copy(update={"together": None})
+    return price(question.model_copy(update={"model": model}), topology, tiers, held=held).problem
 
 
 def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple[str, str]]:

@@ -71,7 +71,7 @@ class Lane:
         self.journal = empty_journal(layout, self.state)
         self.split = empty_split(self.state, MOST)
         self.explores = explores
-        self.heats = HEATS[1:] if explores else HEATS[:2]
+        self.heats = HEATS if explores else HEATS[:2]
         self.energy_after = np.zeros(len(self.heats))
         self.makespan_us = makespan_us
         self.memory_weight: tuple[float, Floats] | None = None

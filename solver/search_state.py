@@ -88,6 +88,8 @@ class State(NamedTuple):
     """[S]"""
     slots: Ints
     """[D] slots on a device."""
+    overloaded: Ints
+    """[D + 1] how many devices were overloaded at the last look, then which."""
     random: NDArray[np.uint64]
     """[1] state of the random generator."""
 
@@ -196,6 +198,7 @@ def empty_state(problem: Problem, layout: Layout, seed: int) -> State:
         next=np.full(slots, -1),
         previous=np.full(slots, -1),
         slots=np.zeros(devices, dtype=np.int64),
+        overloaded=np.zeros(devices + 1, dtype=np.int64),
         random=np.array([np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)], dtype=np.uint64),
     )
 

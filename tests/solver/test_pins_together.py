@@ -193,8 +193,12 @@ def test_many_kernels_of_many_tables_are_thinned_and_said_to_be() -> None:
     spec = [table(f"t{index}", 3000 + index, access={"zipf": 1.05}) for index in range(6)]
     of = asked(gpu_host(2), spec, [[each["name"] for each in spec]])
     priced = price(of, of.topology(with_servers=False), frozenset({Tier.HBM, Tier.DDR}))
-    assert priced.is_thinned
+    assert priced.parted is not None
     assert priced.problem.num_options <= MAX_COMBINATIONS
+    plan = solve_question(of)
+    assert "groups parted" in plan.solver.bound
+    assert plan.lower_bound_us is not None
+    assert plan.lower_bound_us <= solve_question(asked(gpu_host(2), spec, [])).step_time_us + 1e-6
 
 
 def test_combinations_are_all_there_where_few() -> None:
@@ -203,4 +207,4 @@ def test_combinations_are_all_there_where_few() -> None:
     priced = price(of, of.topology(with_servers=False), frozenset({Tier.HBM, Tier.DDR}))
     kernels = {tuple(str(layout.kernel) for layout in priced.layouts_of(option)) for option in range(priced.problem.num_options)}
     assert kernels == set(product(["fused", "fused_uvm"], repeat=2))
-    assert not priced.is_thinned
+    assert priced.parted is None
