@@ -23,6 +23,10 @@ from solver.pricing import Priced, price
 from solver.problem import Problem
 
 
+TIE = 1e-9
+"""Relative difference that rounding may make."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """What solving found. `lower_bound_us` holds for every plan there is; infinity when `stopped_by` is PROOF."""
@@ -50,8 +54,8 @@ class Attempt:
         return self if self.placement is not None else replace(self, placement=plan.placement)
 
     def __or__(self, other: Attempt) -> Attempt:
-        """Of two programs that together hold every plan."""
-        better = self if self.cost_us <= other.cost_us else other
+        """Of two programs that together hold every plan; of equal plans the first one's."""
+        better = self if self.cost_us <= other.cost_us * (1.0 + TIE) else other
         looser = self if self.lower_bound_us < other.lower_bound_us else other
         stopped_by = max(self.stopped_by, other.stopped_by, key=_BY_WEIGHT.index)
         return Attempt(better.placement, looser.lower_bound_us, stopped_by, looser.bound, self.moves + other.moves, better.move_cost_us)

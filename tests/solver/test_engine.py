@@ -145,3 +145,36 @@ def test_numbering_devices_otherwise_gives_an_equally_good_plan() -> None:
     for outcome, case in ((first, problem), (second, renumbered)):
         _sound(case, outcome)
         assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.05
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_relabelling_devices_changes_only_the_labels(seed: int) -> None:
+    problem = random_problem(seed)
+    order = np.random.default_rng(seed).permutation(problem.num_devices)
+    relabelled = replace(
+        problem,
+        device_kind=problem.device_kind[order],
+        device_node=problem.device_node[order],
+        device_is_trainer=problem.device_is_trainer[order],
+        device_pool=problem.device_pool[order],
+        hbm_capacity=problem.hbm_capacity[order],
+        allowed=None if problem.allowed is None else problem.allowed[:, order],
+    )
+    before, after = solve(problem, QUICK), solve(relabelled, QUICK)
+    assert after.stopped_by == before.stopped_by
+    assert after.objective_us == pytest.approx(before.objective_us)
+
+
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
+def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
+    problem = draw(Case("scale", 60, 8, 0.95))
+    scaled = replace(
+        problem,
+        constant_us=problem.constant_us * factor,
+        stage_base_us=problem.stage_base_us * factor,
+        unit_time_us=problem.unit_time_us * factor,
+    )
+    limits = replace(QUICK, seconds=1.0, gap=1e-3)
+    before, after = solve(problem, limits), solve(scaled, limits)
+    assert after.objective_us == pytest.approx(before.objective_us * factor, rel=0.02)
+    assert after.lower_bound_us == pytest.approx(before.lower_bound_us * factor, rel=1e-3)
