@@ -22,7 +22,6 @@ from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop
 from solver.pricing import Priced, price
 from solver.problem import Problem
 
-
 TIE = 1e-9
 """Relative difference that rounding may make."""
 

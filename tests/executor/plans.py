@@ -30,10 +30,12 @@ Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tup
 def build_plan(
     model: ModelSpec, host: HostSpec, layouts: dict[str, Layout], *, ranks: int, nodes: int = 1, cost: CostModel | None = None
 ) -> Plan:
-    """A complete plan document that passes the audit. Uses the host's remote servers if it has any."""
+    """A complete plan document that passes the audit. Has the host's remote servers where a shard is on one."""
     cost = cost or datasheet_cost_model(host)
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
-    topology = build_topology(host, nodes, ranks, with_servers=True)
+    alone = build_topology(host, nodes, ranks, with_servers=False)
+    on_server = any(rank >= len(alone.ranks) for _, _, parts in layouts.values() for rank, _, _ in parts)
+    topology = build_topology(host, nodes, ranks, with_servers=True) if on_server else alone
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
     loads = derive_loads(question, bare, topology)
     times = loads.stages_us.sum(axis=1)[: len(topology.trainers)]
