@@ -24,7 +24,7 @@ from solver.engine import solve
 from solver.outcome import Limits
 from solver.presolve import merge_stages
 
-SEED, GAP = 0, 1e-4
+SEED, GAP = 0, 1e-6
 WARM_UP = Case("warm-up", tables=4, devices=2, hbm_load=0.8, devices_per_node=2)
 
 
