@@ -15,7 +15,7 @@ from solver.presolve import merge_stages
 from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
 from solver.search import MET, Search
 
-WORK_PER_SECOND = 1e7
+WORK_PER_SECOND = 7e6
 """Of each lane of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
 EXACT_CHOICES = 20_000
 """The most choices (options x targets) for which the exact program is tried."""

@@ -42,7 +42,7 @@ class Node:
 
 Settle = Callable[[Problem, float, int], Outcome]
 """Solves a problem whose options are all chosen, given what an assignment must beat and the effort."""
-STEPS_PER_SECOND = 4e7
+STEPS_PER_SECOND = 2.5e7
 """About what one core does."""
 
 
