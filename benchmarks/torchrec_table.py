@@ -1,0 +1,51 @@
+"""The table in docs/benchmarks.md from lines of benchmarks/torchrec_planner.py:  python -m benchmarks.torchrec_table RESULTS.jsonl"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+HEAD = "| case | TorchRec ms | s | Emplace ms | s | proven gap | TorchRec / Emplace |"
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+
+
+def table(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: a row per case, then the geometric mean over the cases where both have a plan."""
+    yield HEAD
+    yield "|---" * HEAD.count(" | ") + "|---|"
+    ratios = []
+    for line in lines:
+        theirs, ours = line["torchrec"], line["emplace"]
+        ratio = theirs["rating_ms"] / ours["rating_ms"] if theirs and theirs["ok"] and ours["ok"] else None
+        ratios += [] if ratio is None else [ratio]
+        yield f"| {line['case']} | {_theirs(theirs)} | {_ours(ours)} | {'' if ratio is None else f'{ratio:.2f}'} |"
+    yield ""
+    if ratios:
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        yield f"Geometric mean of the last column {mean:.2f}, least {min(ratios):.2f}, over {len(ratios)} cases with both plans."
+
+
+def _theirs(torchrec: dict[str, Any] | None) -> str:
+    if torchrec is None:
+        return "not run | "
+    return f"{torchrec['rating_ms']:.4g} | {torchrec['seconds']:.1f}" if torchrec["ok"] else f"no plan | {torchrec['seconds']:.1f}"
+
+
+def _ours(emplace: dict[str, Any]) -> str:
+    if not emplace["ok"]:
+        return f"{emplace['status']} | {emplace['seconds']:.1f} | "
+    gap = "optimal" if emplace["status"] == "optimal" else f"{emplace['gap']:.2%}"
+    return f"{emplace['rating_ms']:.4g} | {emplace['seconds']:.1f} | {gap}"
+
+
+if __name__ == "__main__":
+    main()
