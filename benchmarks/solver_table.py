@@ -21,7 +21,7 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     yield HEAD
     yield "|---" * HEAD.count(" | ") + "|---|"
     for line in lines:
-        gap = "no plan" if line["gap"] is None else "optimal" if line["gap"] <= 1e-6 else f"{line['gap']:.2%}"
+        gap = "no plan" if line["gap"] is None else "optimal" if line["stopped_by"] == "exact" else f"{line['gap']:.2%}"
         yield (
             f"| {line['tables']} x {line['devices']} | {line['hbm_load']:.0%} | {line['kinds']} | {line['stages']} | {line['limit_seconds']:.0f} "
             f"| {line['bound_seconds']:.1f} | {line['seconds']:.1f} | {gap} | {line['peak_bytes'] / 2**30:.1f} |"
