@@ -42,6 +42,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # before the address is told: who connects early waits, and is not refused
     except OSError as error:
         listening.close()
         raise ToolError(f"can't listen on {host} port {port}: {error.strerror or error}") from None
