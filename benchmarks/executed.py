@@ -30,6 +30,7 @@ from app.planning import answer, build_question
 from benchmarks.executed_models import suite
 from benchmarks.torchrec_here import torchrec_plans
 from executor.imported import TheirPlan
+from executor.launch import Launch
 from executor.run import run_plans
 from executor.verdicts import median_interval
 from placement.cost_model import CostModel
@@ -113,9 +114,7 @@ def compare(model: ModelSpec, host: HostSpec, ranks: int, cost: CostModel, workd
         plans[f"torchrec {name}"] = import_plan(theirs, f"TorchRec's plan ({name})", model, host, options, cost)
     plans[OURS] = answer(build_question(model, host, options, cost))
     _tell(f"{model.name}, {ranks} ranks: {', '.join(plans)}")
-    measurements = run_plans(
-        list(plans.values()), ROUNDS * STEPS_PER_ROUND, SEED, workdir, lambda _: None, lambda: False, timeout_s, rounds=ROUNDS
-    )
+    measurements = run_plans(list(plans.values()), Launch(ROUNDS * STEPS_PER_ROUND, SEED, workdir, timeout_s, rounds=ROUNDS))
     return comparison(dict(zip(plans, measurements, strict=True)), plans)
 
 

@@ -31,7 +31,8 @@ from app.planning import answer, build_question
 from benchmarks.executed_models import Drawn, model_of
 from benchmarks.faulty_rank import CGROUP_VARIABLE, FAULTS
 from executor.errors import ExecutionFailed
-from executor.run import run_plans
+from executor.launch import Launch
+from executor.run import run_plan
 from placement.audit import audit
 from placement.host import HostSpec
 from placement.plan import Plan, PlanOptions
@@ -131,8 +132,9 @@ def inject(fault: str, stored: Path, tally: Tally) -> None:
     program = [str(Path(__file__).with_name("faulty_rank.py")), fault]
     started_at = time.monotonic()
     with _place(fault) as workdir:
+        launch = Launch(STEPS, 0, workdir, _timeout_s(fault), should_stop=_stop(fault, workdir), program=program)
         try:
-            run_plans([read_file(stored, Plan)], STEPS, 0, workdir, lambda _: None, _stop(fault, workdir), _timeout_s(fault), program)
+            run_plan(read_file(stored, Plan), launch)
             tally.wrong_causes.append("the run ended well")
         except ExecutionFailed as failure:
             if not re.search(CAUSES[fault], str(failure), re.DOTALL):

@@ -6,13 +6,12 @@ shows nothing about time or memory on the plan's host, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from executor.errors import NotRunnableHere
+from executor.launch import Launch
 from executor.refusal import nowhere_reason, refuse_unsound
-from executor.run import AUDITED, WARMUP_STEPS, launch_plans
+from executor.run import AUDITED, launch_plans
 from executor.scaled import scaled_plan
 from executor.verdicts import numerics_verdict, placement_verdict
 from placement.host import DeviceType, HostSpec
@@ -31,27 +30,18 @@ NOT_CHECKED = "not checked: emulated"
 _UVM = (ComputeKernel.FUSED_UVM, ComputeKernel.FUSED_UVM_CACHING)
 
 
-def emulate_plan(
-    plan: Plan,
-    steps: int,
-    seed: int,
-    workdir: Path,
-    report: Callable[[str], None],
-    should_stop: Callable[[], bool],
-    timeout_s: float,
-    trace: Path | None = None,
-) -> Measurement:
-    """Train `steps` steps under an emulation of `plan`, which may be for any host, and judge what an emulation can show.
+def emulate_plan(plan: Plan, launch: Launch) -> Measurement:
+    """Train under an emulation of `plan`, which may be for any host, and judge what an emulation can show.
 
-    With a `trace`, its ids are taken modulo the rows that are left.
+    Ids of a trace are taken modulo the rows that are left.
 
     Raises NotRunnableHere for a plan that can't be emulated, InvalidDocument for one that its audit rejects, and
-    ExecutionFailed with the root cause when a rank fails, time runs out or `should_stop` says so.
+    ExecutionFailed with the root cause when a rank fails, time runs out or the launch is to stop.
     """
     refuse_impossible(plan)
     refuse_unsound(plan)
     emulated = emulated_plan(plan)
-    job, [reports] = launch_plans([emulated], steps, seed, workdir, report, should_stop, timeout_s, trace=trace)
+    job, [reports] = launch_plans([emulated], launch)
     verdicts = (
         AUDITED,
         placement_verdict(emulated, [shard for each in reports for shard in each.held]),
@@ -66,9 +56,9 @@ def emulate_plan(
         software=reports[0].software,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         steps=job.steps,
-        warmup_steps=WARMUP_STEPS,
-        seed=seed,
-        trace=None if trace is None else trace.name,
+        warmup_steps=job.warmup_steps,
+        seed=job.seed,
+        trace=None if launch.trace is None else launch.trace.name,
         emulated=_emulation(plan, emulated, holds=all(verdict.passed is not False for verdict in verdicts)),
         predicted_step_time_us=plan.step_time_us or 0.0,
         predicted_throughput_samples_per_s=plan.throughput_samples_per_s or 0.0,

@@ -72,6 +72,10 @@ class RankProcess(Document):
     phase: str
 
 
+def job_path(folder: Path) -> Path:
+    return folder / "job.json"
+
+
 def report_path(folder: Path, plan_index: int, rank: int) -> Path:
     return folder / f"plan{plan_index}-rank{rank}.json"
 

@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from executor.errors import ExecutionCancelled, ExecutionFailed
 from executor.failure import root_cause
-from executor.job import RankProcess, process_path, progress_path
+from executor.job import RankProcess, job_path, process_path, progress_path
 from placement.errors import InvalidDocument
 from placement.reading import read_file
 
@@ -26,23 +27,48 @@ _PATIENCE_S = 5.0
 """For the agent to end its workers after SIGTERM; more, and it is killed."""
 
 
-def launch_ranks(
-    program: Sequence[str],
-    ranks: int,
-    folder: Path,
-    report: Callable[[str], None],
-    should_stop: Callable[[], bool],
-    timeout_s: float,
-) -> None:
-    """Run `python -m torch.distributed.run ... PROGRAM` with `ranks` local ranks until all end well.
+def _tell_nobody(_: str) -> None:
+    pass
 
-    Lines that ranks append to `folder`'s progress file go to `report`. Raises ExecutionFailed with the root cause when a
-    rank fails or `timeout_s` seconds have passed, ExecutionCancelled once `should_stop` says so. No process survives.
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How plans are trained: for how long, where, on what, and who hears of it."""
+
+    steps: int
+    """Measured ones, after the warm-up."""
+    seed: int
+    """Decides the batches that are drawn."""
+    workdir: Path
+    """Temporary files go under it and are removed."""
+    timeout_s: float
+    report: Callable[[str], None] = _tell_nobody
+    """Gets lines of progress."""
+    should_stop: Callable[[], bool] = _never
+    """Asked several times a second; the run is cancelled once it says so."""
+    program: Sequence[str] = ("-m", "executor.rank")
+    """What each rank runs, a job's file as its last argument."""
+    rounds: int = 1
+    """With several, the plans take turns, so that whatever else the machine does slows all of them alike: all are in memory at
+    once, and each one's peak is that of its warm-up."""
+    trace: Path | None = None
+    """The file whose examples to train on; drawn batches without it."""
+
+
+def launch_ranks(launch: Launch, ranks: int, folder: Path) -> None:
+    """Run `python -m torch.distributed.run ... PROGRAM JOB` with `ranks` local ranks on the job in `folder` until all end well.
+
+    Lines that ranks append to the folder's progress file are reported. Raises ExecutionFailed with the root cause when a rank
+    fails or time runs out, ExecutionCancelled once the launch is to stop. No process survives.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + launch.timeout_s
     told = 0
     agent = subprocess.Popen(
-        _command(program, ranks, folder),
+        _command(launch.program, ranks, folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -51,15 +77,15 @@ def launch_ranks(
     said = _Said(agent)
     try:
         while agent.poll() is None:
-            told = _pass_on(folder, told, report)
-            if should_stop():
+            told = _pass_on(folder, told, launch.report)
+            if launch.should_stop():
                 raise ExecutionCancelled("the run was cancelled")
             if time.monotonic() > deadline:
-                raise ExecutionFailed(f"the run did not end within {timeout_s:g} s; {_phases(folder, ranks)}")
+                raise ExecutionFailed(f"the run did not end within {launch.timeout_s:g} s; {_phases(folder, ranks)}")
             time.sleep(_POLL_S)
     finally:
         _end(agent, folder, ranks)
-    _pass_on(folder, told, report)
+    _pass_on(folder, told, launch.report)
     if agent.returncode < 0:
         raise ExecutionFailed(f"torchrun was killed by {signal.Signals(-agent.returncode).name}, and all ranks with it")
     if agent.returncode > 0:
@@ -105,7 +131,7 @@ def _command(program: Sequence[str], ranks: int, folder: Path) -> list[str]:
         "--nproc-per-node",
         str(ranks),
     ]
-    return [*torchrun, "--log-dir", str(folder / LOGS), "--redirects", "3", *program]
+    return [*torchrun, "--log-dir", str(folder / LOGS), "--redirects", "3", *program, str(job_path(folder))]
 
 
 def _environment(ranks: int, folder: Path) -> dict[str, str]:

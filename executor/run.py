@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from executor.errors import ExecutionFailed
 from executor.export import local_world_size, plan_topology
-from executor.job import Job, RankReport, report_path, write_atomically
-from executor.launch import launch_ranks
+from executor.job import Job, RankReport, job_path, report_path, write_atomically
+from executor.launch import Launch, launch_ranks
 from executor.refusal import refuse_foreign, refuse_unsound
 from executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
 from placement.errors import InvalidDocument
@@ -23,97 +23,62 @@ from profiler.discover import discover_host
 
 WARMUP_STEPS = 5
 STAGED_STEPS = 10
-RANK_PROGRAM = ("-m", "executor.rank")
 AUDITED = Verdict(name="audit", passed=True, detail="no violation: coverage, capacity and predicted times were derived again")
 """Of every plan that runs: refuse_unsound stops the others."""
 
 
-def run_plan(
-    plan: Plan,
-    steps: int,
-    seed: int,
-    workdir: Path,
-    report: Callable[[str], None],
-    should_stop: Callable[[], bool],
-    timeout_s: float,
-    trace: Path | None = None,
-) -> Measurement:
-    """Train `steps` steps under `plan`, on the examples of `trace` if there is one, and judge what happened.
-
-    Temporary files go under `workdir` and are removed.
+def run_plan(plan: Plan, launch: Launch) -> Measurement:
+    """Train under `plan` and judge what happened.
 
     Raises NotRunnableHere for a plan that can't run on this machine, InvalidDocument for one that its audit rejects, and
-    ExecutionFailed with the root cause when a rank fails, time runs out or `should_stop` says so.
+    ExecutionFailed with the root cause when a rank fails, time runs out or the launch is to stop.
     """
-    return run_plans([plan], steps, seed, workdir, report, should_stop, timeout_s, trace=trace)[0]
+    return run_plans([plan], launch)[0]
 
 
-def run_plans(
-    plans: Sequence[Plan],
-    steps: int,
-    seed: int,
-    workdir: Path,
-    report: Callable[[str], None],
-    should_stop: Callable[[], bool],
-    timeout_s: float,
-    program: Sequence[str] = RANK_PROGRAM,
-    rounds: int = 1,
-    trace: Path | None = None,
-) -> list[Measurement]:
-    """Several plans in one launch; they must have the same ranks and nodes. `program` is what each rank runs.
-
-    With several `rounds` the plans take turns, so that whatever else the machine does slows all of them alike: all are in
-    memory at once, and each one's peak is that of its warm-up.
-    """
+def run_plans(plans: Sequence[Plan], launch: Launch) -> list[Measurement]:
+    """Several plans in one launch; they must have the same ranks and nodes. Raises as `run_plan` does."""
     host = discover_host()
     for plan in plans:
         refuse_foreign(plan, host)
         refuse_unsound(plan)
-    job, reports = launch_plans(plans, steps, seed, workdir, report, should_stop, timeout_s, program, rounds, trace)
-    return [measurement(plan, job, of_plan, trace) for plan, of_plan in zip(plans, reports, strict=True)]
+    job, reports = launch_plans(plans, launch)
+    return [measurement(plan, job, of_plan, launch.trace) for plan, of_plan in zip(plans, reports, strict=True)]
 
 
-def launch_plans(
-    plans: Sequence[Plan],
-    steps: int,
-    seed: int,
-    workdir: Path,
-    report: Callable[[str], None],
-    should_stop: Callable[[], bool],
-    timeout_s: float,
-    program: Sequence[str] = RANK_PROGRAM,
-    rounds: int = 1,
-    trace: Path | None = None,
-) -> tuple[Job, list[list[RankReport]]]:
+def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[RankReport]]]:
     """Train plans that can run here in one launch: what every rank reported of each. Raises ExecutionFailed."""
     topology = plan_topology(plans[0])
     if any(plan_topology(plan) != topology for plan in plans):
         raise ValueError("plans of one launch must have the same ranks on the same nodes")
     ranks = len(topology.ranks)
     try:
-        with tempfile.TemporaryDirectory(dir=workdir, prefix="emplace-run-") as name:
+        with tempfile.TemporaryDirectory(dir=launch.workdir, prefix="emplace-run-") as name:
             folder = Path(name)
+            examples = _lay_out(launch, plans, ranks, folder)
             job = Job(
                 plans=tuple(plans),
                 local_world_size=local_world_size(topology),
                 warmup_steps=WARMUP_STEPS,
-                steps=steps,
+                steps=launch.steps,
                 staged_steps=STAGED_STEPS,
-                rounds=rounds,
-                seed=seed,
-                trace=None if trace is None else str(_lay_out(trace, plans, steps, ranks, folder, report)),
+                rounds=launch.rounds,
+                seed=launch.seed,
+                trace=None if examples is None else str(examples),
                 folder=str(folder),
             )
-            write_atomically(folder / "job.json", job)
-            report(f"starting {ranks} ranks")
-            launch_ranks([*program, str(folder / "job.json")], ranks, folder, report, should_stop, timeout_s)
+            write_atomically(job_path(folder), job)
+            launch.report(f"starting {ranks} ranks")
+            launch_ranks(launch, ranks, folder)
             return job, [_read_reports(folder, index, ranks) for index in range(len(plans))]
     except OSError as error:
         raise ExecutionFailed(f"can't write what the run needs: {error.strerror} ({error.filename})") from error
 
 
-def _lay_out(trace: Path, plans: Sequence[Plan], steps: int, ranks: int, folder: Path, report: Callable[[str], None]) -> Path:
-    """The folder with the trace's examples as the ranks read them."""
+def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) -> Path | None:
+    """The folder with the trace's examples as the ranks read them; none without a trace."""
+    if launch.trace is None:
+        return None
     from executor.batches import prepared_count  # torch, which no other part of the launching process needs
     from executor.traces.batches import lay_out
     from executor.traces.reading import open_trace
@@ -121,11 +86,12 @@ def _lay_out(trace: Path, plans: Sequence[Plan], steps: int, ranks: int, folder:
     spec = plans[0].question.model
     if any(plan.question.model != spec for plan in plans):
         raise ValueError("plans that train on one trace must have the same model")
-    report(f"reading {trace}")
+    launch.report(f"reading {launch.trace}")
     columns, examples = folder / "columns", folder / "trace"
     columns.mkdir()
     examples.mkdir()
-    lay_out(open_trace(trace, columns), spec, prepared_count(spec, WARMUP_STEPS + steps) * ranks, examples, report)
+    count = prepared_count(spec, WARMUP_STEPS + launch.steps) * ranks
+    lay_out(open_trace(launch.trace, columns), spec, count, examples, launch.report)
     return examples
 
 

@@ -37,13 +37,14 @@ def run(
     """
     require_extra("execute")
     from executor.emulation import emulate_plan
+    from executor.launch import Launch
     from executor.run import run_plan
 
     _at_least_one(steps=steps, timeout=timeout)
     found = read_plan(plan)
     with tempfile.TemporaryDirectory(prefix="emplace-run-") as workdir:
-        execute = emulate_plan if emulate else run_plan
-        measured = execute(found, steps, seed, Path(workdir), report=note, should_stop=lambda: False, timeout_s=timeout, trace=trace)
+        launch = Launch(steps, seed, Path(workdir), timeout, report=note, trace=trace)
+        measured = (emulate_plan if emulate else run_plan)(found, launch)
     if format is OutputFormat.JSON:
         print_text(as_json(measured.to_data()))
     else:

@@ -11,13 +11,13 @@ from placement.reading import from_data, parse_json
 
 def run(text: str, report: Report) -> str:
     from executor.emulation import emulate_plan
+    from executor.launch import Launch
     from executor.run import run_plan
 
     should_stop = stop_on_sigterm()
     request = parse_json(text, "run")
     execute = emulate_plan if request["emulate"] else run_plan
-    measurement = execute(
-        from_data(request["plan"], Plan, source="plan"),
+    launch = Launch(
         steps=request["steps"],
         seed=request["seed"],
         workdir=Path.cwd(),
@@ -25,6 +25,7 @@ def run(text: str, report: Report) -> str:
         should_stop=should_stop,
         timeout_s=request["timeout_s"],
     )
+    measurement = execute(from_data(request["plan"], Plan, source="plan"), launch)
     return measurement.model_dump_json(exclude_none=True)
 
 

@@ -12,6 +12,7 @@ from executor.emulation import MAX_ROWS, emulate_plan, emulated_plan
 from executor.errors import NotRunnableHere
 from executor.export import to_torchrec
 from executor.imported import TheirPlan
+from executor.launch import Launch
 from placement.catalog import builtin_host
 from placement.errors import InvalidDocument
 from placement.measurement import Measurement
@@ -37,7 +38,7 @@ def _uvm_plan(model: ModelSpec) -> Plan:
 
 
 def _emulated(plan: Plan, workdir: Path) -> Measurement:
-    measurement = emulate_plan(plan, 3, 7, workdir, lambda _: None, lambda: False, 240)
+    measurement = emulate_plan(plan, Launch(steps=3, seed=7, workdir=workdir, timeout_s=240))
     assert list(workdir.iterdir()) == []
     return measurement
 
@@ -69,7 +70,8 @@ def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path)
     trace.write_text("\n".join(["user,friends,clicks,pages,country,tags", *lines]))
     (tmp_path / "work").mkdir()
     told: list[str] = []
-    measurement = emulate_plan(_uvm_plan(_large_model()), 2, 7, tmp_path / "work", told.append, lambda: False, 240, trace)
+    launch = Launch(steps=2, seed=7, workdir=tmp_path / "work", timeout_s=240, report=told.append, trace=trace)
+    measurement = emulate_plan(_uvm_plan(_large_model()), launch)
     assert measurement.holds, measurement.verdicts
     assert measurement.trace == "recorded.csv"
     assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
@@ -109,4 +111,4 @@ def test_a_refused_plan_is_pointed_to_the_emulation(tmp_path: Path) -> None:
 
     plan = _uvm_plan(_large_model())
     with pytest.raises(NotRunnableHere, match=r"^4 CUDA devices needed, 0 here; --emulate checks"):
-        run_plan(plan, 3, 7, tmp_path, lambda _: None, lambda: False, 10)
+        run_plan(plan, Launch(steps=3, seed=7, workdir=tmp_path, timeout_s=10))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from executor.launch import Launch
 from executor.run import run_plans
 from placement.audit import audit
 from placement.host import HostSpec
@@ -19,7 +20,7 @@ STEPS = 30
 
 def _run(plans: list, workdir: Path, steps: int = STEPS) -> list[Measurement]:
     told: list[str] = []
-    measurements = run_plans(plans, steps, 7, workdir, told.append, lambda: False, 240)
+    measurements = run_plans(plans, Launch(steps, seed=7, workdir=workdir, timeout_s=240, report=told.append))
     assert any("training: step" in line for line in told)
     assert list(workdir.iterdir()) == []
     return measurements
@@ -64,7 +65,7 @@ def test_plans_that_take_turns(here: HostSpec, tmp_path: Path) -> None:
     light = make_model("light")
     heavy = _with_rows(make_model("heavy"), "tag", 2**20).model_copy(update={"local_batch_size": 64 * 100})
     plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in (light, heavy)]
-    measurements = run_plans(plans, 13, 7, tmp_path, lambda _: None, lambda: False, 240, rounds=3)
+    measurements = run_plans(plans, Launch(steps=13, seed=7, workdir=tmp_path, timeout_s=240, rounds=3))
     for measurement in measurements:
         _assert_right(measurement)
         assert all(len(rank.step_times_us) == 13 for rank in measurement.ranks)

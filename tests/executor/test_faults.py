@@ -16,7 +16,7 @@ import pytest
 from benchmarks.faults import NotPermitted, Tally, inject, processes_of, store_plan
 from executor.errors import ExecutionCancelled, ExecutionFailed
 from executor.job import RankProcess
-from executor.launch import launch_ranks
+from executor.launch import Launch, launch_ranks
 from executor.run import run_plan
 from placement.host import HostSpec
 from placement.plan import Plan
@@ -60,7 +60,7 @@ def test_a_rank_killed_while_training(plan: Plan, tmp_path: Path) -> None:
             run.look()[1].send_signal(signal.SIGKILL)
 
     with pytest.raises(ExecutionFailed, match="rank 1 was killed by SIGKILL") as failure:
-        run_plan(plan, 100_000, 0, tmp_path, report, lambda: False, 120)
+        run_plan(plan, Launch(steps=100_000, seed=0, workdir=tmp_path, timeout_s=120, report=report))
     assert failure.value.rank == 1
     run.assert_nothing_left()
 
@@ -77,18 +77,19 @@ def test_the_agent_killed(plan: Plan, tmp_path: Path) -> None:
             agent.send_signal(signal.SIGKILL)
 
     with pytest.raises(ExecutionFailed, match="torchrun was killed by SIGKILL"):
-        run_plan(plan, 100_000, 0, tmp_path, report, lambda: False, 120)
+        run_plan(plan, Launch(steps=100_000, seed=0, workdir=tmp_path, timeout_s=120, report=report))
     run.assert_nothing_left()
 
 
 def test_a_cancelled_run_ends_at_once(plan: Plan, tmp_path: Path) -> None:
     with pytest.raises(ExecutionCancelled):
-        run_plan(plan, 10, 0, tmp_path, lambda _: None, lambda: True, 120)
+        run_plan(plan, Launch(steps=10, seed=0, workdir=tmp_path, timeout_s=120, should_stop=lambda: True))
     assert list(tmp_path.iterdir()) == []
 
 
 def _sleep(folder: Path, how: str, should_stop: Callable[[], bool], timeout_s: float) -> None:
-    launch_ranks([str(PROGRAMS / "sleeping_rank.py"), str(folder), how], 2, folder, lambda _: None, should_stop, timeout_s)
+    program = [str(PROGRAMS / "sleeping_rank.py"), how]
+    launch_ranks(Launch(steps=0, seed=0, workdir=folder, timeout_s=timeout_s, should_stop=should_stop, program=program), 2, folder)
 
 
 def _sleepers(folder: Path) -> list[psutil.Process]:
@@ -128,8 +129,9 @@ def test_ranks_that_hang_are_ended_when_time_is_up(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_raises_is_named_not_the_one_that_lost_it(tmp_path: Path) -> None:
+    launch = Launch(steps=0, seed=0, workdir=tmp_path, timeout_s=60, program=[str(PROGRAMS / "raising_rank.py")])
     with pytest.raises(ExecutionFailed, match="rank 1 failed: ValueError: no such row") as failure:
-        launch_ranks([str(PROGRAMS / "raising_rank.py")], 2, tmp_path, lambda _: None, lambda: False, 60)
+        launch_ranks(launch, 2, tmp_path)
     assert failure.value.rank == 1
 
 

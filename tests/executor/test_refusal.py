@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from executor.errors import NotRunnableHere
+from executor.launch import Launch
 from executor.refusal import refuse_foreign
 from executor.run import run_plan
 from placement.catalog import builtin_host
@@ -30,7 +31,7 @@ def _for(host: HostSpec, ranks: int) -> Plan:
 
 def _refused(plan: Plan, workdir: Path) -> str:
     with pytest.raises((NotRunnableHere, InvalidDocument)) as refusal:
-        run_plan(plan, 10, 0, workdir, lambda _: None, lambda: False, 10)
+        run_plan(plan, Launch(steps=10, seed=0, workdir=workdir, timeout_s=10))
     assert list(workdir.iterdir()) == []
     return str(refusal.value)
 
