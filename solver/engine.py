@@ -42,7 +42,7 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
     small = choices(problem) <= EXACT_CHOICES
     found = _search(problem, bounder, bound, limits, limits.seconds * (SEARCH_SHARE if small else 1.0), watch)
     if small and found.stopped_by is StoppedBy.LIMIT:
-        return _settle(problem, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
+        return _settle(problem, bounder, bound, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
     return found
 
 
@@ -70,17 +70,17 @@ def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, se
     return Outcome(best.assignment, best.objective_us, min(bound.value_us, best.objective_us), bound.name, stopped_by, best.moves)
 
 
-def _settle(problem: Problem, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
+def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
     """Give what the search found to the exact program; the better plan and the higher bound of both count."""
-    exact = solve_exactly(problem, limits, watch.relay(found), watch.should_stop, found.assignment)
+    exact = solve_exactly(problem, bounder, bound, limits, watch.relay(found), watch.should_stop, found.assignment)
     if exact.stopped_by is StoppedBy.PROOF and found.assignment is None:
         return exact
     better = exact if exact.objective_us < found.objective_us else found
-    bound = max(exact.lower_bound_us if math.isfinite(exact.lower_bound_us) else -math.inf, found.lower_bound_us)
-    name = exact.bound if bound > found.lower_bound_us else found.bound
-    settled = better.assignment is not None and gap_of(better.objective_us, bound) <= limits.gap
+    value_us = max(exact.lower_bound_us if math.isfinite(exact.lower_bound_us) else -math.inf, found.lower_bound_us)
+    name = exact.bound if value_us > found.lower_bound_us else found.bound
+    settled = better.assignment is not None and gap_of(better.objective_us, value_us) <= limits.gap
     stopped_by = StoppedBy.GAP if settled and exact.stopped_by is not StoppedBy.EXACT else exact.stopped_by
-    return Outcome(better.assignment, better.objective_us, min(bound, better.objective_us), name, stopped_by, found.moves)
+    return Outcome(better.assignment, better.objective_us, min(value_us, better.objective_us), name, stopped_by, found.moves)
 
 
 def gap_of(objective_us: float, bound_us: float) -> float:

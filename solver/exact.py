@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from solver.bound import Bounder
+from solver.bound import Bound, Bounder
 from solver.exact_tree import STEPS_PER_SECOND, Tree
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.problem import Assignment, Bools, Ints, Problem, Scope, fits, loads_of, objective_us, target_devices
@@ -42,12 +42,14 @@ _DETERMINISTIC_PER_SECOND = 0.6
 
 def solve_exactly(
     problem: Problem,
+    bounder: Bounder,
+    bound: Bound,
     limits: Limits,
     report: ReportProgress | None = None,
     should_stop: ShouldStop | None = None,
     hint: Assignment | None = None,
 ) -> Outcome:
-    """The best assignment and its bound; exact when the work budget allows."""
+    """The best assignment and its bound, beside `bound` of `bounder`; exact when the work budget allows."""
     if problem.num_tables == 0:
         return _of(problem, Assignment(np.empty(0, np.int64), ()), StoppedBy.EXACT)
     if hint is None:
@@ -57,7 +59,8 @@ def solve_exactly(
         return first
     start = first if first.assignment is not None else _of(problem, hint, StoppedBy.LIMIT)
     start = replace(start, lower_bound_us=first.lower_bound_us)
-    return _by_patterns(problem, replace(limits, seconds=limits.seconds * (1 - _CP_SAT_SHARE)), report, should_stop, start)
+    rest = replace(limits, seconds=limits.seconds * (1 - _CP_SAT_SHARE))
+    return _by_patterns(problem, bounder, bound, rest, report, should_stop, start)
 
 
 def by_cp_sat(
@@ -97,11 +100,15 @@ def by_cp_sat(
 
 
 def _by_patterns(
-    problem: Problem, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None, start: Outcome
+    problem: Problem,
+    bounder: Bounder,
+    bound: Bound,
+    limits: Limits,
+    report: ReportProgress | None,
+    should_stop: ShouldStop | None,
+    start: Outcome,
 ) -> Outcome:
     """Branch and bound from an assignment and a bound."""
-    bounder = Bounder(problem)
-    bound = bounder.bound()
 
     def settle(part: Problem, below_us: float, effort: int) -> Outcome:
         return by_cp_sat(part, Limits(_LEAF_SECONDS * effort, 0.0, limits.seed), None, should_stop, below_us=below_us)

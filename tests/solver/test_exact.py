@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solver.bound import Bounder
 from solver.exact import solve_exactly
-from solver.outcome import Limits, Progress, StoppedBy
-from solver.problem import Problem, fits, loads_of, objective_us
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 
 LIMITS = Limits(seconds=5.0, gap=0.0, seed=1)
@@ -19,7 +20,7 @@ LIMITS = Limits(seconds=5.0, gap=0.0, seed=1)
 def test_finds_the_optimum_or_proves_that_nothing_fits(seed: int) -> None:
     problem = random_problem(seed)
     optimum = optimum_us(problem)
-    outcome = solve_exactly(problem, LIMITS)
+    outcome = _exactly(problem, LIMITS)
     if np.isinf(optimum):
         assert outcome.stopped_by is StoppedBy.PROOF
         assert outcome.assignment is None
@@ -45,13 +46,13 @@ def test_scaling_all_times_scales_the_answer(seed: int) -> None:
     scaled = replace(
         problem, constant_us=problem.constant_us * 1e6, stage_base_us=problem.stage_base_us * 1e6, unit_time_us=problem.unit_time_us * 1e6
     )
-    small, large = solve_exactly(problem, LIMITS), solve_exactly(scaled, LIMITS)
+    small, large = _exactly(problem, LIMITS), _exactly(scaled, LIMITS)
     assert large.objective_us == pytest.approx(small.objective_us * 1e6, rel=1e-6)
 
 
 def test_the_same_twice() -> None:
     problem = random_problem(8)
-    first, second = solve_exactly(problem, LIMITS), solve_exactly(problem, LIMITS)
+    first, second = _exactly(problem, LIMITS), _exactly(problem, LIMITS)
     assert first.assignment is not None
     assert second.assignment is not None
     assert first.assignment.targets == second.assignment.targets
@@ -63,25 +64,36 @@ def test_any_assignment_can_be_the_hint() -> None:
     optimum = optimum_us(problem)
     for index, assignment in enumerate(every_assignment(problem)):
         if index % 7 == 0:
-            assert solve_exactly(problem, LIMITS, hint=assignment).objective_us == pytest.approx(optimum, rel=1e-6)
+            assert _exactly(problem, LIMITS, hint=assignment).objective_us == pytest.approx(optimum, rel=1e-6)
         if index > 40:
             break
 
 
 def test_stops_when_asked_and_says_so() -> None:
     big = _hard_problem()
-    outcome = solve_exactly(big, Limits(60.0, 0.0, 0), should_stop=lambda: True)
+    outcome = _exactly(big, Limits(60.0, 0.0, 0), should_stop=lambda: True)
     assert outcome.stopped_by is StoppedBy.CANCELLED
     assert outcome.lower_bound_us <= outcome.objective_us
 
 
 def test_reports_incumbents_and_bounds() -> None:
     seen: list[Progress] = []
-    outcome = solve_exactly(_hard_problem(), Limits(1.0, 0.0, 0), seen.append)
+    outcome = _exactly(_hard_problem(), Limits(1.0, 0.0, 0), report=seen.append)
     with_incumbent = [progress for progress in seen if progress.incumbent_us is not None]
     assert with_incumbent
     assert with_incumbent[-1].incumbent_us == pytest.approx(outcome.objective_us, rel=1e-6)
     assert all(progress.bound_us <= outcome.objective_us * (1 + 1e-9) for progress in seen)
+
+
+def _exactly(
+    problem: Problem,
+    limits: Limits,
+    hint: Assignment | None = None,
+    report: ReportProgress | None = None,
+    should_stop: ShouldStop | None = None,
+) -> Outcome:
+    bounder = Bounder(problem)
+    return solve_exactly(problem, bounder, bounder.bound(), limits, report, should_stop, hint)
 
 
 def _hard_problem() -> Problem:

@@ -130,7 +130,9 @@ def packing() -> Problem:
 def test_closes_a_packing_and_says_the_same_twice() -> None:
     problem = packing()
     start = by_cp_sat(problem, Limits(0.3, 0.0, 0)).assignment
-    first, second = (solve_exactly(problem, Limits(4.0, 0.0, 0), None, None, start) for _ in range(2))
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    first, second = (solve_exactly(problem, bounder, bound, Limits(4.0, 0.0, 0), None, None, start) for _ in range(2))
     assert first.stopped_by is StoppedBy.EXACT
     assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
     assert first.assignment is not None
