@@ -19,10 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from benchmarks.generate import Case, draw, suite
-from solver.bound import Bounder
+from solver.bound import bound_of
 from solver.engine import solve
 from solver.outcome import Limits
-from solver.presolve import merge_stages
 
 SEED, GAP = 0, 1e-6
 WARM_UP = Case("warm-up", tables=4, devices=2, hbm_load=0.8, devices_per_node=2)
@@ -49,7 +48,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
     solve(draw(WARM_UP), Limits(seconds=1.0, gap=GAP, seed=SEED))
     problem = draw(case)
     start = time.perf_counter()
-    bound = Bounder(merge_stages(problem)).bound()
+    bound = bound_of(problem)
     bound_seconds = time.perf_counter() - start
     start = time.perf_counter()
     outcome = solve(problem, Limits(seconds=seconds, gap=GAP, seed=SEED))

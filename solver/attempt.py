@@ -17,7 +17,7 @@ from placement.plan import Question
 from placement.topology import Topology, host_tiers
 from solver.apart import pack_apart, solve_apart
 from solver.assemble import Placement, assemble
-from solver.bound import Bounder
+from solver.bound import bound_of
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
@@ -136,7 +136,7 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
 
 def _bounded_anew(outcome: Outcome, parted: Problem) -> Outcome:
     """With a bound that holds although combinations of groups were left out: that of the tables without groups."""
-    bound = Bounder(parted).bound()
+    bound = bound_of(parted)
     if not bound.feasible:
         return replace(outcome, assignment=None, lower_bound_us=math.inf, bound=bound.name, stopped_by=StoppedBy.PROOF)
     limit = outcome.stopped_by if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT

@@ -12,6 +12,7 @@ import numpy as np
 from solver.bound_lp import Program, Relaxation, relax
 from solver.bound_part import Part
 from solver.bound_rows import aggregate, first_option, largest_unit, usable_options, world_load
+from solver.presolve import merge_stages
 from solver.problem import Bools, Floats, Ints, Problem
 
 CUT_ROUNDS = 12
@@ -55,6 +56,11 @@ class Bound:
     @property
     def feasible(self) -> bool:
         return bool(np.isfinite(self.value_us))
+
+
+def bound_of(problem: Problem) -> Bound:
+    """Of the problem with as few stages as say the same."""
+    return Bounder(merge_stages(problem)).bound()
 
 
 class Bounder:

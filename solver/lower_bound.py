@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from placement.plan import Question
-from solver.attempt import variants
-from solver.bound import Bounder
+from solver.attempt import every_table_has_an_option, variants
+from solver.bound import bound_of
 from solver.pricing import price
 
 
@@ -20,9 +18,7 @@ def lower_bound(question: Question) -> tuple[float, str]:
     found = [(math.inf, "no tier")]
     for variant in variants(question):
         priced = price(question, variant.topology, variant.tiers)
-        problem = priced.relaxed
-        has_room = (problem.hbm_capacity >= 0).all() and (problem.ddr_capacity >= 0).all()
-        if has_room and len(np.unique(problem.option_table)) == problem.num_tables:
-            bound = Bounder(problem).bound()
+        if every_table_has_an_option(priced):
+            bound = bound_of(priced.relaxed)
             found.append((bound.value_us, bound.name))
     return min(found)
