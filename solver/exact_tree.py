@@ -59,7 +59,6 @@ class Tree:
         self.best: Assignment | None = None
         self.best_us = np.inf
         self.steps = 0
-        self.nodes = 0
         self.gap = 0.0
         self.covers = coverable(problem, self.patterns.classes)
 
@@ -94,7 +93,6 @@ class Tree:
             keep = node.keep & candidates
             verdict = self.patterns.refute(keep, window, node.prices)
             self.steps += verdict.steps + NODE_STEPS
-            self.nodes += 1
             if verdict.refuted:
                 refuted.append(replace(node, prices=verdict.prices))
                 yield
