@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 from app.planning import build_question
 from executor.imported import TheirPlan, placements
-from executor.priced import priced_plan
 from placement.cost_model import CostModel
+from placement.derived_plan import derive_plan
 from placement.errors import InvalidDocument, Problem
 from placement.host import HostSpec
 from placement.model import ModelSpec
@@ -45,7 +45,7 @@ def import_plan(
         bound=NO_BOUND,
         version=version("emplace"),
     )
-    plan = priced_plan(question, placed, topology, record)
+    plan = derive_plan(question, placed, topology, record)
     bound_us, name = lower_bound(question)
     step_us = plan.step_time_us or 0.0
     holds = bound_us <= step_us * (1 + _ROUNDING)

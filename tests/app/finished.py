@@ -6,24 +6,16 @@ from app.database import jobs, plans, runs
 from app.database.connection import Database
 from app.database.tables import PlanRow, RunRow, State
 from placement.measurement import Measurement, RankMeasurement, Verdict
-from placement.model import ComputeKernel, ShardingType
 from placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
 from placement.reading import read_text
 from placement.stages import Stage
-from tests.executor.plans import build_plan
+from tests.executor.plans import build_plan, table_wise
 
 
 def plan_of(question: Question) -> Plan:
     """Every table whole on a rank, in turn."""
     ranks = question.options.ranks or 2
-    layouts = {
-        table.name: (
-            ShardingType.TABLE_WISE,
-            ComputeKernel.FUSED,
-            [(index % ranks, (0, table.num_embeddings), (0, table.embedding_dim))],
-        )
-        for index, table in enumerate(question.model.tables)
-    }
+    layouts = {table.name: table_wise(table, index % ranks) for index, table in enumerate(question.model.tables)}
     plan = build_plan(question.model, question.host, layouts, ranks=ranks, cost=question.cost_model)
     return plan.model_copy(update={"question": question})
 

@@ -5,23 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from placement.cost_model import CostModel, datasheet_cost_model
-from placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from placement.derived_plan import derive_plan
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from placement.plan import (
-    CostModelReference,
-    ModelReference,
-    NodeLoad,
-    Plan,
-    PlanOptions,
-    PlanStatus,
-    Question,
-    RankLoad,
-    Shard,
-    SolverRecord,
-    TablePlacement,
-)
-from placement.topology import Topology, build_topology
+from placement.plan import Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
 """Sharding type, kernel, and (rank, rows, columns) of every shard."""
@@ -33,61 +20,16 @@ def build_plan(
     """A complete plan document that passes the audit. Has the host's remote servers where a shard is on one."""
     cost = cost or datasheet_cost_model(host)
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
-    alone = build_topology(host, nodes, ranks, with_servers=False)
-    on_server = any(rank >= len(alone.ranks) for _, _, parts in layouts.values() for rank, _, _ in parts)
-    topology = build_topology(host, nodes, ranks, with_servers=True) if on_server else alone
+    on_server = any(rank >= ranks for _, _, parts in layouts.values() for rank, _, _ in parts)
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
-    loads = derive_loads(question, bare, topology)
-    times = loads.stages_us.sum(axis=1)[: len(topology.trainers)]
-    step = loads.step_time_us
-    return Plan(
-        model=ModelReference(name=model.name, digest=model.content_digest()),
-        host=ModelReference(name=host.name, digest=host.content_digest()),
-        cost_model=CostModelReference(source=cost.source, digest=cost.content_digest()),
-        status=PlanStatus.FEASIBLE,
-        gap=0.5,
-        step_time_us=step,
-        lower_bound_us=step / 2,
-        throughput_samples_per_s=model.local_batch_size * ranks / step * 1e6,
-        imbalance=float(times.max() / times.mean()),
-        ranks=_ranks(topology, loads),
-        nodes=tuple(
-            NodeLoad(node=node, ddr_bytes=int(loads.node_ddr[node]), ddr_capacity_bytes=capacity)
-            for node, capacity in enumerate(topology.node_ddr_capacity_bytes)
-        ),
-        tables=tuple(_with_bytes(table, loads, index) for index, table in enumerate(bare)),
-        solver=SolverRecord(seconds=0.0, seed=0, limit=10.0, stopped_by="limit", bound="none", version="by hand"),
-        question=question,
-    )
+    by_hand = SolverRecord(seconds=0.0, seed=0, limit=10.0, stopped_by="limit", bound="none", version="by hand")
+    plan = derive_plan(question, bare, question.topology(with_servers=on_server), by_hand)
+    return plan.model_copy(update={"gap": 0.5, "lower_bound_us": (plan.step_time_us or 0.0) / 2})
 
 
 def _placement(name: str, kind: ShardingType, kernel: ComputeKernel, parts: list[tuple[int, Any, Any]]) -> TablePlacement:
     shards = tuple(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0) for rank, rows, columns in parts)
     return TablePlacement(name=name, sharding_type=kind, compute_kernel=kernel, shards=shards)
-
-
-def _with_bytes(table: TablePlacement, loads: DerivedLoads, index: int) -> TablePlacement:
-    sizes = zip(loads.shard_hbm[index], loads.shard_ddr[index], strict=True)
-    updates = [{"hbm_bytes": int(hbm), "ddr_bytes": int(ddr)} for hbm, ddr in sizes]
-    shards = tuple(shard.model_copy(update=update) for shard, update in zip(table.shards, updates, strict=True))
-    return table.model_copy(update={"shards": shards})
-
-
-def _ranks(topology: Topology, loads: DerivedLoads) -> tuple[RankLoad, ...]:
-    return tuple(
-        RankLoad(
-            rank=rank.rank,
-            node=rank.node,
-            device=rank.device,
-            is_server=rank.is_server,
-            hbm_bytes=int(loads.rank_hbm[rank.rank]),
-            hbm_capacity_bytes=rank.hbm_capacity_bytes,
-            ddr_bytes=int(loads.rank_ddr[rank.rank]),
-            step_time_us=float(loads.stages_us[rank.rank].sum()),
-            stages_us=dict(zip(STAGES, loads.stages_us[rank.rank].tolist(), strict=True)),
-        )
-        for rank in topology.ranks
-    )
 
 
 def table_wise(table: Table, rank: int, kernel: ComputeKernel = ComputeKernel.FUSED) -> Layout:

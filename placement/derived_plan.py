@@ -17,7 +17,7 @@ from placement.plan import (
 from placement.topology import Topology
 
 
-def priced_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:
+def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:
     """Of tables that are laid out soundly on `topology`. Their bytes are filled in; capacities are for the audit to judge.
 
     The plan is `feasible` with a lower bound of 0: nothing is known of others yet.
