@@ -40,7 +40,7 @@ class Placement:
 def assemble(priced: Priced, assignment: Assignment) -> Placement:
     """The placement that an assignment stands for, each shard with its own rows and columns."""
     books = _Books(priced)
-    placed = {table: _fixed(books, table, placement) for table, placement in priced.fixed.placements.items()}
+    placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
     for index, item in enumerate(priced.items):
         for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True):
             placed[table] = _table(priced, books, table, layout, assignment.targets[index])
@@ -64,30 +64,9 @@ class _Books:
         self.time_us = np.repeat(priced.problem.stage_base_us[None, :], len(priced.topology.ranks), axis=0)
         self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
         self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
-        self._prices: dict[tuple[str, int, int], ShardPrices] = {}
 
-    def open_table(self) -> None:
-        """Forget the prices of the table before."""
-        self._prices.clear()
-
-    def enter(self, layout: Layout, table: int, rank: Rank, rows: _Range, columns: _Range) -> Shard:
-        """Book one shard. Most shards of a table are equal, so each shape is priced once."""
-        shape = (rank.device, rows[1] - rows[0], columns[1] - columns[0])
-        if shape not in self._prices:
-            data_type = self._priced.question.model.tables[table].data_type
-            sides = np.array([[shape[1]]]), np.array([[shape[2]]])
-            self._prices[shape] = self._priced.pricer.shards(layout, rank, data_type, np.array([table]), *sides)
-        return self._book(self._prices[shape], rank.rank, rows, columns)
-
-    def enter_fixed(self, placement: TablePlacement, table: int, shard: Shard) -> Shard:
-        """Book one shard of a table whose placement is given."""
-        rank = self._priced.topology.ranks[shard.rank]
-        shape = (rank.device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
-        if shape not in self._prices:
-            self._prices[shape] = self._priced.pricer.shard(placement, rank, table, shape[1], shape[2])
-        return self._book(self._prices[shape], shard.rank, shard.rows, shard.columns)
-
-    def _book(self, price: ShardPrices, rank: int, rows: _Range, columns: _Range) -> Shard:
+    def enter(self, price: ShardPrices, rank: int, rows: _Range, columns: _Range) -> Shard:
+        """Book one shard."""
         hbm, ddr = int(price.hbm_bytes[0, 0]), int(price.ddr_bytes[0, 0])
         self.time_us[rank] += price.time_us[0, 0]
         self.hbm_bytes[rank] += hbm
@@ -118,14 +97,24 @@ class _Books:
         return tuple(loads)
 
 
-def _fixed(books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
-    books.open_table()
-    return placement.model_copy(update={"shards": tuple(books.enter_fixed(placement, table, shard) for shard in placement.shards)})
+def _fixed(priced: Priced, books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
+    shards = priced.pricer.placed_shards(placement, table)
+    return placement.model_copy(
+        update={"shards": tuple(books.enter(price, shard.rank, shard.rows, shard.columns) for shard, price in shards)}
+    )
 
 
 def _table(priced: Priced, books: _Books, table: int, layout: Layout, targets: tuple[int, ...]) -> TablePlacement:
-    books.open_table()
-    shards = [books.enter(layout, table, *piece) for piece in _pieces(priced, layout, table, targets)]
+    """Most shards of a table are equal, so each shape is priced once."""
+    prices: dict[tuple[str, int, int], ShardPrices] = {}
+    data_type = priced.question.model.tables[table].data_type
+    shards = []
+    for rank, rows, columns in _pieces(priced, layout, table, targets):
+        shape = (rank.device, rows[1] - rows[0], columns[1] - columns[0])
+        if shape not in prices:
+            sides = np.array([[shape[1]]]), np.array([[shape[2]]])
+            prices[shape] = priced.pricer.shards(layout, rank, data_type, np.array([table]), *sides)
+        shards.append(books.enter(prices[shape], rank.rank, rows, columns))
     return TablePlacement(
         name=priced.question.model.tables[table].name,
         sharding_type=layout.sharding_type,

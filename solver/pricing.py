@@ -14,7 +14,7 @@ import numpy as np
 from placement.host import DeviceType
 from placement.memory import rank_bytes, row_bytes, shard_bytes
 from placement.model import ComputeKernel, DataType, ModelSpec, ShardingType, Tier
-from placement.plan import Question, TablePlacement
+from placement.plan import Question, Shard, TablePlacement
 from placement.stages import PLACED_STAGES, Stage, rank_stages_us, shard_stages_us
 from placement.topology import Rank, Topology
 from placement.workload import TableLoad, model_loads, shard_workload
@@ -244,19 +244,25 @@ class ShardPricer:
         sides = np.array([table]), np.array([[rows]]), np.array([[columns]])
         return self._shards(placement.sharding_type, placement.compute_kernel, rank, spec.data_type, *sides, factor or 0.0, hit_rate)
 
+    def placed_shards(self, placement: TablePlacement, table: int) -> Iterator[tuple[Shard, ShardPrices]]:
+        """Every shard of a table that is placed as `placement` says. Most are equal, so each shape is priced once."""
+        prices: dict[tuple[str, int, int], ShardPrices] = {}
+        for shard in placement.shards:
+            rank = self._topology.ranks[shard.rank]
+            shape = (rank.device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
+            if shape not in prices:
+                prices[shape] = self.shard(placement, rank, table, shape[1], shape[2])
+            yield shard, prices[shape]
+
     def fixed_load(self, fixed: Fixed) -> RankLoads:
-        """What fixed tables put on every rank; most shards of a table are equal, so each shape is priced once."""
+        """What fixed tables put on every rank."""
         ranks = self._topology.ranks
         load = RankLoads(np.zeros((len(ranks), len(PLACED_STAGES))), np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64))
         for table, placement in fixed.placements.items():
-            prices: dict[tuple[str, int, int], ShardPrices] = {}
-            for shard in placement.shards:
-                shape = (ranks[shard.rank].device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
-                if shape not in prices:
-                    prices[shape] = self.shard(placement, ranks[shard.rank], table, shape[1], shape[2])
-                load.time_us[shard.rank] += prices[shape].time_us[0, 0]
-                load.hbm_bytes[shard.rank] += prices[shape].hbm_bytes[0, 0]
-                load.ddr_bytes[shard.rank] += prices[shape].ddr_bytes[0, 0]
+            for shard, price in self.placed_shards(placement, table):
+                load.time_us[shard.rank] += price.time_us[0, 0]
+                load.hbm_bytes[shard.rank] += price.hbm_bytes[0, 0]
+                load.ddr_bytes[shard.rank] += price.ddr_bytes[0, 0]
         return load
 
     def _shards(
