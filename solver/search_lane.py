@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,8 +20,6 @@ COLD = 0.02
 """The share of it that is left at the end of a run."""
 FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
-
-
 MOST = 14
 """Slots of two devices that may change sides at once; of more, some are drawn."""
 PAIRS = 0.5
@@ -83,7 +81,7 @@ class Lane:
 
     def begin(self, goal: Goal, known: list[Position]) -> None:
         """Take up the position in `known` with the least energy, or go on from the own one when exploring."""
-        self.goal, self.done = goal, 0.0
+        self.goal, self.done, self.ended = goal, 0.0, False
         if self.explores and self.failures and self.failures % FRESH_START == 0:
             self.state.option[:] = -1
         elif known and not self.explores:
@@ -98,7 +96,7 @@ class Lane:
     def run(self, chunk: float) -> float:
         """Anneal, or split pairs anew, for one chunk of work; returns what was done of it."""
         now = min(chunk, self.goal.work - self.done)
-        if self.overload == 0.0 or now <= 0.0:
+        if self.overload == 0.0 or now <= 0.0 or self.ended:
             return 0.0
         spent = self._anneal(now) if self.done < self._annealed() else self._resplit(now)
         self.overload = float(recount(self.goal.layout, self.limits, self.state, self.base))
@@ -118,8 +116,7 @@ class Lane:
 
     def _resplit(self, work: float) -> float:
         _, spent = resplit_pairs(self.goal.layout, self.limits, self.state, self.split, work)
-        if spent < work:
-            self.goal = replace(self.goal, work=self.done + spent)
+        self.ended = spent < work
         return float(spent)
 
     def end(self, *, success: bool) -> None:
