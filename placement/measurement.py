@@ -75,13 +75,8 @@ class Measurement(Document):
     """All verdicts were given and passed. Never true of an emulation, which can't give them all."""
 
     @property
-    def holds(self) -> bool:
-        """No verdict that could be given failed."""
-        return all(verdict.passed is not False for verdict in self.verdicts)
-
-    @property
-    def status(self) -> str:
+    def status(self) -> Literal["verified", "emulated", "not verified"]:
         """`verified`, `emulated` where what an emulation can check holds, else `not verified`."""
         if self.verified:
             return "verified"
-        return "emulated" if self.emulated is not None and self.holds else "not verified"
+        return "emulated" if self.emulated is not None and self.emulated.holds else "not verified"

@@ -50,7 +50,7 @@ def run(
     else:
         show(run_view(found, measured))
     save(out, as_json(measured.to_data()))
-    return 0 if measured.verified or (emulate and measured.holds) else 1
+    return 1 if measured.status == "not verified" else 0
 
 
 def _at_least_one(**values: float) -> None:

@@ -19,7 +19,7 @@ from placement.measurement import Measurement
 from placement.model import ModelSpec
 from placement.plan import Plan, PlanOptions
 from placement.reading import from_data
-from tests.executor.plans import build_plan, grid_layouts, make_model, table_wise
+from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 
 
 def _large_model(**changes: Any) -> ModelSpec:
@@ -49,7 +49,7 @@ def test_a_cuda_plan_with_uvm_loads_trains_and_agrees(tmp_path: Path) -> None:
     passed = {verdict.name: verdict.passed for verdict in measurement.verdicts}
     assert passed == {"audit": True, "placement": True, "numerics": True, "memory": None, "throughput": None}, measurement.verdicts
     assert {verdict.detail for verdict in measurement.verdicts if verdict.passed is None} == {"not checked: emulated"}
-    assert (measurement.verified, measurement.holds, measurement.status) == (False, True, "emulated")
+    assert (measurement.verified, measurement.status) == (False, "emulated")
     assert measurement.plan_digest == plan.content_digest()
     assert measurement.step_time_us is None
     assert measurement.throughput_samples_per_s is None
@@ -57,11 +57,22 @@ def test_a_cuda_plan_with_uvm_loads_trains_and_agrees(tmp_path: Path) -> None:
     assert from_data(measurement.to_data(), Measurement, source="its own JSON") == measurement
     emulation = measurement.emulated
     assert emulation is not None
+    assert emulation.holds
     assert (emulation.rows, emulation.emulated_rows) == (50_000_001 + 36_038, MAX_ROWS + 36_038)
     assert (emulation.local_batch_size, emulation.emulated_local_batch_size) == (4096, 128)
     said = " ".join(emulation.stand_ins)
     for words in ("CUDA devices", "fused_uvm and fused_uvm_caching ran from plain system memory", "adagrad stood in for adam"):
         assert words in said
+
+
+def test_an_emulation_that_does_otherwise_does_not_hold(tmp_path: Path) -> None:
+    model = make_model("moved")
+    plan = build_plan(model, builtin_host("dgx-h100"), mixed_layouts(model), ranks=2)
+    program = [str(Path(__file__).parent / "programs" / "wrong_rank.py")]
+    measurement = emulate_plan(plan, Launch(steps=2, seed=7, workdir=tmp_path, timeout_s=240, program=program))
+    assert [verdict.name for verdict in measurement.verdicts if verdict.passed is False] == ["placement"]
+    assert measurement.emulated is not None
+    assert (measurement.emulated.holds, measurement.status) == (False, "not verified")
 
 
 def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path) -> None:
@@ -72,7 +83,7 @@ def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path)
     told: list[str] = []
     launch = Launch(steps=2, seed=7, workdir=tmp_path / "work", timeout_s=240, report=told.append, trace=trace)
     measurement = emulate_plan(_uvm_plan(_large_model()), launch)
-    assert measurement.holds, measurement.verdicts
+    assert measurement.status == "emulated", measurement.verdicts
     assert measurement.trace == "recorded.csv"
     assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
 
