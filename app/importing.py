@@ -13,7 +13,6 @@ from placement.errors import InvalidDocument, Problem
 from placement.host import HostSpec
 from placement.model import ModelSpec
 from placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
-from placement.topology import build_topology
 from solver.lower_bound import lower_bound
 
 NO_BOUND = "none"
@@ -32,7 +31,7 @@ def import_plan(
     """
     started = time.perf_counter()
     question = build_question(model, host, _ranks(theirs, source, options), cost_model)
-    topology = build_topology(host, question.options.nodes, question.options.ranks, with_servers=False)
+    topology = question.topology(with_servers=False)
     if theirs.world_size not in (None, len(topology.ranks)):
         rule = f"the plan is for {theirs.world_size} ranks, {host.name} is asked for {len(topology.ranks)}"
         raise InvalidDocument(source, [Problem("/world_size", str(theirs.world_size), rule)])

@@ -66,8 +66,8 @@ def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:
 
 def _refuse_unrunnable_servers(question: Question) -> None:
     """On a machine that is there to run the plan, CUDA trainers can't use remote servers; for a datasheet's it is a what-if."""
-    host, tiers = question.host, question.options.tiers
-    if host.fingerprint is None or host.remote_servers is None or (tiers is not None and Tier.REMOTE not in tiers):
+    host = question.host
+    if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
         return
     if any(device.type is DeviceType.CUDA for device in host.node.devices):
         rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"

@@ -43,7 +43,7 @@ def to_torchrec(plan: Plan) -> dict[str, Any]:
 
 def plan_topology(plan: Plan) -> Topology:
     """The ranks of a plan, servers last. Raises NotRunnableHere for CUDA trainers beside remote servers."""
-    topology = plan.sized_question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
+    topology = plan.topology()
     if topology.servers and any(rank.type is DeviceType.CUDA for rank in topology.ranks):
         raise NotRunnableHere(MIXED_DEVICES)
     return topology

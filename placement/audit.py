@@ -43,7 +43,7 @@ def audit(plan: Plan) -> list[Violation]:
     if not plan.has_placement:
         return found + list(_nothing_placed(plan))
     try:
-        topology = _topology(plan)
+        topology = plan.topology()
     except InvalidDocument as error:
         return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
     unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
@@ -122,11 +122,6 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
             yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
     if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):
         yield Violation(where="/explanation", what="an infeasible plan must say why")
-
-
-def _topology(plan: Plan) -> Topology:
-    """Servers are part of the job when the plan lists any."""
-    return plan.sized_question.topology(with_servers=any(rank.is_server for rank in plan.ranks))
 
 
 def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:

@@ -67,6 +67,14 @@ class PlanOptions(Document):
     """Stop as soon as the plan is proven this close to the best."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
 
+    def allows(self, tier: Tier) -> bool:
+        return self.tiers is None or tier in self.tiers
+
+    def topology(self, host: HostSpec, *, with_servers: bool) -> Topology:
+        """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
+        reserves = {"hbm_reserve": self.hbm_reserve, "ddr_reserve": self.ddr_reserve}
+        return build_topology(host, self.nodes, self.ranks, with_servers=with_servers, **reserves)
+
     @model_validator(mode="after")
     def _moving_has_a_start_and_a_price(self) -> PlanOptions:
         if (self.start is None) != (self.move_price_us_per_gib is None):
@@ -86,10 +94,8 @@ class Question(Document):
     options: PlanOptions
 
     def topology(self, *, with_servers: bool) -> Topology:
-        """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
-        asked = self.options
-        reserves = {"hbm_reserve": asked.hbm_reserve, "ddr_reserve": asked.ddr_reserve}
-        return build_topology(self.host, asked.nodes, asked.ranks, with_servers=with_servers, **reserves)
+        """Of the question's host, as the options ask. Raises InvalidDocument."""
+        return self.options.topology(self.host, with_servers=with_servers)
 
 
 class JobSize(Document):
@@ -221,6 +227,10 @@ class Plan(Document):
         """The question with the nodes and ranks that the plan is for, where it was to find the fewest."""
         size = None if self.fewest is None else self.fewest.size
         return self.question if size is None else sized(self.question, size)
+
+    def topology(self) -> Topology:
+        """The ranks that the plan is for, remote servers among them when it lists any. Raises InvalidDocument."""
+        return self.sized_question.topology(with_servers=any(rank.is_server for rank in self.ranks))
 
     @property
     def has_placement(self) -> bool:

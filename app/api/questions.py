@@ -18,7 +18,6 @@ from placement.host import HostSpec
 from placement.model import ModelSpec, Tier
 from placement.plan import PlanOptions, Question
 from placement.reading import from_data
-from placement.topology import build_topology
 
 QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
 
@@ -38,7 +37,8 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name),
     )
     options = from_data(data.get("options") or {}, PlanOptions, source="body", pointer="/options")
-    _refuse_impossible(host, options)
+    with pointing_into("/options"):  # what can be refused before any solving
+        options.topology(host, with_servers=options.allows(Tier.REMOTE))
     given = data.get("cost_model")
     if given is not None:
         cost_model: CostModel | None = from_data(given, CostModel, source="body", pointer="/cost_model")
@@ -75,11 +75,3 @@ def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str
         rule = f"must be a {key} document or the name of a built-in one: {', '.join(names)}"
         raise InvalidDocument("body", [Problem(f"/{key}", repr(value[:100]), rule)])
     return find(value)
-
-
-def _refuse_impossible(host: HostSpec, options: PlanOptions) -> None:
-    """What can be refused before any solving."""
-    with pointing_into("/options"):
-        reserves = {"hbm_reserve": options.hbm_reserve, "ddr_reserve": options.ddr_reserve}
-        with_servers = options.tiers is None or Tier.REMOTE in options.tiers
-        build_topology(host, options.nodes, options.ranks, with_servers=with_servers, **reserves)
