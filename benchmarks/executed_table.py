@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-_HEAD = """| model | ranks | TorchRec, ms | Emplace, ms | TorchRec / Emplace | Emplace's sharding types |
-|---|---|---|---|---|---|"""
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+from benchmarks.markdown import head, print_table
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown: a row per comparison, then geometric means, then what was left out."""
     compared = [line for line in lines if "left_out" not in line]
-    yield _HEAD
+    yield head("model", "ranks", "TorchRec, ms", "Emplace, ms", "TorchRec / Emplace", "Emplace's sharding types")
     for line in compared:
         yield _row(line)
     yield ""
@@ -64,4 +54,4 @@ def _failed(line: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, table)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-HEAD = "| tables x devices | HBM load | kinds | stages | limit s | bound s | solve s | proven gap | peak GiB |"
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+from benchmarks.markdown import head, print_table
 
 
 def table(lines: list[dict[str, Any]]) -> Iterator[str]:
-    yield HEAD
-    yield "|---" * HEAD.count(" | ") + "|---|"
+    yield head("tables x devices", "HBM load", "kinds", "stages", "limit s", "bound s", "solve s", "proven gap", "peak GiB")
     for line in lines:
         gap = "no plan" if line["gap"] is None else "optimal" if line["stopped_by"] == "exact" else f"{line['gap']:.2%}"
         yield (
@@ -29,4 +19,4 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, table)

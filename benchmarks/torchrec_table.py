@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
-from math import exp, log
-from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-HEAD = "| case | TorchRec ms | s | Emplace ms | s | proven gap | TorchRec / Emplace |"
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    print("\n".join(table([json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()])))
+from benchmarks.markdown import head, print_table
 
 
 def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     """Markdown: a row per case, then the geometric mean over the cases where both have a plan."""
-    yield HEAD
-    yield "|---" * HEAD.count(" | ") + "|---|"
+    yield head("case", "TorchRec ms", "s", "Emplace ms", "s", "proven gap", "TorchRec / Emplace")
     ratios = []
     for line in lines:
         theirs, ours = line["torchrec"], line["emplace"]
@@ -30,7 +20,7 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
         yield f"| {line['case']} | {_theirs(theirs)} | {_ours(ours)} | {'' if ratio is None else f'{ratio:.2f}'} |"
     yield ""
     if ratios:
-        mean = exp(sum(map(log, ratios)) / len(ratios))
+        mean = geometric_mean(ratios)
         yield f"Geometric mean of the last column {mean:.2f}, least {min(ratios):.2f}, over {len(ratios)} cases with both plans."
 
 
@@ -48,4 +38,4 @@ def _ours(emplace: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, table)

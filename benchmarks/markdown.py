@@ -1,0 +1,22 @@
+"""Tables of docs/benchmarks.md, from the JSON lines that a benchmark wrote."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+
+def print_table(usage: str | None, table: Callable[[list[dict[str, Any]]], Iterable[str]]) -> None:
+    """The main program of a table: its one argument is the file with the lines; without it, `usage` is all that is said."""
+    if len(sys.argv) != 2:
+        sys.exit(usage)
+    lines = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+    print("\n".join(table(lines)))
+
+
+def head(*columns: str) -> str:
+    """The first two lines of a table."""
+    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"

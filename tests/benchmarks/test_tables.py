@@ -1,0 +1,50 @@
+"""The tables of docs/benchmarks.md, as their programs print them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def _printed(table: str, results: Path, *lines: dict[str, Any]) -> list[str]:
+    results.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = subprocess.run([sys.executable, "-m", f"benchmarks.{table}", str(results)], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_solver_table(tmp_path: Path) -> None:
+    case = {"tables": 5, "devices": 8, "hbm_load": 0.9, "kinds": 1, "stages": 6, "limit_seconds": 10, "peak_bytes": 2**31}
+    times = {"bound_seconds": 1.2, "seconds": 3.0, "stopped_by": "gap"}
+    printed = _printed("solver_table", tmp_path / "results", case | times | {"gap": 0.01}, case | times | {"gap": None})
+    assert printed[0].count("|") == printed[1].count("|") == printed[2].count("|") == 10
+    assert printed[2:] == [f"| 5 x 8 | 90% | 1 | 6 | 10 | 1.2 | 3.0 | {gap} | 2.0 |" for gap in ("1.00%", "no plan")]
+
+
+def test_torchrec_table_leaves_cases_without_both_plans_out_of_the_mean(tmp_path: Path) -> None:
+    ours = {"ok": True, "rating_ms": 1.0, "seconds": 1.0, "status": "optimal", "gap": 0.0}
+    none = {"ok": False, "seconds": 1.0, "status": "undecided"}
+    theirs = [{"ok": True, "rating_ms": rating_ms, "seconds": 0.5} for rating_ms in (2.0, 8.0)]
+    printed = _printed(
+        "torchrec_table",
+        tmp_path / "results",
+        {"case": "a", "torchrec": theirs[0], "emplace": ours},
+        {"case": "b", "torchrec": theirs[0], "emplace": none},
+        {"case": "c", "torchrec": theirs[1], "emplace": ours},
+    )
+    assert printed[2:5] == [
+        "| a | 2 | 0.5 | 1 | 1.0 | optimal | 2.00 |",
+        "| b | 2 | 0.5 | undecided | 1.0 |  |  |",
+        "| c | 8 | 0.5 | 1 | 1.0 | optimal | 8.00 |",
+    ]
+    assert printed[-1] == "Geometric mean of the last column 4.00, least 2.00, over 2 cases with both plans."
+
+
+def test_a_table_wants_a_file() -> None:
+    done = subprocess.run([sys.executable, "-m", "benchmarks.executed_table"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "benchmarks.executed_table FILE" in done.stderr
