@@ -97,13 +97,9 @@ def baseline_of(plan: Plan, source: str) -> Baseline:
         name=plan.model.name,
         host=plan.host.name,
         cost_model_digest=plan.cost_model.digest,
-        trainers=trainers_of(plan),
+        trainers=plan.num_trainers,
         step_time_us=plan.step_time_us,
     )
-
-
-def trainers_of(plan: Plan) -> int:
-    return sum(not rank.is_server for rank in plan.ranks)
 
 
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
@@ -135,7 +131,7 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
     if budgets.max_step_time_us is not None:
         limits.append(("max-step-time", budgets.max_step_time_us, f"a step of at most {budgets.max_step_time_us:,.1f} us"))
     if budgets.min_throughput is not None:
-        examples = plan.question.model.local_batch_size * trainers_of(plan)
+        examples = plan.question.model.local_batch_size * plan.num_trainers
         limits.append(("min-throughput", examples * 1e6 / budgets.min_throughput, f"at least {budgets.min_throughput:,.0f} examples/s"))
     if budgets.baseline is not None and budgets.max_regression is not None:
         _refuse_incomparable(plan, budgets.baseline)
@@ -147,7 +143,7 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
 
 def _refuse_incomparable(plan: Plan, baseline: Baseline) -> None:
     theirs = {"/host": baseline.host, "/cost_model_digest": baseline.cost_model_digest, "/trainers": baseline.trainers}
-    ours = {"/host": plan.host.name, "/cost_model_digest": plan.cost_model.digest, "/trainers": trainers_of(plan)}
+    ours = {"/host": plan.host.name, "/cost_model_digest": plan.cost_model.digest, "/trainers": plan.num_trainers}
     problems = [
         Problem(pointer, str(theirs[pointer]), f"is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs

@@ -26,7 +26,7 @@ def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
         return None
     folder = emplace_home() / "cost-models"
     stored = [read_file(path, CostModel) for path in sorted(folder.glob(f"{_file_stem(host.fingerprint)}-r*.json"))]
-    wanted = ranks if ranks is not None else host.nodes * sum(device.count for device in host.node.devices)
+    wanted = ranks if ranks is not None else host.num_devices
     own = [model for model in stored if model.fingerprint == host.fingerprint and model.ranks is not None]
     return min(own, key=lambda model: (abs((model.ranks or 0) - wanted), model.ranks), default=None)
 

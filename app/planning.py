@@ -6,7 +6,7 @@ from app.local_store import find_cost_model
 from placement.catalog import LOCAL_HOST, find_host
 from placement.cost_model import CostModel, datasheet_cost_model
 from placement.errors import InvalidDocument, Problem, ToolError
-from placement.host import DeviceType, HostSpec
+from placement.host import HostSpec
 from placement.model import ComputeKernel, ModelSpec, Tier
 from placement.plan import Plan, PlanOptions, Question
 from solver.outcome import ReportProgress, ShouldStop
@@ -69,7 +69,7 @@ def _refuse_unrunnable_servers(question: Question) -> None:
     host = question.host
     if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
         return
-    if any(device.type is DeviceType.CUDA for device in host.node.devices):
+    if host.has_cuda:
         rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"
         raise InvalidDocument("host", [Problem("/remote_servers", "", rule)])
 

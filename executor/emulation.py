@@ -125,7 +125,7 @@ def _stand_ins(plan: Plan) -> list[str]:
     """What ran otherwise than on the plan's host, besides sizes."""
     model = plan.question.model
     found = []
-    if any(device.type is DeviceType.CUDA for device in plan.question.host.node.devices):
+    if plan.question.host.has_cuda:
         found.append("CPU ranks over gloo stood in for CUDA devices over NCCL")
     kernels = sorted({table.compute_kernel for table in plan.tables if table.compute_kernel in _UVM})
     if kernels:

@@ -107,7 +107,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path
     # Steps start together, so a step lasts as long as its slowest rank.
     step_times = np.max([report.step_times_us for report in reports], axis=0)
     step_time_us = float(np.median(step_times))
-    examples = plan.question.model.local_batch_size * sum(not rank.is_server for rank in plan.ranks)
+    examples = plan.question.model.local_batch_size * plan.num_trainers
     verdicts = (
         AUDITED,
         placement_verdict(plan, [shard for report in reports for shard in report.held]),

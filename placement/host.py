@@ -103,6 +103,19 @@ class HostSpec(Document):
     """Identifies the physical machine of a discovered host; a measured cost model carries the same."""
     sources: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def devices_per_node(self) -> int:
+        return sum(device.count for device in self.node.devices)
+
+    @property
+    def num_devices(self) -> int:
+        """Of all nodes; a job has a rank for each of them by default."""
+        return self.nodes * self.devices_per_node
+
+    @property
+    def has_cuda(self) -> bool:
+        return any(device.type is DeviceType.CUDA for device in self.node.devices)
+
     @model_validator(mode="after")
     def _servers_are_a_kind_of_their_own(self) -> HostSpec:
         if self.remote_servers is not None and self.remote_servers.kind in (device.kind for device in self.node.devices):

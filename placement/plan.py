@@ -228,6 +228,10 @@ class Plan(Document):
         size = None if self.fewest is None else self.fewest.size
         return self.question if size is None else sized(self.question, size)
 
+    @property
+    def num_trainers(self) -> int:
+        return sum(not rank.is_server for rank in self.ranks)
+
     def topology(self) -> Topology:
         """The ranks that the plan is for, remote servers among them when it lists any. Raises InvalidDocument."""
         return self.sized_question.topology(with_servers=any(rank.is_server for rank in self.ranks))

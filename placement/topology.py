@@ -67,9 +67,8 @@ def build_topology(
     reserve leaves nothing.
     """
     nodes = host.nodes if nodes is None else nodes
-    devices_per_node = sum(device.count for device in host.node.devices)
-    ranks = nodes * devices_per_node if ranks is None else ranks
-    _refuse_bad_counts(host, nodes, ranks, devices_per_node)
+    ranks = nodes * host.devices_per_node if ranks is None else ranks
+    _refuse_bad_counts(host, nodes, ranks)
     trainers = tuple(
         Rank(
             rank=node * (ranks // nodes) + index,
@@ -103,8 +102,7 @@ def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int,
 
 def host_tiers(host: HostSpec) -> tuple[Tier, ...]:
     """The tiers that this host has at all."""
-    has_hbm = any(device.type is DeviceType.CUDA for device in host.node.devices)
-    return ((Tier.HBM,) if has_hbm else ()) + (Tier.DDR,) + ((Tier.REMOTE,) if host.remote_servers else ())
+    return ((Tier.HBM,) if host.has_cuda else ()) + (Tier.DDR,) + ((Tier.REMOTE,) if host.remote_servers else ())
 
 
 def _devices_in_turn(host: HostSpec, count: int) -> Iterator[DeviceKind]:
@@ -113,7 +111,7 @@ def _devices_in_turn(host: HostSpec, count: int) -> Iterator[DeviceKind]:
     return (devices[min(index, len(devices) - 1)] for index in range(count))
 
 
-def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int, devices_per_node: int) -> None:
+def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int) -> None:
     rule = None
     if nodes < 1 or ranks < 1:
         rule = "nodes and ranks must be at least 1"
@@ -121,7 +119,7 @@ def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int, devices_per_node:
         rule = f"at most {MAX_RANKS} ranks"
     elif ranks % nodes:
         rule = f"the number of ranks must be a multiple of the number of nodes ({nodes})"
-    elif ranks > nodes * devices_per_node and any(device.type is DeviceType.CUDA for device in host.node.devices):
-        rule = f"{nodes} node(s) of {host.name} have {nodes * devices_per_node} devices, one rank each"
+    elif ranks > nodes * host.devices_per_node and host.has_cuda:
+        rule = f"{nodes} node(s) of {host.name} have {nodes * host.devices_per_node} devices, one rank each"
     if rule is not None:
         raise InvalidDocument("options", [Problem("/ranks", str(ranks), rule)])

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options import Format, OutputFormat, read_plan
-from app.cli.output import as_json, print_text, show
+from app.cli.output import give
 from app.diff import diff_plans
 from app.reports.diff_text import diff_view
 
@@ -20,7 +20,4 @@ def diff(
 ) -> None:
     """Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."""
     change = diff_plans(read_plan(before), read_plan(after))
-    if format is OutputFormat.JSON:
-        print_text(as_json(change.to_data()))
-    else:
-        show(diff_view(change))
+    give(change, diff_view(change), format)

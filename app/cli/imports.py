@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from app.cli import options
-from app.cli.options import Format, Out, OutputFormat, read_cost_model, read_model
-from app.cli.output import as_json, note, print_text, save, show
+from app.cli.options import Format, Out, OutputFormat, plan_options, read_cost_model, read_model
+from app.cli.output import give, note
 from app.importing import import_plan
 from app.planning import resolve_host
 from app.reports.plan_text import plan_view
 from placement.audit import audit
-from placement.plan import PlanOptions
-from placement.reading import from_data, read_file
+from placement.reading import read_file
 
 
 def import_torchrec(
@@ -35,15 +34,10 @@ def import_torchrec(
     """
     from executor.imported import TheirPlan
 
-    given = {"nodes": nodes, "ranks": ranks}
-    chosen = from_data({key: value for key, value in given.items() if value is not None}, PlanOptions, source="options")
+    chosen = plan_options(nodes=nodes, ranks=ranks)
     theirs = read_file(plan, TheirPlan)
     found = import_plan(theirs, str(plan), read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
-    if format is OutputFormat.JSON:
-        print_text(as_json(found.to_data()))
-    else:
-        show(plan_view(found))
-    save(out, as_json(found.to_data()))
+    give(found, plan_view(found), format, out)
     violations = audit(found)
     for violation in violations:
         note(f"emplace: {plan}: {violation}")

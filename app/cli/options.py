@@ -11,7 +11,6 @@ import typer
 from placement.catalog import find_model
 from placement.cost_model import CostModel
 from placement.errors import InvalidDocument, Problem
-from placement.host import HostSpec
 from placement.model import ModelSpec, Tier
 from placement.plan import Plan, PlanOptions
 from placement.reading import from_data, read_file
@@ -46,13 +45,13 @@ Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also wr
 
 def plan_options(
     *,
-    nodes: int | None,
-    ranks: int | None,
-    tiers: str | None,
-    hbm_reserve: str | None,
-    ddr_reserve: str | None,
-    time_limit: float | None,
-    seed: int | None,
+    nodes: int | None = None,
+    ranks: int | None = None,
+    tiers: str | None = None,
+    hbm_reserve: str | None = None,
+    ddr_reserve: str | None = None,
+    time_limit: float | None = None,
+    seed: int | None = None,
     objective: str | None = None,
     gap: float | None = None,
     start: Path | None = None,
@@ -96,8 +95,3 @@ def read_plan(path: Path) -> Plan:
 
 def read_cost_model(path: Path | None) -> CostModel | None:
     return None if path is None else read_file(path, CostModel)
-
-
-def default_ranks(host: HostSpec) -> int:
-    """One rank per device."""
-    return host.nodes * sum(device.count for device in host.node.devices)

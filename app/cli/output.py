@@ -12,7 +12,9 @@ from typing import Any
 import typer
 from rich.console import Console, RenderableType
 
+from app.cli.options import OutputFormat
 from app.local_store import write_file
+from placement.document import Document
 
 _PLAIN_WIDTH = 120
 BROKEN_PIPE = 141
@@ -24,6 +26,16 @@ def show(view: RenderableType) -> None:
         Console(highlight=False, markup=False).print(view)
     else:
         print_text(as_text(view))
+
+
+def give(result: Document, view: RenderableType, format: OutputFormat, out: Path | None = None) -> None:
+    """Print a result as asked, and write it, always as JSON, to the file that was asked for. Raises ToolError."""
+    document = as_json(result.to_data())
+    if format is OutputFormat.JSON:
+        print_text(document)
+    else:
+        show(view)
+    save(out, document)
 
 
 def as_text(view: RenderableType) -> str:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from app.cli import options
-from app.cli.options import plan_options, read_cost_model, read_model
-from app.cli.output import as_json, as_text, note, print_text, save, show
+from app.cli.options import OutputFormat, plan_options, read_cost_model, read_model
+from app.cli.output import as_json, as_text, give, note, print_text, save
 from app.cli.progress import StatusLine
 from app.planning import answer, build_question, resolve_host
 from app.reports.plan_text import plan_view
@@ -73,11 +73,7 @@ def plan(
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)
     else:
-        if format is PlanFormat.JSON:
-            print_text(as_json(found.to_data()))
-        else:
-            show(plan_view(found))
-        save(out, as_json(found.to_data()))
+        give(found, plan_view(found), OutputFormat(format), out)
     return EXIT_CODES[found.status]
 
 

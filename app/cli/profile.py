@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from app.cli.extras import require_extra
-from app.cli.options import Format, Out, OutputFormat, default_ranks
-from app.cli.output import as_json, note, print_text, save, show
+from app.cli.options import Format, Out, OutputFormat
+from app.cli.output import give, note
 from app.local_store import save_cost_model
 from app.planning import resolve_host
 from app.reports.profile_text import profile_view
@@ -28,13 +28,9 @@ def profile(
     require_extra("execute")
     from profiler.profile import profile_host
 
-    wanted = default_ranks(resolve_host(LOCAL_HOST)) if ranks is None else ranks
+    wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
     with tempfile.TemporaryDirectory(prefix="emplace-profile-") as workdir:
         measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=Path(workdir))
     kept = save_cost_model(measured)
-    if format is OutputFormat.JSON:
-        print_text(as_json(measured.to_data()))
-    else:
-        show(profile_view(measured))
     note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
-    save(out, as_json(measured.to_data()))
+    give(measured, profile_view(measured), format, out)

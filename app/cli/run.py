@@ -10,7 +10,7 @@ import typer
 
 from app.cli.extras import require_extra
 from app.cli.options import Format, Out, OutputFormat, read_plan
-from app.cli.output import as_json, note, print_text, save, show
+from app.cli.output import give, note
 from app.reports.run_text import run_view
 from placement.errors import InvalidDocument, Problem
 
@@ -45,11 +45,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="emplace-run-") as workdir:
         launch = Launch(steps, seed, Path(workdir), timeout, report=note, trace=trace)
         measured = (emulate_plan if emulate else run_plan)(found, launch)
-    if format is OutputFormat.JSON:
-        print_text(as_json(measured.to_data()))
-    else:
-        show(run_view(found, measured))
-    save(out, as_json(measured.to_data()))
+    give(measured, run_view(found, measured), format, out)
     return 1 if measured.status == "not verified" else 0
 
 

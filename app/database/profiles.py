@@ -34,7 +34,7 @@ def find_cost_model(session: Session, host: HostSpec, ranks: int | None) -> Cost
     """The newest model measured on exactly this machine with as many ranks, else with the nearest number. None: never measured."""
     if host.fingerprint is None:
         return None
-    wanted = ranks if ranks is not None else host.nodes * sum(device.count for device in host.node.devices)
+    wanted = ranks if ranks is not None else host.num_devices
     query = select(ProfileRow).where(
         ProfileRow.host_fingerprint == host.fingerprint,
         ProfileRow.state == State.DONE,

@@ -49,9 +49,8 @@ def _headline(plan: Plan) -> str:
 def _facts(plan: Plan) -> RenderableType:
     rows = []
     if plan.has_placement:
-        trainers = sum(not rank.is_server for rank in plan.ranks)
-        servers = len(plan.ranks) - trainers
-        ranks = count(trainers, "rank") + (f" and {count(servers, 'server')}" if servers else "")
+        servers = len(plan.ranks) - plan.num_trainers
+        ranks = count(plan.num_trainers, "rank") + (f" and {count(servers, 'server')}" if servers else "")
         bound = f"lower bound {microseconds(plan.lower_bound_us)}, gap {percent(plan.gap)}"
         rows = [
             ("predicted step", f"{microseconds(plan.step_time_us)}   {bound}"),

@@ -88,7 +88,7 @@ def _to_measure(service: Service, session: Session, wanted: ProfileRequest) -> P
     if host is None:
         there = ", ".join(available) or "none"
         raise Refused(HTTPStatus.CONFLICT, f"no worker runs on the machine {fingerprint}; machines with a worker: {there}")
-    ranks = wanted.ranks or sum(device.count for device in host.node.devices)
+    ranks = wanted.ranks or host.num_devices
     return ProfileRow(
         host_name=host.name,
         host_fingerprint=fingerprint,
