@@ -15,7 +15,7 @@ from pydantic import Field
 
 from placement.document import Document
 from placement.host import DeviceType, HostSpec
-from placement.model import ComputeKernel, Name
+from placement.model import ComputeKernel, Name, ShardingType
 
 Coefficient = Annotated[float, Field(ge=0)]
 Times = NDArray[np.float64]
@@ -79,18 +79,22 @@ class CollectiveCost(Document):
     per_server_byte_us: Coefficient = 0.0
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
-        """The part that grows with bytes, of the slower side; `fixed_us` is paid once a step, not once a shard."""
+        """The part that grows with bytes, of the slower side; `fixed_us` is paid once for each sharding type in use."""
         intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
         of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us
         return np.asarray(np.maximum(of_trainers, np.asarray(server_bytes, dtype=np.float64) * self.per_server_byte_us))
 
 
 class DenseCost(Document):
-    """Forward and backward of the dense layers on one kind of device."""
+    """Forward and backward of the dense layers on one kind of device. Activations are the values kept for the backward."""
 
     device: Name
     fixed_us: Coefficient
     per_flop_us: Coefficient
+    per_activation_byte_us: Coefficient = 0.0
+
+    def time_us(self, flops: float, activation_bytes: float) -> float:
+        return self.fixed_us + flops * self.per_flop_us + activation_bytes * self.per_activation_byte_us
 
 
 class Residual(Document):
@@ -119,6 +123,8 @@ class CostModel(Document):
     all_to_all: CollectiveCost
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
+    sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)
+    """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given."""
     dense: tuple[DenseCost, ...]
     residuals: tuple[Residual, ...] = ()
     noise: float | None = None

@@ -17,7 +17,7 @@ from placement.host import DeviceType
 from placement.memory import rank_bytes, row_bytes, shard_bytes
 from placement.model import Table
 from placement.plan import Question, TablePlacement
-from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
 from placement.topology import Rank, Topology
 from placement.workload import TableLoad, model_loads, shard_workload
 
@@ -54,6 +54,9 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     base = rank_stages_us(question.cost_model, model, topology)
     stages = np.array([[_base_us(base, stage, rank) for stage in STAGES] for rank in ranks])
+    for used in dict.fromkeys(placement.sharding_type for placement in placements):
+        fixed = sharding_type_stages_us(question.cost_model, used, topology)
+        stages += [fixed.get(stage, 0.0) for stage in STAGES]
     shard_hbm, shard_ddr = [], []
     for placement in placements:
         parts = _Parts.of(question, placement, tables[placement.name], loads[placement.name], topology)

@@ -2,7 +2,8 @@
 
     step = overhead + sum over stages of (fixed + max over ranks of the rank's load)
 
-A rank's load in a stage is the sum over its shards, so all of this is linear in the placement.
+A rank's load in a stage is the sum over its shards. The fixed part is that of the dense layers, and of each sharding type
+that any table uses: TorchRec exchanges ids, vectors and gradients for each type apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from placement.cost_model import CostModel
 from placement.dense_part import dense_part
 from placement.model import ComputeKernel, ModelSpec, ShardingType
 from placement.topology import Topology
-from placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload
+from placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
 
 
 class Stage(StrEnum):
@@ -86,22 +87,39 @@ def _kernel_us(
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """What every trainer pays whatever its shards: fixed parts of the collectives, dense layers, their all-reduce.
+    """What every trainer pays whatever its shards: the dense layers and their all-reduce.
 
     The backward pass of a dense layer takes twice the flop of its forward pass. Of several kinds of device, all wait for the slowest.
     """
     dense, trainers = dense_part(model), len(topology.trainers)
     flops = 3 * dense.forward_flops * model.local_batch_size
-    local, nodes = topology.trainers_per_node, topology.trainer_nodes
-    dense_bytes = dense.parameters * OUTPUT_BYTES
+    activation_bytes = dense.activation_width * model.local_batch_size * OUTPUT_BYTES
     # The dense layers are replicated, so the slowest kind of device sets their time.
     devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
-    alone = len(topology.ranks) == 1
-    reduce_us = cost.all_reduce.time_us(dense_bytes * 2 * (local - 1) / local, dense_bytes * 2 * (nodes - 1) / nodes / local)
+    near, far = all_reduce_share(topology)
+    dense_bytes = dense.parameters * OUTPUT_BYTES
+    reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
     return {
-        Stage.INPUT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
-        Stage.OUTPUT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
-        Stage.DENSE: max(device.fixed_us + flops * device.per_flop_us for device in devices),
-        Stage.GRADIENT_DIST: 0.0 if alone else cost.all_to_all.fixed_us,
-        Stage.ALL_REDUCE: cost.all_reduce.fixed_us + float(reduce_us) if trainers > 1 else 0.0,
+        Stage.DENSE: max(device.time_us(flops, activation_bytes) for device in devices),
+        Stage.ALL_REDUCE: reduce_us if trainers > 1 else 0.0,
+    }
+
+
+def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topology: Topology) -> dict[Stage, float]:
+    """What every rank pays once for a sharding type that is in use, however many tables use it.
+
+    TorchRec 1.8 builds an input distribution, lookups and an output distribution for each sharding type of a collection
+    (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own.
+    """
+    overhead_us = cost.sharding_type_us.get(sharding_type, 0.0)
+    if len(topology.ranks) == 1:
+        return {Stage.LOOKUP_FORWARD: overhead_us}
+    if sharding_type is ShardingType.DATA_PARALLEL:
+        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.fixed_us}
+    dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
+    return {
+        Stage.INPUT_DIST: cost.all_to_all.fixed_us,
+        Stage.LOOKUP_FORWARD: overhead_us,
+        Stage.OUTPUT_DIST: dist.fixed_us,
+        Stage.GRADIENT_DIST: dist.fixed_us,
     }

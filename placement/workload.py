@@ -93,10 +93,8 @@ def shard_workload(
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
     if sharding_type is ShardingType.DATA_PARALLEL:
-        reduce_share = (2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local)
-        return ShardWorkload(
-            load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags, _NO_BYTES, _NO_BYTES, reduce_share
-        )
+        lookups, unique, peak_ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
+        return ShardWorkload(lookups, unique, peak_ids, bags, _NO_BYTES, _NO_BYTES, all_reduce_share(topology))
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
@@ -118,6 +116,12 @@ def shard_workload(
         output_bytes,
         (0.0, 0.0),
     )
+
+
+def all_reduce_share(topology: Topology) -> tuple[float, float]:
+    """Times the bytes of a replicated parameter: what a rank sends inside its node and across nodes, in a hierarchical ring."""
+    local, nodes = topology.trainers_per_node, topology.trainer_nodes
+    return 2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local
 
 
 def model_loads(model: ModelSpec, topology: Topology, objective: Objective) -> list[TableLoad]:

@@ -9,12 +9,14 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from placement.host import DeviceType
+from placement.model import ShardingType
 from placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from placement.stages import PLACED_STAGES, Stage, rank_stages_us
 from placement.topology import Rank
 from solver.options import Layout, load_factor, piece_widths
 from solver.pricing import Priced, ShardPrices
 from solver.problem import Assignment, Scope, target_devices
+from solver.sharding_sets import type_cost_us
 
 _Range = tuple[int, int]
 
@@ -45,6 +47,8 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
         for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True):
             placed[table] = _table(priced, books, table, layout, assignment.targets[index])
     tables = tuple(placed[table] for table in range(len(placed)))
+    for used in dict.fromkeys(table.sharding_type for table in tables):
+        books.use(used)
     ranks = books.ranks()
     nodes = tuple(
         NodeLoad(node=node, ddr_bytes=sum(rank.ddr_bytes for rank in ranks if rank.node == node), ddr_capacity_bytes=capacity)
@@ -61,7 +65,9 @@ class _Books:
     def __init__(self, priced: Priced) -> None:
         self._priced = priced
         self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
-        self.time_us = np.repeat(priced.problem.stage_base_us[None, :], len(priced.topology.ranks), axis=0)
+        self._base_us = rank_stages_us(priced.question.cost_model, priced.question.model, priced.topology)
+        base_us = [self._base_us.get(stage, 0.0) for stage in PLACED_STAGES]
+        self.time_us = np.repeat(np.array([base_us]), len(priced.topology.ranks), axis=0)
         self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
         self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
 
@@ -73,10 +79,13 @@ class _Books:
         self.ddr_bytes[rank] += ddr
         return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
 
+    def use(self, sharding_type: ShardingType) -> None:
+        """Pay for a sharding type that some table has."""
+        self.time_us += type_cost_us(self._priced, sharding_type)
+
     def ranks(self) -> tuple[RankLoad, ...]:
         """A server runs no dense layers, and joins every collective."""
-        question = self._priced.question
-        dense_us = rank_stages_us(question.cost_model, question.model, self._priced.topology)[Stage.DENSE]
+        dense_us = self._base_us[Stage.DENSE]
         loads = []
         for rank in self._priced.topology.ranks:
             placed = dict(zip(PLACED_STAGES, self.time_us[rank.rank].tolist(), strict=True))

@@ -21,9 +21,12 @@ from solver.bound import bound_of
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
+from solver.sharding_sets import ShardingSets
 
 TIE = 1e-9
 """Relative difference that rounding may make."""
+SET_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
+"""Of the limit, for sets of sharding types in the order of their bounds; the first is nearly always the best."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +119,30 @@ class _Relay:
 
 
 def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
-    """Solve one program."""
+    """Solve one program, for the sets of sharding types that may hold the best plan."""
     if not every_table_has_an_option(priced):
         return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
+    sets = ShardingSets(priced)
+    if not sets.matter:
+        return _solve_set(priced, limits, report, should_stop)
+    whole = Attempt(None, math.inf, StoppedBy.PROOF, sets.name, 0)
+    for share in SET_SHARES:
+        if (program := sets.next_below(whole.cost_us * (1 - limits.gap))) is None or whole.stopped_by is StoppedBy.CANCELLED:
+            break
+        whole |= _solve_set(program.priced, replace(limits, seconds=limits.seconds * share), report, should_stop)
+    if sets.others_us < whole.cost_us:
+        whole |= Attempt(None, sets.others_us, StoppedBy.LIMIT, sets.name, 0)
+    if whole.placement is None and whole.stopped_by is StoppedBy.LIMIT:
+        # Which types cost what is of no concern where the question is whether there is a plan at all.
+        return _solve_set(priced, limits, report, should_stop)
+    return replace(whole, stopped_by=StoppedBy.GAP) if _is_close(whole, limits) else whole
+
+
+def _is_close(whole: Attempt, limits: Limits) -> bool:
+    return whole.stopped_by is StoppedBy.LIMIT and whole.placement is not None and whole.gap <= limits.gap
+
+
+def _solve_set(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     outcome = solve_apart(priced.problem, priced.apart, limits, report, should_stop)
     if priced.parted is not None:
         outcome = _bounded_anew(outcome, priced.parted)

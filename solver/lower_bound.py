@@ -7,7 +7,8 @@ import math
 from placement.plan import Question
 from solver.attempt import every_table_has_an_option, variants
 from solver.bound import bound_of
-from solver.pricing import price
+from solver.pricing import Priced, price
+from solver.sharding_sets import ShardingSets
 
 
 def lower_bound(question: Question) -> tuple[float, str]:
@@ -19,6 +20,14 @@ def lower_bound(question: Question) -> tuple[float, str]:
     for variant in variants(question):
         priced = price(question, variant.topology, variant.tiers)
         if every_table_has_an_option(priced):
-            bound = bound_of(priced.relaxed)
-            found.append((bound.value_us, bound.name))
+            found.append(_bound(priced))
     return min(found)
+
+
+def _bound(priced: Priced) -> tuple[float, str]:
+    sets = ShardingSets(priced)
+    if not sets.matter or (program := sets.next_below(math.inf)) is None:
+        bound = bound_of(priced.relaxed)
+        return bound.value_us, bound.name
+    bound = bound_of(program.priced.relaxed)
+    return min(sets.others_us, max(program.bound_us, bound.value_us)), sets.name

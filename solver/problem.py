@@ -14,7 +14,7 @@ Units of one option take different targets. A unit's load on a device depends on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -152,3 +152,19 @@ def fits(problem: Problem, loads: Loads) -> bool:
     pools = np.zeros(len(problem.ddr_capacity), dtype=np.int64)
     np.add.at(pools, problem.device_pool, loads.ddr_bytes)
     return bool((loads.hbm_bytes <= problem.hbm_capacity).all() and (pools <= problem.ddr_capacity).all())
+
+
+def with_options(problem: Problem, kept: Bools) -> Problem:
+    """The problem with the options of `kept` ([O]) only."""
+    units = np.diff(problem.option_first_unit)
+    of_kept = np.repeat(kept, units)
+    return replace(
+        problem,
+        option_table=problem.option_table[kept],
+        option_scope=problem.option_scope[kept],
+        option_kind=problem.option_kind[kept],
+        option_first_unit=np.append(0, np.cumsum(units[kept])),
+        unit_time_us=problem.unit_time_us[of_kept],
+        unit_hbm_bytes=problem.unit_hbm_bytes[of_kept],
+        unit_ddr_bytes=problem.unit_ddr_bytes[of_kept],
+    )

@@ -25,7 +25,7 @@ from placement.plan import (
     SolverRecord,
     TablePlacement,
 )
-from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
 from placement.topology import Rank, Topology, build_topology
 from placement.workload import TableLoad, model_loads, shard_workload
 
@@ -68,6 +68,10 @@ def naive_plan(
                 name=table.name, sharding_type=choice[0], compute_kernel=choice[1], cache_load_factor=choice[2], shards=tuple(shards)
             )
         )
+    for kind in {placement.sharding_type for placement in placements}:
+        for stage, time_us in sharding_type_stages_us(question.cost_model, kind, topology).items():
+            for of_rank in stages:
+                of_rank[stage] += time_us
     return _plan(question, topology, tuple(placements), stages, hbm, ddr)
 
 

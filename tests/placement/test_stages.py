@@ -9,9 +9,9 @@ from placement.cost_model import CollectiveCost, LookupCost, datasheet_cost_mode
 from placement.dense_part import dense_part
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ShardingType
-from placement.stages import Stage, rank_stages_us, shard_stages_us
+from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
 from placement.topology import Topology, build_topology
-from placement.workload import Objective, ShardWorkload, TableLoad, model_loads, shard_workload
+from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
 
 LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64)
@@ -140,16 +140,37 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
     assert times[-1] == pytest.approx(forward(ComputeKernel.FUSED) + fixed)
 
 
-def test_every_trainer_pays_dense_layers_and_collectives() -> None:
+def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
     cost, spec = datasheet_cost_model(gpu_host()), model()
     base = rank_stages_us(cost, spec, topology())
     dense = dense_part(spec)
     assert base[Stage.DENSE] == pytest.approx(3 * dense.forward_flops * 64 / 7.5e12 * 1e6)
-    assert base[Stage.INPUT_DIST] == base[Stage.OUTPUT_DIST] == base[Stage.GRADIENT_DIST] == 20
     sent = dense.parameters * 4
     assert base[Stage.ALL_REDUCE] == pytest.approx(20 + sent * 2 * 3 / 4 / 1e5 + sent * 2 / 2 / 4 * 4 / 12_500)
     alone = build_topology(gpu_host(), 1, 1, with_servers=False)
     assert {stage: us for stage, us in rank_stages_us(cost, spec, alone).items() if us} == {Stage.DENSE: base[Stage.DENSE]}
+
+
+def test_activations_are_part_of_the_dense_layers() -> None:
+    cost, spec = datasheet_cost_model(gpu_host()), model()
+    dense = cost.dense[0].model_copy(update={"per_activation_byte_us": 2e-3})
+    slower = rank_stages_us(cost.model_copy(update={"dense": (dense,)}), spec, topology())
+    bytes_kept = dense_part(spec).activation_width * 64 * 4
+    assert slower[Stage.DENSE] - rank_stages_us(cost, spec, topology())[Stage.DENSE] == pytest.approx(2e-3 * bytes_kept)
+
+
+@pytest.mark.parametrize("kind", list(ShardingType))
+def test_a_sharding_type_in_use_pays_for_its_own_collectives(kind: ShardingType) -> None:
+    cost = datasheet_cost_model(gpu_host())
+    cost = cost.model_copy(update={"sharding_type_us": {kind: 7.0}, "reduce_scatter": cost.reduce_scatter.model_copy(update={"fixed_us": 33.0})})
+    paid = sharding_type_stages_us(cost, kind, topology())
+    if kind is ShardingType.DATA_PARALLEL:
+        assert paid == {Stage.LOOKUP_FORWARD: 7, Stage.ALL_REDUCE: 20}
+    else:
+        exchange = 33 if kind in ROW_SPLIT else 20
+        assert paid == {Stage.INPUT_DIST: 20, Stage.LOOKUP_FORWARD: 7, Stage.OUTPUT_DIST: exchange, Stage.GRADIENT_DIST: exchange}
+    alone = build_topology(gpu_host(), 1, 1, with_servers=False)
+    assert sharding_type_stages_us(cost, kind, alone) == {Stage.LOOKUP_FORWARD: 7}
 
 
 def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:

@@ -1,0 +1,97 @@
+"""What a sharding type costs a step once, held against every plan of small questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placement.audit import audit
+from placement.derived_loads import derive_loads
+from placement.model import ComputeKernel, ShardingType, Table
+from placement.plan import PlanStatus, Question, Shard, TablePlacement
+from solver.lower_bound import lower_bound
+from solver.plan import solve_question
+from tests.solver.questions import cpu_host, gpu_host, question, table
+
+TYPES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
+
+
+def every_placement(table: Table) -> Iterator[TablePlacement]:
+    """Of one table on two ranks."""
+    rows, columns = (0, table.num_embeddings), (0, table.embedding_dim)
+    half, middle = table.num_embeddings // 2, table.embedding_dim // 2
+    for rank in range(2):
+        yield placed(table, ShardingType.TABLE_WISE, [(rank, rows, columns)])
+        yield placed(table, ShardingType.COLUMN_WISE, [(rank, rows, columns)])
+    for one, other in permutations(range(2)):
+        yield placed(table, ShardingType.COLUMN_WISE, [(one, rows, (0, middle)), (other, rows, (middle, columns[1]))])
+    yield placed(table, ShardingType.ROW_WISE, [(0, (0, half), columns), (1, (half, rows[1]), columns)])
+    yield placed(table, ShardingType.DATA_PARALLEL, [(0, rows, columns), (1, rows, columns)])
+
+
+def placed(table: Table, kind: ShardingType, parts: list[Any]) -> TablePlacement:
+    kernel = ComputeKernel.DENSE if kind is ShardingType.DATA_PARALLEL else ComputeKernel.FUSED
+    shards = tuple(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0) for rank, rows, columns in parts)
+    return TablePlacement(name=table.name, sharding_type=kind, compute_kernel=kernel, shards=shards)
+
+
+def is_offered(table: Table, placement: TablePlacement) -> bool:
+    """A whole table is column_wise in one piece only where it may be table_wise too."""
+    allowed = set(table.constraints.sharding_types or ShardingType)
+    one_piece = placement.sharding_type is ShardingType.COLUMN_WISE and len(placement.shards) == 1
+    return placement.sharding_type in allowed and (not one_piece or ShardingType.TABLE_WISE in allowed)
+
+
+def best_step_us(asked: Question) -> float:
+    choices = [[one for one in every_placement(table) if is_offered(table, one)] for table in asked.model.tables]
+    return min(derive_loads(asked, plan, asked.topology(with_servers=False)).step_time_us for plan in product(*choices))
+
+
+def drawn(seed: int, most_us: float, *, constrained: bool = False) -> Question:
+    rng = np.random.default_rng(seed)
+    tables = []
+    for number in range(3):
+        rows, length = 2 * int(np.exp(rng.uniform(2, 9))), float(np.exp(rng.uniform(0, 5)))
+        limits = {}
+        if constrained and rng.random() < 0.6:
+            limits = {"constraints": {"sharding_types": [str(kind) for kind in rng.choice(TYPES, int(rng.integers(1, 3)), replace=False)]}}
+        tables.append(table(f"t{number}", rows, int(rng.choice([32, 64, 128])), length, **limits))
+    asked = question(cpu_host(), tables)
+    costs = {kind: float(rng.uniform(0, most_us)) for kind in TYPES}
+    return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update={"sharding_type_us": costs})})
+
+
+@pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("constrained", [False, True])
+def test_plans_are_close_to_the_best_of_all_and_bounds_below_it(seed: int, most_us: float, constrained: bool) -> None:
+    asked = drawn(seed, most_us, constrained=constrained)
+    best = best_step_us(asked)
+    plan = solve_question(asked)
+    assert audit(plan) == []
+    assert plan.step_time_us is not None
+    assert plan.lower_bound_us is not None
+    assert plan.lower_bound_us <= best * (1 + 1e-9)
+    assert best <= plan.step_time_us * (1 + 1e-9)
+    assert plan.step_time_us == pytest.approx(best, rel=1e-6 if plan.status is PlanStatus.OPTIMAL else 0.002)
+    assert lower_bound(asked)[0] <= best * (1 + 1e-9)
+
+
+def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
+    """One giant to split and small tables beside it: as pieces of columns all in one type, when types are dear."""
+    tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(4))]
+    asked = question(cpu_host(), tables)
+    dear = asked.cost_model.model_copy(update={"sharding_type_us": dict.fromkeys(ShardingType, 5000.0)})
+    plan = solve_question(asked.model_copy(update={"cost_model": dear}))
+    assert {placement.sharding_type for placement in plan.tables} == {ShardingType.COLUMN_WISE}
+    assert any(len(placement.shards) == 1 for placement in plan.tables)
+
+
+def test_infeasible_is_proven_whatever_types_cost() -> None:
+    asked = question(gpu_host(hbm="2MiB", ddr="4MiB"), [table("t", 1_000_000)])
+    dear = asked.cost_model.model_copy(update={"sharding_type_us": dict.fromkeys(ShardingType, 500.0)})
+    assert solve_question(asked.model_copy(update={"cost_model": dear})).status is PlanStatus.INFEASIBLE
