@@ -12,7 +12,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -24,6 +23,7 @@ from executor.launch import threads_per_rank
 from executor.rank import run_job
 from executor.refusal import refuse_foreign, refuse_unsound
 from executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
+from executor.temporary import temporary_folder
 from placement.errors import EmplaceError
 from placement.measurement import Measurement
 from placement.plan import Plan
@@ -43,7 +43,7 @@ def main() -> None:
             print(f"emplace: {refusal}", file=sys.stderr)
         sys.exit(2)
     os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(int(os.environ["LOCAL_WORLD_SIZE"])))
-    with tempfile.TemporaryDirectory(prefix="emplace-cluster-") as folder:
+    with temporary_folder("cluster") as folder:
         job = Job(
             plans=(plan,),
             local_world_size=local_world_size(plan_topology(plan)),
@@ -51,7 +51,7 @@ def main() -> None:
             steps=arguments.steps,
             staged_steps=STAGED_STEPS,
             seed=arguments.seed,
-            folder=folder,
+            folder=str(folder),
         )
         by_rank = run_job(job)
     if by_rank:

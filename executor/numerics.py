@@ -16,15 +16,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from executor.batches import draw_batch
 from executor.export import plan_topology
 from executor.job import UpdateError
-from executor.model import Batch, Dlrm
 from executor.placed import local_parts
 from executor.scaled import scaled_plan
 from executor.training import Training, table_of
 from placement.model import Optimizer
 from placement.plan import Plan
+from profiler.batches import draw_batch
+from profiler.dlrm import Batch, Dlrm
 
 STEPS = 4
 MAX_EXAMPLES = 128

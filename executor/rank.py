@@ -20,21 +20,22 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from executor.batches import draw_batch
 from executor.export import plan_topology
 from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
-from executor.model import Batch
 from executor.numerics import compare_updates
 from executor.peak_memory import PeakMemory
 from executor.placed import held_shards
 from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
+from executor.temporary import in_use
 from executor.traces.batches import prepared_batches
 from executor.training import Training, timed_steps
 from placement.plan import Plan
 from placement.reading import read_file
 from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.batches import draw_batch
+from profiler.dlrm import Batch
 
 SOFTWARE = ("torch", "torchrec")
 
@@ -43,8 +44,10 @@ SOFTWARE = ("torch", "torchrec")
 def main() -> None:
     # Workers have sessions of their own: without this, an agent killed by SIGKILL would leave them behind.
     die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
+    path = Path(sys.argv[1])
     try:
-        run_job(read_file(Path(sys.argv[1]), Job))
+        with in_use(path.parent):
+            run_job(read_file(path, Job))
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             sys.exit(DISK_FULL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from executor.export import local_world_size, plan_topology
 from executor.job import Job, RankReport, job_path, report_path, write_atomically
 from executor.launch import Launch, launch_ranks
 from executor.refusal import refuse_foreign, refuse_unsound
+from executor.temporary import temporary_folder
 from executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
 from placement.errors import InvalidDocument
 from placement.measurement import Measurement, RankMeasurement, Verdict
@@ -53,8 +53,7 @@ def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[
         raise ValueError("plans of one launch must have the same ranks on the same nodes")
     ranks = len(topology.ranks)
     try:
-        with tempfile.TemporaryDirectory(dir=launch.workdir, prefix="emplace-run-") as name:
-            folder = Path(name)
+        with temporary_folder("run", launch.workdir) as folder:
             examples = _lay_out(launch, plans, ranks, folder)
             job = Job(
                 plans=tuple(plans),
@@ -79,9 +78,9 @@ def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) ->
     """The folder with the trace's examples as the ranks read them; none without a trace."""
     if launch.trace is None:
         return None
-    from executor.batches import prepared_count  # torch, which no other part of the launching process needs
     from executor.traces.batches import lay_out
     from executor.traces.reading import open_trace
+    from profiler.batches import prepared_count  # torch, which no other part of the launching process needs
 
     spec = plans[0].question.model
     if any(plan.question.model != spec for plan in plans):

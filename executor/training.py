@@ -11,11 +11,11 @@ from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
 from executor.export import MODULE_PATH, plan_topology, to_torchrec
-from executor.model import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
 from executor.sharding_plan import sharding_plan
 from placement.model import Optimizer, ShardingType
 from placement.plan import Plan
 from profiler.clock import now_us
+from profiler.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
 
 
 class Training:

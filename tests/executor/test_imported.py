@@ -15,13 +15,13 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from app.importing import import_plan
 from executor.export import to_torchrec
 from executor.imported import TheirPlan
-from executor.model import Dlrm
 from placement.audit import audit
 from placement.catalog import builtin_host
 from placement.errors import InvalidDocument
 from placement.host import HostSpec
 from placement.plan import Plan, PlanOptions
 from placement.reading import from_data, read_file
+from profiler.dlrm import Dlrm
 from solver.plan import solve_question
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 

@@ -15,8 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.batches import draw_batch
-from executor.model import Batch
 from executor.traces.batches import TraceBatches, lay_out, prepared_batches
 from executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
 from executor.traces.reading import CHUNK_EXAMPLES, open_trace
@@ -24,6 +22,8 @@ from placement.access import IcdfAccess, access_distribution
 from placement.errors import InvalidDocument
 from placement.lengths import HistogramLength, length_distribution
 from placement.model import ModelSpec
+from profiler.batches import draw_batch
+from profiler.dlrm import Batch
 from tests.executor.plans import make_model
 
 EXAMPLES = 2 * CHUNK_EXAMPLES + 5

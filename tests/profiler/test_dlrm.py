@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from executor.batches import draw_batch
-from executor.model import DensePart, Dlrm
 from placement.catalog import builtin_model, model_names
 from placement.dense_part import dense_part
+from profiler.batches import draw_batch
+from profiler.dlrm import DensePart, Dlrm
 from tests.executor.plans import make_model
 
 

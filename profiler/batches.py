@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
-from executor.model import Batch
 from placement.model import ModelSpec, Table
 from placement.workload import ID_BYTES, LENGTH_BYTES
+from profiler.dlrm import Batch
 
 MAX_PREPARED_BYTES = 128 * 2**20
 MAX_PREPARED_BATCHES = 64
