@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ from app.cli.output import give, note
 from app.local_store import save_cost_model
 from app.planning import resolve_host
 from app.reports.profile_text import profile_view
+from executor.temporary import temporary_folder
 from placement.catalog import LOCAL_HOST
 
 
@@ -29,8 +28,8 @@ def profile(
     from profiler.profile import profile_host
 
     wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
-    with tempfile.TemporaryDirectory(prefix="emplace-profile-") as workdir:
-        measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=Path(workdir))
+    with temporary_folder("profile") as workdir:
+        measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=workdir)
     kept = save_cost_model(measured)
     note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
     give(measured, profile_view(measured), format, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from app.cli.extras import require_extra
 from app.cli.options import Out, read_model
 from app.cli.output import as_json, note, print_text, save
 from app.cli.progress import StatusLine
+from executor.temporary import temporary_folder
 from placement.errors import InvalidDocument, Problem
 
 
@@ -47,9 +47,9 @@ def trace(
     from executor.traces.reading import open_trace
 
     warnings: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="emplace-trace-") as folder, StatusLine() as status:
+    with temporary_folder("trace") as folder, StatusLine() as status:
         status.say(f"opening {file}")
-        found = open_trace(file, Path(folder))
+        found = open_trace(file, folder)
         status.say(f"looking for the largest ids of {found.num_features} features")
         base = read_model(model) if model is not None else model_of(found, embedding_dim or 0, local_batch_size)
         measured = measured_model(found, base, status.say, warnings.append)

@@ -7,18 +7,16 @@ import json
 import logging
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.steps.child import PARENT_VARIABLE
+from executor.temporary import temporary_folder
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +53,8 @@ def run_child(
     must live as long as the child: the kernel ends the child when that thread ends.
     Raises ChildStopped, ChildFailed.
     """
-    with tempfile.TemporaryDirectory(prefix=f"emplace-{os.getpid()}-{step}-") as folder:
-        source, target, stderr = Path(folder, "input.json"), Path(folder, "output.json"), Path(folder, "stderr.txt")
+    with temporary_folder(step) as folder:
+        source, target, stderr = folder / "input.json", folder / "output.json", folder / "stderr.txt"
         source.write_text(document, encoding="utf-8")
         with stderr.open("wb") as log:
             child = subprocess.Popen(
@@ -84,14 +82,6 @@ def run_child(
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
         raise ChildFailed(_why(step, child.returncode, stderr.read_text(encoding="utf-8", errors="replace")))
-
-
-def remove_leftovers() -> None:
-    """Remove the temporary folders of processes that were killed before they could."""
-    for folder in Path(tempfile.gettempdir()).glob("emplace-*-*"):
-        owner = folder.name.split("-")[1]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lines(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,10 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from dbos import DBOS, DBOSConfig
@@ -19,12 +21,12 @@ from sqlalchemy.exc import OperationalError
 from app.database import workers
 from app.database.connection import Database
 from app.database.migrate import migrate
-from app.jobs.child import remove_leftovers
 from app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
 from app.jobs.work import Worker
 from app.planning import resolve_host
 from app.settings import Settings
 from app.steps.child import die_with_parent
+from executor.temporary import remove_leftovers
 from placement.catalog import LOCAL_HOST
 from placement.host import HostSpec
 
@@ -44,7 +46,7 @@ def run_worker(worker_id: str | None = None) -> None:
     settings = Settings.from_environment()
     database = Database(settings.database_url)
     migrate(database)
-    remove_leftovers()
+    remove_leftovers(Path(tempfile.gettempdir()))
     worker_id = worker_id or new_worker_id()
     host = resolve_host(LOCAL_HOST)
     worker = Worker(database, settings)

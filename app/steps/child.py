@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from app.local_store import write_file
+from executor.temporary import in_use
 from placement.errors import EmplaceError, InvalidDocument
 
 PARENT_VARIABLE = "EMPLACE_PARENT_PID"
@@ -59,7 +60,8 @@ def run_step(work: Callable[[str, Report], str]) -> None:
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     report = _protocol_output()
     try:
-        result = work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress}))
+        with in_use(source.parent):
+            result = work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress}))
     except EmplaceError as error:
         problems = error.problems if isinstance(error, InvalidDocument) else []
         report({"error": {"message": str(error), "problems": [vars(problem) for problem in problems]}})

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.jobs.child import ChildFailed, ChildStopped, remove_leftovers, run_child
+from app.jobs.child import ChildFailed, ChildStopped, run_child
+from executor.temporary import remove_leftovers
 from placement.catalog import builtin_host
 from placement.cost_model import datasheet_cost_model
 from placement.model import ModelSpec
@@ -87,12 +87,13 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     program = (
         "import sys; from app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid())})
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid()), "TMPDIR": str(tmp_path)}
+    )
     child = wait_until(step_processes, 60)[0]
     parent.send_signal(signal.SIGKILL)
     parent.wait(10)
     wait_until(lambda: not is_alive(child), 10)
-    left = list(Path(tempfile.gettempdir()).glob(f"emplace-{parent.pid}-*"))
-    assert len(left) == 1
-    remove_leftovers()
-    assert not left[0].exists()
+    [left] = tmp_path.glob("emplace-solve-*")
+    remove_leftovers(tmp_path)
+    assert not left.exists()

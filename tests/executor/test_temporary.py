@@ -1,0 +1,66 @@
+"""Temporary folders outlive a killed process only until the next one looks, and never lose one that is in use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from executor.job import RankProcess
+from executor.temporary import in_use, remove_leftovers, temporary_folder
+from placement.host import HostSpec
+from placement.reading import read_file
+from tests.executor.plans import build_plan, make_model, mixed_layouts
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_next_run_removes_what_a_killed_one_left(here: HostSpec, tmp_path: Path) -> None:
+    model, plan, folders = make_model(), tmp_path / "plan.json", tmp_path / "temporary"
+    plan.write_text(build_plan(model, here, mixed_layouts(model), ranks=2).canonical_json())
+    folders.mkdir()
+    command = [sys.executable, "-m", "app.cli", "run", str(plan)]
+    environment = os.environ | {"TMPDIR": str(folders)}
+    killed = subprocess.Popen([*command, "--steps", "100000"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    ranks = _ranks(folders)
+    with temporary_folder("other", folders) as other:
+        assert len(list(folders.iterdir())) == 2  # the run goes on, so its folder stays
+        killed.kill()
+        killed.wait()
+        _, alive = psutil.wait_procs(ranks, timeout=30)
+        assert alive == []
+        [left] = folders.glob("emplace-run-*")
+        subprocess.run([*command, "--timeout", "1"], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False)
+        assert not left.exists()
+        assert list(folders.iterdir()) == [other]
+
+
+def _ranks(folders: Path) -> list[psutil.Process]:
+    """The processes of both ranks, once they have said who they are."""
+    deadline = time.monotonic() + 60
+    while len(said := list(folders.glob("*/process-rank*.json"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [psutil.Process(read_file(path, RankProcess).pid) for path in said]
+
+
+def test_a_folder_that_another_process_still_uses_stays(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time; from executor.temporary import temporary_folder\n"
+        "with temporary_folder('owned', pathlib.Path(sys.argv[1])) as folder: print(folder, flush=True); time.sleep(60)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    with owner.stdout as printed:
+        folder = Path(printed.readline().strip())
+        with in_use(folder):
+            owner.kill()
+            owner.wait()
+            remove_leftovers(tmp_path)
+            assert folder.is_dir()
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
