@@ -10,10 +10,10 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSharding
 
-from executor.export import MODULE_PATH
 from placement.host import HostSpec
 from placement.model import ModelSpec, Table
 from profiler.dlrm import LEARNING_RATE, Dlrm, fused_params
+from profiler.module_path import MODULE_PATH
 
 MIN_COLUMNS = 16
 """Of a column shard where TorchRec is asked for narrower ones than its default of 128 columns, below which it splits none."""

@@ -13,13 +13,12 @@ from placement.host import DeviceType
 from placement.model import ShardingType
 from placement.plan import Plan, Shard, TablePlacement
 from placement.topology import Topology
+from profiler.module_path import MODULE_PATH
 
 CLASS = "@class"
 """No table can have this name."""
 
 MIXED_DEVICES = "CUDA trainers beside remote servers can't run: TorchRec's DistributedModelParallel has one kind of device for all ranks"
-MODULE_PATH = "ebc"
-"""Where a model that this plan is for keeps its EmbeddingBagCollection."""
 
 
 def to_torchrec(plan: Plan) -> dict[str, Any]:

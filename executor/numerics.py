@@ -20,11 +20,12 @@ from executor.export import plan_topology
 from executor.job import UpdateError
 from executor.placed import local_parts
 from executor.scaled import scaled_plan
-from executor.training import Training, table_of
+from executor.training import training_of
 from placement.model import Optimizer
 from placement.plan import Plan
 from profiler.batches import draw_batch
 from profiler.dlrm import Batch, Dlrm
+from profiler.training import Training, table_of
 
 STEPS = 4
 MAX_EXAMPLES = 128
@@ -55,7 +56,7 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
     dist.broadcast_object_list(rates, src=0, group=control)
     sparse_rate, dense_rate = rates[0]  # type: ignore[misc]
 
-    training = Training(small, Optimizer.SGD, device, sparse_rate=sparse_rate, dense_rate=dense_rate)
+    training = training_of(small, device, optimizer=Optimizer.SGD, sparse_rate=sparse_rate, dense_rate=dense_rate)
     _load(training, start)
     for batch in batches(dist.get_rank()):
         training.step(batch.copy_to(device))

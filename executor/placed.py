@@ -12,7 +12,7 @@ from torch.distributed._shard.sharded_tensor.api import ShardedTensor
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
 from executor.job import HeldShard
-from executor.training import table_of
+from profiler.training import table_of
 
 
 @dataclass

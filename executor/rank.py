@@ -30,7 +30,7 @@ from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
 from executor.temporary import in_use
 from executor.traces.batches import prepared_batches
-from executor.training import Training, timed_steps
+from executor.training import timed_steps, training_of
 from placement.plan import Plan
 from placement.reading import read_file
 from profiler.agent import AGENT_PID_VARIABLE, die_with
@@ -124,7 +124,7 @@ class Trial:
         )
         tell.phase(f"{self._name}: building the model")
         self._memory = PeakMemory(device)
-        self._training = Training(plan, spec.optimizer, device)
+        self._training = training_of(plan, device)
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")

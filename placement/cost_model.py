@@ -92,9 +92,12 @@ class DenseCost(Document):
     fixed_us: Coefficient
     per_flop_us: Coefficient
     per_activation_byte_us: Coefficient = 0.0
+    per_feature_us: Coefficient = 0.0
+    """Of taking a feature's pooled vector and handing its gradient back."""
 
-    def time_us(self, flops: float, activation_bytes: float) -> float:
-        return self.fixed_us + flops * self.per_flop_us + activation_bytes * self.per_activation_byte_us
+    def time_us(self, flops: float, activation_bytes: float, features: int) -> float:
+        by_size = flops * self.per_flop_us + activation_bytes * self.per_activation_byte_us
+        return self.fixed_us + by_size + features * self.per_feature_us
 
 
 class Residual(Document):
@@ -121,6 +124,10 @@ class CostModel(Document):
     step_overhead_us: Coefficient
     kernels: tuple[KernelCost, ...]
     all_to_all: CollectiveCost
+    input_dist: CollectiveCost | None = None
+    """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
+    per_bucketed_id_us: Coefficient = 0.0
+    """Of sorting an id into its block of rows, for sharding types that split rows."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
     sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)
@@ -129,6 +136,10 @@ class CostModel(Document):
     residuals: tuple[Residual, ...] = ()
     noise: float | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
+
+    @property
+    def id_exchange(self) -> CollectiveCost:
+        return self.input_dist or self.all_to_all
 
     def kernel(self, device: str, kernel: ComputeKernel) -> KernelCost | None:
         return next((cost for cost in self.kernels if cost.device == device and cost.kernel is kernel), None)

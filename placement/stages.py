@@ -50,10 +50,12 @@ def shard_stages_us(
 ) -> dict[Stage, Any]:
     """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
     forward, backward = _lookup_us(cost, device, kernel, work, row_bytes, columns, hit_rate)
-    dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
+    splits_rows = sharding_type in ROW_SPLIT
+    dist = cost.reduce_scatter if splits_rows else cost.all_to_all
+    bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     near, far = work.all_reduce_share
     return {
-        Stage.INPUT_DIST: cost.all_to_all.time_us(*work.input_bytes),
+        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: dist.time_us(*work.output_bytes),
         Stage.GRADIENT_DIST: dist.time_us(*work.output_bytes),
@@ -100,7 +102,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
     dense_bytes = dense.parameters * OUTPUT_BYTES
     reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
     return {
-        Stage.DENSE: max(device.time_us(flops, activation_bytes) for device in devices),
+        Stage.DENSE: max(device.time_us(flops, activation_bytes, model.num_features) for device in devices),
         Stage.ALL_REDUCE: reduce_us if trainers > 1 else 0.0,
     }
 
@@ -118,7 +120,7 @@ def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topolo
         return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.fixed_us}
     dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
     return {
-        Stage.INPUT_DIST: cost.all_to_all.fixed_us,
+        Stage.INPUT_DIST: cost.id_exchange.fixed_us,
         Stage.LOOKUP_FORWARD: overhead_us,
         Stage.OUTPUT_DIST: dist.fixed_us,
         Stage.GRADIENT_DIST: dist.fixed_us,

@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from placement.model import ComputeKernel, DataType, Feature, Interaction, ModelSpec, Optimizer, Table
-from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, TableShape
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, StepPoint, TableShape
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
-_STEP_TABLES_PER_RANK = 2
+_TOGETHER = (
+    (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
+    (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
+    (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.DATA_PARALLEL),
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Effort:
     lookup_points: int
     collective_sizes: int
     dense_points: int
+    step_points: int
+    """Whole steps of any size, beside the small ones."""
     max_lookups: int
     max_output_bytes: int
     max_table_bytes: int
@@ -46,6 +52,7 @@ QUICK = Effort(
     lookup_points=96,
     collective_sizes=8,
     dense_points=12,
+    step_points=12,
     max_lookups=400_000,
     max_output_bytes=2**25,
     max_table_bytes=2**27,
@@ -59,6 +66,7 @@ FULL = Effort(
     lookup_points=420,
     collective_sizes=14,
     dense_points=60,
+    step_points=60,
     max_lookups=2_000_000,
     max_output_bytes=2**28,
     max_table_bytes=2**31,
@@ -75,29 +83,40 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         seed=seed,
         budget_s=effort.budget_s,
         round_s=effort.round_s,
-        step=step_model(ranks),
+        steps=_steps(effort, ranks, rng),
         collectives=_collectives(effort, rng) if ranks > 1 else (),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
         lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
     )
 
 
-def step_model(ranks: int) -> ModelSpec:
-    """A model so small that a training step of it is nearly all overhead: what its stages don't explain is overhead."""
-    tables = [
-        Table(name=f"t{index}", num_embeddings=1024, embedding_dim=16, features=(Feature(name=f"f{index}", length={"fixed": 1}),))
-        for index in range(_STEP_TABLES_PER_RANK * ranks)
-    ]
-    return ModelSpec(
-        schema_version=1,
-        name="step-overhead",
-        local_batch_size=32,
-        dense_features=13,
-        bottom_mlp=(16,),
-        top_mlp=(16, 1),
-        interaction=Interaction.CAT,
-        optimizer=Optimizer.ROWWISE_ADAGRAD,
-        tables=tuple(tables),
+def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPoint, ...]:
+    """First every sharding type by itself and some together, as small as can be: what such a step takes is overhead.
+    Then any types and sizes."""
+    small = StepPoint(types=(), tables=2, rows=1024, columns=32, lookups_per_bag=1, batch=32, width=16)
+    types = [(kind,) for kind in ShardingType] + list(_TOGETHER) + [tuple(ShardingType)]
+    return (
+        *(small.model_copy(update={"types": each}) for each in types),
+        *(_step(effort, ranks, rng) for _ in range(effort.step_points)),
+    )
+
+
+def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
+    kinds = list(ShardingType)
+    types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), int(rng.integers(1, 4)), replace=False)))
+    tables, columns, length = int(rng.integers(1, 9)), int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
+    # Replicated tables have gradients as large as themselves.
+    most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
+    lookups = tables * len(types) * length * ranks
+    most_batch = max(32.0, min(2048.0, effort.max_lookups / lookups))
+    return StepPoint(
+        types=types,
+        tables=tables,
+        rows=int(np.exp(rng.uniform(np.log(100), np.log(most_rows)))),
+        columns=columns,
+        lookups_per_bag=length,
+        batch=int(np.exp(rng.uniform(np.log(32), np.log(most_batch)))),
+        width=int(rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from placement.cost_model import CollectiveCost, DenseCost, LookupCost, Residual
+from placement.cost_model import LookupCost, Residual
 from profiler.points import TableCounts
 
 Array = NDArray[np.float64]
@@ -93,28 +93,21 @@ def _counts(tables: tuple[TableCounts, ...]) -> Array:
     return np.array([(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes, t.weight_bytes) for t in tables], dtype=np.float64).T
 
 
-def fit_collective(sent_bytes: Array, times_us: Array, per_inter_node_byte_us: float) -> CollectiveCost:
-    """A fixed time and one per byte sent, measured inside one node; across nodes a byte never costs less than that."""
-    fixed, per_byte = fit_nonnegative(np.column_stack([np.ones_like(sent_bytes), sent_bytes]), times_us).tolist()
-    return CollectiveCost(fixed_us=fixed, per_intra_node_byte_us=per_byte, per_inter_node_byte_us=max(per_byte, per_inter_node_byte_us))
+def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:
+    """Coefficients c >= 0 [columns] with small mean |known + quantities @ c - times| / times, each point times its weight.
 
-
-def fit_dense(device: str, flops: Array, times_us: Array) -> DenseCost:
-    """A fixed time and one per flop, forward and backward together."""
-    fixed, per_flop = fit_nonnegative(np.column_stack([np.ones_like(flops), flops]), times_us).tolist()
-    return DenseCost(device=device, fixed_us=fixed, per_flop_us=per_flop)
-
-
-def fit_nonnegative(quantities: Array, times_us: Array) -> Array:
-    """Coefficients c >= 0 [columns] with small mean |quantities @ c - times| / times; quantities [points, columns]."""
+    `quantities` is [points, columns]; `known_us` is the part of a point's time that has no coefficient here.
+    """
     relative = quantities / times_us[:, None]
     scale = np.maximum(np.abs(relative).max(axis=0), 1e-300)
     matrix = relative / scale
-    weights = np.ones(len(times_us))
+    target = 1.0 - known_us / times_us
+    given = np.ones(len(times_us)) * weights
+    effective = given
     for _ in range(_REWEIGHTINGS):
-        root = np.sqrt(weights)
-        solution, _ = nnls(matrix * root[:, None], root, maxiter=50 * matrix.shape[1])
-        weights = 1.0 / np.maximum(np.abs(matrix @ solution - 1.0), _SMALLEST_ERROR)
+        root = np.sqrt(effective)
+        solution, _ = nnls(matrix * root[:, None], target * root, maxiter=50 * matrix.shape[1])
+        effective = given / np.maximum(np.abs(matrix @ solution - target), _SMALLEST_ERROR)
     return np.asarray(solution / scale)
 
 

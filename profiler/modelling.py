@@ -9,46 +9,34 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual, datasheet_cost_model
+from placement.cost_model import CostModel, KernelCost, LookupCost, Residual, datasheet_cost_model
 from placement.errors import ToolError
 from placement.host import HostSpec
-from placement.memory import row_bytes
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
-from placement.stages import rank_stages_us, shard_stages_us
-from placement.topology import Topology, build_topology
-from placement.workload import Objective, model_loads, shard_workload
-from profiler.fit import LookupFit, LookupPoints, fit_collective, fit_dense, fit_lookup, held_out, residual
-from profiler.points import Design, Kind, LookupPoint, Operation, Sample
+from placement.model import ComputeKernel, DataType, Optimizer
+from profiler.fit import Array, LookupFit, LookupPoints, fit_lookup, held_out, residual
+from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, repeat_noise, together
+from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points
+from profiler.step_fit import residuals as step_residuals
 
-_FEWEST_LOOKUPS, _FEWEST_OTHERS = 10, 3
-_BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
+_FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
-Array = NDArray[np.float64]
 TimedPoints = dict[tuple[Kind, int], Timed]
 
 
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
-    """Fit all parts. Raises ToolError when too few points were measured for one of them."""
+    """Fit lookups, then everything else. Raises ToolError when too few points were measured for a part."""
     timed = together(samples)
-    device, ranks = host.node.devices[0].kind, len(samples)
-    kernels, residuals = _kernels(design, timed, device)
-    dense, dense_residual = _dense(design, timed, device)
-    collectives, collective_residuals = _collectives(design, timed, host, ranks)
-    model = CostModel(
-        source=CostSource.MEASURED,
-        host_name=host.name,
-        fingerprint=host.fingerprint,
-        ranks=ranks,
-        step_overhead_us=0.0,
-        kernels=tuple(kernels),
-        dense=(dense,),
-        residuals=(*residuals, dense_residual, *collective_residuals),
-        noise=repeat_noise(samples),
-        **collectives,
-    )
-    overhead = timed[Kind.STEP, 0].forward_us - predicted_step_us(model, design.step, build_topology(host, 1, ranks, with_servers=False))
-    return model.model_copy(update={"step_overhead_us": max(0.0, overhead)})
+    kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
+    fit = StepFit(host, len(samples), tuple(kernels))
+    points = fit.points(design, timed)
+    _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
+    _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
+    model = fit.cost_model(fit_points(points), tuple(kernels))
+    if len(samples) == 1:
+        # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
+        model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
+    return model.model_copy(update={"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples)})
 
 
 @dataclass(frozen=True)
@@ -109,77 +97,6 @@ def _variants(design: Design, timed: TimedPoints, kernel: ComputeKernel, name: s
         if len(points.times_us):
             residuals.append(residual(f"{kernel} {name} with {optimizer} in {data_type}", fit.predict(points), points.times_us))
     return residuals
-
-
-def _dense(design: Design, timed: TimedPoints, device: str) -> tuple[DenseCost, Residual]:
-    found = [(point.flops, timed[Kind.DENSE, index]) for index, point in enumerate(design.dense) if (Kind.DENSE, index) in timed]
-    _refuse_too_few("dense layers", len(found), _FEWEST_OTHERS)
-    flops = np.array([flop for flop, _ in found], dtype=np.float64)
-    times = np.array([one.forward_us + one.backward_us for _, one in found])
-
-    def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
-        cost = fit_dense(device, flops[seen], times[seen])
-        return cost.fixed_us + flops[unseen] * cost.per_flop_us
-
-    return fit_dense(device, flops, times), residual("dense layers", held_out(len(times), design.seed, predict), times)
-
-
-def _collectives(design: Design, timed: TimedPoints, host: HostSpec, ranks: int) -> tuple[dict[str, CollectiveCost], list[Residual]]:
-    """Ids and pooled vectors share `all_to_all`; a reduce-scatter and the all-gather of its backward share `reduce_scatter`."""
-    parts = {
-        "all_to_all": (Operation.INPUT_ALL_TO_ALL, Operation.OUTPUT_ALL_TO_ALL),
-        "reduce_scatter": (Operation.REDUCE_SCATTER,),
-        "all_reduce": (Operation.ALL_REDUCE,),
-    }
-    if ranks == 1:
-        # Nothing to measure, and a job of one rank pays nothing; should more ranks be priced with this model, the host's figures hold.
-        return dict.fromkeys(parts, datasheet_cost_model(host).all_to_all), []
-    # Not measured on one node: the host's own figure for its network.
-    network_us = 1e6 * ranks / host.node.network
-    costs, residuals = {}, []
-    for name, operations in parts.items():
-        sent, times = _collective_points(design, timed, operations)
-        _refuse_too_few(name, len(times), _FEWEST_OTHERS)
-
-        def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp], sent: Array = sent, times: Array = times) -> Array:
-            cost = fit_collective(sent[seen], times[seen], 0.0)
-            return np.asarray(cost.fixed_us + cost.time_us(sent[unseen], 0.0))
-
-        costs[name] = fit_collective(sent, times, network_us)
-        residuals.append(residual(name, held_out(len(times), design.seed, predict), times))
-    return costs, residuals
-
-
-def _collective_points(design: Design, timed: TimedPoints, operations: tuple[Operation, ...]) -> tuple[Array, Array]:
-    sent, times = [], []
-    for index, point in enumerate(design.collectives):
-        if point.operation not in operations or (one := timed.get((Kind.COLLECTIVE, index))) is None:
-            continue
-        ways = [one.forward_us, one.backward_us] if point.operation in _BOTH_WAYS else [one.forward_us + one.backward_us]
-        sent += [float(point.sent_bytes)] * len(ways)
-        times += ways
-    return np.array(sent), np.array(times)
-
-
-def predicted_step_us(cost: CostModel, model: ModelSpec, topology: Topology) -> float:
-    """What the step-time model says of `model` with its tables dealt to the ranks in turn, all of them alike."""
-    total_us = sum(rank_stages_us(cost, model, topology).values())
-    ranks = len(topology.trainers)
-    for table, load in zip(model.tables[::ranks], model_loads(model, topology, Objective.MEAN)[::ranks], strict=True):
-        work = shard_workload(load, ShardingType.TABLE_WISE, 1.0, table.embedding_dim, topology, on_server=False)
-        bytes_of_row = row_bytes(table.data_type, table.embedding_dim)
-        shard = shard_stages_us(
-            cost,
-            topology.trainers[0].device,
-            ComputeKernel.FUSED,
-            ShardingType.TABLE_WISE,
-            work,
-            row_bytes=bytes_of_row,
-            columns=table.embedding_dim,
-            weight_bytes=bytes_of_row * table.num_embeddings,
-        )
-        total_us += float(sum(shard.values()))
-    return total_us
 
 
 def _refuse_too_few(what: str, points: int, fewest: int) -> None:

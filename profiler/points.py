@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 
 from placement.document import Document
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 
 
 class Operation(StrEnum):
@@ -58,8 +59,30 @@ class DensePoint(Document):
     @property
     def flops(self) -> int:
         """Forward and backward: three times the forward multiply-adds x 2, as placement.dense_part counts them."""
-        linear = sum(2 * inputs * outputs for inputs, outputs in zip(self.widths, self.widths[1:], strict=False))
+        linear = sum(2 * inputs * outputs for inputs, outputs in pairwise(self.widths))
         return 3 * self.batch * (linear + 2 * self.vectors * self.vectors * self.vector_width)
+
+    @property
+    def activation_bytes(self) -> int:
+        """Values kept for the backward, as placement.dense_part counts them."""
+        pairs = self.vectors * (self.vectors - 1) // 2
+        return 4 * self.batch * (sum(self.widths) + self.vectors * self.vector_width + pairs)
+
+
+class StepPoint(Document):
+    """A whole training step of a model with tables of some sharding types, spread so that all ranks do the same.
+
+    Of each type there are `tables` tables of `rows` x `columns` (of table_wise ones, as many on each rank), all looked up
+    `lookups_per_bag` times an example; the dense layers are `width` wide.
+    """
+
+    types: tuple[ShardingType, ...]
+    tables: int
+    rows: int
+    columns: int
+    lookups_per_bag: int
+    batch: int
+    width: int
 
 
 class Design(Document):
@@ -69,14 +92,14 @@ class Design(Document):
     budget_s: float
     round_s: float
     """Seconds that the repetitions of one round of points may take."""
-    step: ModelSpec
+    steps: tuple[StepPoint, ...]
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
     lookups: tuple[LookupPoint, ...]
 
     @property
     def size(self) -> int:
-        return 1 + len(self.collectives) + len(self.dense) + len(self.lookups)
+        return len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
 
     @property
     def fewest(self) -> int:

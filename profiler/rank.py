@@ -72,7 +72,7 @@ def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[t
     """Points that are timed together. The kinds take turns, each in the design's order."""
     rank = dist.get_rank()
     builds: list[tuple[Kind, list[Build]]] = [
-        (Kind.STEP, [lambda: StepExercise(design.step, device)]),
+        (Kind.STEP, [lambda point=point: StepExercise(point, design.seed, device) for point in design.steps]),  # type: ignore[misc]
         (Kind.COLLECTIVE, [lambda point=point: collective_exercise(point, device) for point in design.collectives]),  # type: ignore[misc]
         (Kind.DENSE, [lambda point=point: DenseExercise(point, device) for point in design.dense]),  # type: ignore[misc]
         (

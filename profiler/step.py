@@ -1,79 +1,60 @@
-"""A whole DistributedModelParallel training step of a very small model: what is left after its stages is overhead."""
+"""A whole training step under DistributedModelParallel: what the executor times, on models made for measuring."""
 
 from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from fbgemm_gpu.split_embedding_configs import EmbOptimType
-from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
-from torchrec.distributed.model_parallel import DistributedModelParallel
-from torchrec.distributed.sharding_plan import construct_module_sharding_plan, table_wise
-from torchrec.distributed.types import ShardingPlan
-from torchrec.modules.embedding_configs import EmbeddingBagConfig
-from torchrec.modules.embedding_modules import EmbeddingBagCollection
-from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
+from torchrec.distributed.types import (
+    EmbeddingModuleShardingPlan,
+    EnumerableShardingSpec,
+    ParameterSharding,
+    ShardingPlan,
+    ShardMetadata,
+)
 
-from placement.dense_part import dense_part
-from placement.model import ModelSpec
+from placement.model import ShardingType
+from placement.plan import TablePlacement
+from profiler.batches import draw_batch
+from profiler.module_path import MODULE_PATH
+from profiler.points import StepPoint
+from profiler.steps import step_model, step_placements
+from profiler.training import Training
 
-
-class _SmallModel(torch.nn.Module):
-    def __init__(self, spec: ModelSpec, device: torch.device) -> None:
-        super().__init__()
-        configs = [
-            EmbeddingBagConfig(
-                name=table.name,
-                num_embeddings=table.num_embeddings,
-                embedding_dim=table.embedding_dim,
-                feature_names=[feature.name for feature in table.features],
-            )
-            for table in spec.tables
-        ]
-        self.ebc = EmbeddingBagCollection(tables=configs, device=torch.device("meta"))
-        shapes = dense_part(spec)
-        self.bottom = _mlp(shapes.bottom).to(device)
-        self.top = _mlp(shapes.top)[:-1].to(device)
-
-    def forward(self, dense: torch.Tensor, sparse: KeyedJaggedTensor, labels: torch.Tensor) -> torch.Tensor:
-        joined = torch.cat((self.bottom(dense), self.ebc(sparse).values()), dim=1)
-        return torch.nn.functional.binary_cross_entropy_with_logits(self.top(joined).squeeze(1), labels)
-
-
-def _mlp(shapes: tuple[tuple[int, int], ...]) -> torch.nn.Sequential:
-    return torch.nn.Sequential(*[layer for shape in shapes for layer in (torch.nn.Linear(*shape), torch.nn.ReLU())])
+_BATCHES = 6
 
 
 class StepExercise:
-    """One training step, tables dealt to the ranks in turn. All of it is timed as `forward`."""
+    """All of a step is timed as `forward`; batches take turns."""
 
-    def __init__(self, spec: ModelSpec, device: torch.device) -> None:
-        fused = {"optimizer": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "learning_rate": 0.01}
-        sharder = EmbeddingBagCollectionSharder(fused_params=fused)
-        model = _SmallModel(spec, device)
-        ranks = dist.get_world_size()
-        places = {table.name: table_wise(rank=index % ranks) for index, table in enumerate(spec.tables)}
-        plan = construct_module_sharding_plan(
-            model.ebc, places, sharder=sharder, local_size=ranks, world_size=ranks, device_type=device.type
-        )
-        self._dmp = DistributedModelParallel(model, device=device, plan=ShardingPlan({"ebc": plan}), sharders=[sharder])
-        layers = [value for value in self._dmp.parameters() if not hasattr(value, "_in_backward_optimizers")]
-        self._optimizer = torch.optim.Adagrad(layers, lr=0.01)
-        self._spec, self._device = spec, device
+    def __init__(self, point: StepPoint, seed: int, device: torch.device) -> None:
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        spec = step_model(point, ranks)
+        tables = {placed.name: _sharding(placed, ranks, device) for placed in step_placements(point, ranks)}
+        plan = ShardingPlan({MODULE_PATH: EmbeddingModuleShardingPlan(tables)})
+        self._training = Training(spec, plan, device, trainers=ranks)
+        self._batches = [draw_batch(spec, point.batch, seed, rank, number) for number in range(_BATCHES)]
 
     def prepare(self, repetition: int) -> None:
-        generator = torch.Generator().manual_seed(repetition)
-        examples = self._spec.local_batch_size
-        features = [(table.num_embeddings, feature.name) for table in self._spec.tables for feature in table.features]
-        ids = torch.cat([torch.randint(rows, (examples,), generator=generator) for rows, _ in features])
-        lengths = torch.ones(len(ids), dtype=torch.int64)
-        sparse = KeyedJaggedTensor(keys=[name for _, name in features], values=ids, lengths=lengths).to(self._device)
-        dense = torch.rand(examples, self._spec.dense_features, generator=generator).to(self._device)
-        self._batch = (dense, sparse, torch.zeros(examples, device=self._device))
+        self._batch = self._batches[repetition % _BATCHES].copy_to(self._training.device)
 
     def forward(self) -> None:
-        self._optimizer.zero_grad()
-        self._dmp(*self._batch).backward()
-        self._optimizer.step()
+        self._training.step(self._batch)
 
     def backward(self) -> None:
         return
+
+
+def _sharding(placed: TablePlacement, ranks: int, device: torch.device) -> ParameterSharding:
+    """As TorchRec's planner would give it."""
+    kind, kernel = placed.sharding_type.value, placed.compute_kernel.value
+    if placed.sharding_type is ShardingType.DATA_PARALLEL:
+        return ParameterSharding(kind, kernel, ranks=list(range(ranks)), sharding_spec=None)
+    shards = [
+        ShardMetadata(
+            shard_offsets=[shard.rows[0], shard.columns[0]],
+            shard_sizes=[shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]],
+            placement=f"rank:{shard.rank}/{f'cuda:{shard.rank}' if device.type == 'cuda' else 'cpu'}",
+        )
+        for shard in placed.shards
+    ]
+    return ParameterSharding(kind, kernel, ranks=[shard.rank for shard in placed.shards], sharding_spec=EnumerableShardingSpec(shards))

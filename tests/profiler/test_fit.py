@@ -11,8 +11,6 @@ from placement.cost_model import LookupCost
 from profiler.fit import (
     LookupFit,
     LookupPoints,
-    fit_collective,
-    fit_dense,
     fit_lookup,
     fit_nonnegative,
     held_out,
@@ -87,17 +85,17 @@ def test_no_coefficient_is_ever_negative(times: list[float], seed: int) -> None:
     assert np.isfinite(found).all()
 
 
-def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
-    sent = np.geomspace(1e3, 1e7, 12)
-    assert fit_collective(sent, 100 + sent * 2e-3, 1e-4).per_inter_node_byte_us == pytest.approx(2e-3)
-    cost = fit_collective(sent, 100 + sent * 2e-3, 8e-3)
-    assert (cost.fixed_us, cost.per_intra_node_byte_us, cost.per_inter_node_byte_us) == pytest.approx((100, 2e-3, 8e-3))
+def test_what_is_known_of_a_time_is_left_to_it_and_the_rest_fitted() -> None:
+    sizes = np.geomspace(1, 1e3, 12)
+    known = np.linspace(0, 500, 12)
+    found = fit_nonnegative(np.column_stack([np.ones(12), sizes]), known + 40 + 3 * sizes, known)
+    assert found == pytest.approx([40, 3])
 
 
-def test_dense_layers_are_a_fixed_time_and_one_per_flop() -> None:
-    flops = np.geomspace(1e5, 1e10, 20)
-    cost = fit_dense("cpu", flops, 50 + flops * 1e-5)
-    assert (cost.device, cost.fixed_us, cost.per_flop_us) == ("cpu", pytest.approx(50), pytest.approx(1e-5))
+def test_points_with_more_weight_pull_harder() -> None:
+    quantities, times = np.ones((9, 1)), np.array([100.0] * 5 + [200.0] * 4)
+    assert fit_nonnegative(quantities, times)[0] == pytest.approx(100, rel=0.1)
+    assert fit_nonnegative(quantities, times, weights=np.array([1.0] * 5 + [10.0] * 4))[0] == pytest.approx(200, rel=0.1)
 
 
 def test_a_held_out_point_is_never_in_its_own_fit() -> None:

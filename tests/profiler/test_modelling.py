@@ -7,17 +7,40 @@ from pathlib import Path
 
 import pytest
 
-from placement.cost_model import CostSource, LookupCost
+from placement.cost_model import CostSource, KernelCost, LookupCost
 from placement.errors import ToolError
-from placement.model import ComputeKernel, Optimizer
+from placement.model import ComputeKernel, Optimizer, ShardingType
 from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import read_samples, repeat_noise, together
+from profiler.step_fit import StepFit
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
-STEP_US = 50_000.0
+TRUE = {
+    "step_overhead_us": 3000.0,
+    "dense fixed_us": 30.0,
+    "dense per_flop_us": 2e-5,
+    "dense per_activation_byte_us": 1e-4,
+    "dense per_feature_us": 40.0,
+    "input_dist fixed_us": 500.0,
+    "input_dist per_byte_us": 2e-3,
+    "all_to_all fixed_us": 200.0,
+    "all_to_all per_byte_us": 1e-3,
+    "reduce_scatter fixed_us": 300.0,
+    "reduce_scatter per_byte_us": 3e-3,
+    "all_reduce fixed_us": 400.0,
+    "all_reduce per_byte_us": 2e-3,
+    "per_bucketed_id_us": 0.05,
+    **{f"type {kind}": 100.0 * (1 + number) for number, kind in enumerate(ShardingType)},
+}
+COLLECTIVES = {
+    Operation.INPUT_ALL_TO_ALL: "input_dist",
+    Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
+    Operation.REDUCE_SCATTER: "reduce_scatter",
+    Operation.ALL_REDUCE: "all_reduce",
+}
 
 
 def design_of(**change: object) -> Design:
@@ -42,17 +65,33 @@ def lookup_us(tables: tuple[TableCounts, ...]) -> float:
     return sum(float(COST.time_us(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes)) for t in tables)
 
 
+def true_kernels() -> tuple[KernelCost, ...]:
+    backward = LookupCost(fixed_us=30.0, per_lookup_us=0.03, per_lookup_byte_us=3e-4)
+    device = discover_host().node.devices[0].kind
+    return tuple(
+        KernelCost(device=device, kernel=kernel, forward=COST, backward=backward) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
+    )
+
+
 def samples_of(design: Design) -> list[list[Sample]]:
     """Two ranks that measured exactly what the known costs say; backward takes three times as long, SGD half."""
 
     def sample(kind: Kind, index: int, forward: float, backward: float, tables: tuple[TableCounts, ...] = ()) -> Sample:
         return Sample(kind=kind, index=index, forward_us=(forward,) * 4, backward_us=(backward,) * 4, tables=tables)
 
-    found = [sample(Kind.STEP, 0, STEP_US, 0.0)]
+    fit = StepFit(discover_host(), 2, true_kernels())
+    found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_kernels()), 0.0) for index, point in enumerate(design.steps)]
     for index, collective in enumerate(design.collectives):
-        one_way = 200 + collective.sent_bytes * 1e-3
-        found.append(sample(Kind.COLLECTIVE, index, one_way, 0.0 if collective.operation is Operation.INPUT_ALL_TO_ALL else one_way))
-    found += [sample(Kind.DENSE, index, 10 + point.flops * 1e-5, 20 + point.flops * 1e-5) for index, point in enumerate(design.dense)]
+        name = COLLECTIVES[collective.operation]
+        one_way = TRUE[f"{name} fixed_us"] + collective.sent_bytes * TRUE[f"{name} per_byte_us"]
+        # An all-reduce is its gradient and its reduction together, an exchange of vectors goes both ways.
+        backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.ALL_REDUCE: one_way / 2}.get(collective.operation, one_way)
+        found.append(
+            sample(Kind.COLLECTIVE, index, one_way - (backward if collective.operation is Operation.ALL_REDUCE else 0.0), backward)
+        )
+    for index, point in enumerate(design.dense):
+        time_us = 30 + point.flops * 2e-5 + point.activation_bytes * 1e-4
+        found.append(sample(Kind.DENSE, index, time_us / 3, time_us * 2 / 3))
     for index, point in enumerate(design.lookups):
         tables = counts(point)
         share = 0.5 if point.optimizer is Optimizer.SGD else 1.0
@@ -74,20 +113,31 @@ def test_known_costs_come_back_with_no_error() -> None:
         assert float(cost.backward.time_us(5000, 1000, 256, 500, 256)) == pytest.approx(
             3 * float(COST.time_us(5000, 1000, 256, 500, 256)), rel=0.02
         )
-    assert (model.all_to_all.fixed_us, model.all_to_all.per_intra_node_byte_us) == pytest.approx((200, 1e-3), rel=0.01)
-    # Gradient and reduction of a replicated parameter count as one.
-    assert (model.all_reduce.fixed_us, model.all_reduce.per_intra_node_byte_us) == pytest.approx((400, 2e-3), rel=0.01)
-    assert (model.dense[0].fixed_us, model.dense[0].per_flop_us) == pytest.approx((30, 2e-5), rel=0.01)
+    for name in COLLECTIVES.values():
+        found = getattr(model, name)
+        assert found.fixed_us == pytest.approx(TRUE[f"{name} fixed_us"], rel=0.02)
+        assert found.per_intra_node_byte_us == pytest.approx(TRUE[f"{name} per_byte_us"], rel=0.02)
+    dense = model.dense[0]
+    assert (dense.per_flop_us, dense.per_activation_byte_us) == pytest.approx((2e-5, 1e-4), rel=0.02)
+    assert dense.per_feature_us == pytest.approx(40, rel=0.05)
+    assert model.per_bucketed_id_us == pytest.approx(0.05, rel=0.05)
     assert all(one.worst < 0.05 for one in model.residuals)
-    assert {one.what for one in model.residuals} >= {"fused forward", "fused backward", "dense forward", "dense layers", "all_to_all"}
+    assert {one.what for one in model.residuals} >= {
+        "fused forward",
+        "fused backward",
+        "dense forward",
+        "whole steps",
+        "dense layers",
+        "all_to_all",
+    }
 
 
-def test_overhead_is_what_the_stages_do_not_explain() -> None:
-    design, host = design_of(), discover_host()
-    model = fit_cost_model(design, samples_of(design), host)
-    # two tables a rank, forward and backward; three all-to-alls and one all-reduce, each with hardly any bytes
-    stages = 2 * 4 * 10 + 3 * 200 + 400 + 30
-    assert model.step_overhead_us == pytest.approx(STEP_US - stages, rel=0.01)
+def test_overhead_and_types_are_what_the_stages_do_not_explain() -> None:
+    """Only their sums can be told apart in steps that have at least one type each."""
+    model = fit_cost_model(design_of(), samples_of(design_of()), discover_host())
+    for kind in ShardingType:
+        whole = TRUE["step_overhead_us"] + TRUE[f"type {kind}"]
+        assert model.step_overhead_us + model.sharding_type_us[kind] == pytest.approx(whole, rel=0.05)
 
 
 def test_other_optimizers_are_compared_with_the_fit_but_not_part_of_it() -> None:
@@ -126,3 +176,12 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
     sample = Sample(kind=Kind.STEP, index=0, forward_us=(1.0,), backward_us=(0.0,))
     (tmp_path / "rank-0.jsonl").write_text(sample.canonical_json() + "\n" + json.dumps({"kind": "st"})[:-3])
     assert read_samples(tmp_path, 1) == [[sample]]
+
+
+def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
+    """Only links inside the node are measured; the host document says what its network does."""
+    host = discover_host()
+    slow = StepFit(host, 2, true_kernels()).cost_model(TRUE | {"all_to_all per_byte_us": 1e3}, true_kernels()).all_to_all
+    fast = StepFit(host, 2, true_kernels()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_kernels()).all_to_all
+    assert slow.per_inter_node_byte_us == 1e3
+    assert fast.per_inter_node_byte_us == pytest.approx(1e6 * 2 / host.node.network)

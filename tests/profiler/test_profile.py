@@ -17,9 +17,9 @@ import pytest
 from placement.cost_model import CostModel, CostSource
 from placement.errors import InvalidDocument, ToolError
 from placement.host import HostSpec
-from placement.model import ComputeKernel
+from placement.model import ComputeKernel, ShardingType
 from placement.reading import read_text
-from profiler.design import QUICK
+from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
 from profiler.points import Operation
@@ -32,6 +32,7 @@ TINY = replace(
     lookup_points=88,
     collective_sizes=5,
     dense_points=6,
+    step_points=3,
     max_lookups=100_000,
     max_table_bytes=2**22,
     max_output_bytes=2**22,
@@ -59,22 +60,23 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> N
     # A million lookups of 256 bytes take longer than a thousand, and no more than a minute.
     small, large = (float(fused.forward.time_us(n, n, 256, n, 256)) for n in (1e3, 1e6))
     assert 0 < small < large < 60e6
-    assert model.step_overhead_us > 0
-    assert model.all_to_all.fixed_us > 0
-    assert model.dense_cost(host.node.devices[0].kind).per_flop_us > 0
+    assert all(model.step_overhead_us + model.sharding_type_us[kind] + model.id_exchange.fixed_us > 0 for kind in ShardingType)
+    assert model.dense_cost(host.node.devices[0].kind).time_us(1e9, 1e6, 10) > 0
     assert {
         "fused forward",
         "fused backward",
         "dense forward",
         "dense backward",
         "dense layers",
+        "whole steps",
+        "input_dist",
         "all_to_all",
         "reduce_scatter",
         "all_reduce",
     } == {one.what for one in model.residuals}
     assert model.noise is not None
     assert set(model.software) == {"torch", "torchrec", "fbgemm", "numpy"}
-    size = 1 + 5 * len(Operation) + TINY.dense_points + TINY.lookup_points
+    size = len(make_design(TINY, 2, 0, (ComputeKernel.FUSED,), 2**22).steps) + 5 * len(Operation) + TINY.dense_points + TINY.lookup_points
     measured = next(int(match[1]) for line in lines if (match := re.match(r"measured (\d+) points", line)))
     assert size / 2 <= measured < size / 2 + 8
     assert any("points not fitted" in line for line in lines)

@@ -1,0 +1,149 @@
+"""Everything of a step but its lookups, from collectives, dense layers and whole steps, in one regression.
+
+A predicted step is linear in the coefficients of a CostModel. So a coefficient's quantity in a step is what the step takes
+under a cost model that is that coefficient alone, and what lookups take is known from their own fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from placement.derived_loads import derive_loads
+from placement.host import HostSpec
+from placement.model import ShardingType
+from placement.plan import PlanOptions, Question
+from placement.topology import build_topology
+from profiler.fit import Array, fit_nonnegative, held_out, residual
+from profiler.points import Design, Kind, Operation, StepPoint
+from profiler.samples import Timed
+from profiler.steps import step_model, step_placements
+
+WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
+_STEP_WEIGHT = 3.0
+"""What a plan is judged by are whole steps; collectives and layers alone tell their parts apart."""
+_COLLECTIVES = {
+    Operation.INPUT_ALL_TO_ALL: "input_dist",
+    Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
+    Operation.REDUCE_SCATTER: "reduce_scatter",
+    Operation.ALL_REDUCE: "all_reduce",
+}
+_BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
+_DENSE = ("fixed_us", "per_flop_us", "per_activation_byte_us", "per_feature_us")
+COLLECTIVES = tuple(_COLLECTIVES.values())
+NAMES = (
+    "step_overhead_us",
+    *(f"dense {part}" for part in _DENSE),
+    *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
+    "per_bucketed_id_us",
+    *(f"type {kind}" for kind in ShardingType),
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured time: how much of every coefficient is in it ([NAMES]), and the part that lookups take."""
+
+    what: str
+    quantities: Array
+    time_us: float
+    known_us: float = 0.0
+
+
+class StepFit:
+    """Fits the coefficients to points of `ranks` ranks on `host`; `kernels` price the lookups."""
+
+    def __init__(self, host: HostSpec, ranks: int, kernels: tuple[KernelCost, ...]) -> None:
+        self._host, self._ranks, self._kernels = host, ranks, kernels
+        self._topology = build_topology(host, 1, ranks, with_servers=False)
+        self._free = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in kernels)
+
+    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
+        """Of everything in the design that was measured and is no lookup."""
+        found = []
+        for (kind, index), one in sorted(timed.items()):
+            if kind is Kind.COLLECTIVE:
+                found += _collective_points(design.collectives[index].operation, design.collectives[index].sent_bytes, one)
+            elif kind is Kind.DENSE:
+                point = design.dense[index]
+                parts = {"dense fixed_us": 1, "dense per_flop_us": point.flops, "dense per_activation_byte_us": point.activation_bytes}
+                found.append(Point(DENSE_LAYERS, _row(parts), one.forward_us + one.backward_us))
+            elif kind is Kind.STEP:
+                found.append(self._step_point(design.steps[index], one.forward_us))
+        return found
+
+    def _step_point(self, point: StepPoint, time_us: float) -> Point:
+        nothing = dict.fromkeys(NAMES, 0.0)
+        quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._kernels))
+
+    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], kernels: tuple[KernelCost, ...]) -> float:
+        cost = self.cost_model(coefficients, kernels)
+        question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
+        return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
+
+    def cost_model(self, coefficients: Mapping[str, float], kernels: tuple[KernelCost, ...]) -> CostModel:
+        """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
+        network_us = 1e6 * self._ranks / self._host.node.network
+
+        def collective(name: str) -> CollectiveCost:
+            per_byte_us = coefficients[f"{name} per_byte_us"]
+            return CollectiveCost(
+                fixed_us=coefficients[f"{name} fixed_us"],
+                per_intra_node_byte_us=per_byte_us,
+                per_inter_node_byte_us=max(per_byte_us, network_us),
+            )
+
+        return CostModel(
+            source=CostSource.MEASURED,
+            host_name=self._host.name,
+            fingerprint=self._host.fingerprint,
+            ranks=self._ranks,
+            step_overhead_us=coefficients["step_overhead_us"],
+            kernels=kernels,
+            per_bucketed_id_us=coefficients["per_bucketed_id_us"],
+            sharding_type_us={kind: coefficients[f"type {kind}"] for kind in ShardingType},
+            dense=(DenseCost(device=kernels[0].device, **{part: coefficients[f"dense {part}"] for part in _DENSE}),),
+            **{name: collective(name) for name in COLLECTIVES},
+        )
+
+
+def fit_points(points: list[Point]) -> dict[str, float]:
+    """The coefficients."""
+    quantities, times, known, weights = _arrays(points)
+    return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
+
+
+def residuals(points: list[Point], seed: int) -> list[Residual]:
+    """How far predictions are from points that the fit did not see, for each kind of point."""
+    quantities, times, known, weights = _arrays(points)
+
+    def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
+        found = fit_nonnegative(quantities[seen], times[seen], known[seen], weights[seen])
+        return np.asarray(known[unseen] + quantities[unseen] @ found)
+
+    predicted = held_out(len(points), seed, predict)
+    kinds = [point.what for point in points]
+    chosen = {what: np.array([kind == what for kind in kinds]) for what in dict.fromkeys(kinds)}
+    return [residual(what, predicted[these], times[these]) for what, these in chosen.items()]
+
+
+def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
+    weights = np.array([_STEP_WEIGHT if point.what == WHOLE_STEPS else 1.0 for point in points])
+    times, known = np.array([point.time_us for point in points]), np.array([point.known_us for point in points])
+    return np.array([point.quantities for point in points]), times, known, weights
+
+
+def _collective_points(operation: Operation, sent_bytes: int, one: Timed) -> list[Point]:
+    name = _COLLECTIVES[operation]
+    quantities = _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes})
+    times = [one.forward_us, one.backward_us] if operation in _BOTH_WAYS else [one.forward_us + one.backward_us]
+    return [Point(name, quantities, time_us) for time_us in times]
+
+
+def _row(parts: Mapping[str, float]) -> Array:
+    return np.array([float(parts.get(name, 0.0)) for name in NAMES])

@@ -1,0 +1,68 @@
+"""The model of a StepPoint, and where its tables are. Imports no torch: the fit prices the same placement that ranks ran."""
+
+from __future__ import annotations
+
+from placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
+from placement.plan import Shard, TablePlacement
+from profiler.points import StepPoint
+
+_DENSE_FEATURES = 13
+_COLUMN_MULTIPLE = 4
+
+
+def step_model(point: StepPoint, ranks: int) -> ModelSpec:
+    """Tables in the order of the point's types."""
+    return ModelSpec(
+        schema_version=1,
+        name="step",
+        local_batch_size=point.batch,
+        dense_features=_DENSE_FEATURES,
+        bottom_mlp=(point.width, point.columns),
+        top_mlp=(point.width, 1),
+        interaction=Interaction.CAT,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        tables=tuple(
+            Table(
+                name=name,
+                num_embeddings=_even(point.rows, ranks),
+                embedding_dim=point.columns,
+                features=(Feature(name=f"f_{name}", length={"fixed": point.lookups_per_bag}),),
+            )
+            for name, _, _ in _tables(point, ranks)
+        ),
+    )
+
+
+def step_placements(point: StepPoint, ranks: int) -> tuple[TablePlacement, ...]:
+    """On `ranks` ranks of one node."""
+    rows = _even(point.rows, ranks)
+    return tuple(_placement(name, kind, number, rows, point.columns, ranks) for name, kind, number in _tables(point, ranks))
+
+
+def _tables(point: StepPoint, ranks: int) -> list[tuple[str, ShardingType, int]]:
+    """(name, sharding type, number within its type)"""
+    counts = {kind: point.tables * (ranks if kind is ShardingType.TABLE_WISE else 1) for kind in point.types}
+    return [(f"{kind}_{number}", kind, number) for kind, count in counts.items() for number in range(count)]
+
+
+def _even(rows: int, ranks: int) -> int:
+    return -(-rows // ranks) * ranks
+
+
+def _placement(name: str, kind: ShardingType, number: int, rows: int, columns: int, ranks: int) -> TablePlacement:
+    parts: list[tuple[int, tuple[int, int], tuple[int, int]]]
+    match kind:
+        case ShardingType.TABLE_WISE:
+            parts = [(number % ranks, (0, rows), (0, columns))]
+        case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE:
+            pieces = max(count for count in range(1, ranks + 1) if columns % (_COLUMN_MULTIPLE * count) == 0)
+            width = columns // pieces
+            parts = [((number + piece) % ranks, (0, rows), (piece * width, (piece + 1) * width)) for piece in range(pieces)]
+        case ShardingType.DATA_PARALLEL:
+            parts = [(rank, (0, rows), (0, columns)) for rank in range(ranks)]
+        case _:
+            block = rows // ranks
+            parts = [(rank, (rank * block, (rank + 1) * block), (0, columns)) for rank in range(ranks)]
+    kernel = ComputeKernel.DENSE if kind is ShardingType.DATA_PARALLEL else ComputeKernel.FUSED
+    shards = tuple(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0) for rank, rows, columns in parts)
+    return TablePlacement(name=name, sharding_type=kind, compute_kernel=kernel, shards=shards)
