@@ -13,8 +13,12 @@ def print_table(usage: str | None, table: Callable[[list[dict[str, Any]]], Itera
     """The main program of a table: its one argument is the file with the lines; without it, `usage` is all that is said."""
     if len(sys.argv) != 2:
         sys.exit(usage)
-    lines = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    print("\n".join(table(lines)))
+    print("\n".join(table(read_lines(Path(sys.argv[1])))))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """What a benchmark wrote."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def head(*columns: str) -> str:

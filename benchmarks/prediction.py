@@ -1,0 +1,137 @@
+"""Predicted step times and peak bytes, held against real training of random models under different plans.
+
+    python -m benchmarks.prediction [--ranks 2,4] [--models N] [--seed S] [--out FILE]
+    python -m benchmarks.prediction_table FILE...
+
+For each number of ranks, N random models; for each model, plans as people make them by hand and Emplace's own, trained in one
+launch, taking turns. Prints one JSON line per model and number of ranks. Predictions are from the cost model that `emplace profile
+--ranks R` stored for this machine, which must exist: nothing here takes part in making it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.local_store import find_cost_model
+from app.planning import answer, build_question
+from benchmarks.prediction_cases import draw_model, draw_plans
+from executor.launch import Launch
+from executor.run import run_plans
+from placement.cost_model import CostModel
+from placement.derived_plan import derive_plan
+from placement.errors import EmplaceError, ToolError
+from placement.host import HostSpec
+from placement.measurement import Measurement
+from placement.plan import Plan, PlanOptions, SolverRecord
+from placement.stages import Stage
+from profiler.discover import discover_host
+
+OURS = "emplace"
+ROUNDS, STEPS_PER_ROUND = 8, 6
+SOLVE_SECONDS = 3.0
+LAUNCH_SECONDS = 240.0
+_COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
+_BY_HAND = SolverRecord(seconds=0.0, seed=0, limit=0.0, stopped_by="limit", bound="none", version=version("emplace"))
+
+
+def main() -> None:
+    arguments = _arguments()
+    logging.disable(logging.CRITICAL)
+    warnings.filterwarnings("ignore")
+    host = discover_host()
+    with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
+        for line in _lines(host, arguments.ranks, arguments.models, arguments.seed, Path(workdir)):
+            print(json.dumps(line), flush=True)
+            if arguments.out is not None:
+                with arguments.out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(line) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[2, 4], help="default: 2,4")
+    parser.add_argument("--models", type=int, default=10, help="for each number of ranks; default: 10")
+    parser.add_argument("--seed", type=int, default=0, help="of models, plans and batches")
+    parser.add_argument("--out", type=Path, help="append the lines to this file too")
+    return parser.parse_args()
+
+
+def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workdir: Path) -> Iterator[dict[str, Any]]:
+    for ranks in rank_counts:
+        cost = _measured(host, ranks)
+        for number in range(models):
+            line = {"seed": seed, "ranks": ranks, "number": number, "profiled": cost.measured_at, "profile_noise": cost.noise}
+            try:
+                yield line | compare(host, ranks, cost, seed, number, workdir)
+            except EmplaceError as error:
+                yield line | {"left_out": str(error)}
+
+
+def _measured(host: HostSpec, ranks: int) -> CostModel:
+    stored = find_cost_model(host, ranks)
+    if stored is None or stored.ranks != ranks:
+        raise ToolError(f"no cost model of this machine with {ranks} ranks; run: emplace profile --ranks {ranks}")
+    return stored
+
+
+def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int, workdir: Path) -> dict[str, Any]:
+    """Predict and measure one model's plans. Raises EmplaceError where one is refused or fails."""
+    rng = np.random.default_rng([seed, ranks, number])
+    model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
+    question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=seed), cost)
+    topology = question.topology(with_servers=False)
+    plans = {name: derive_plan(question, placements, topology, _BY_HAND) for name, placements in draw_plans(rng, model, ranks)}
+    plans[OURS] = answer(question)
+    print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
+    launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
+    measured = dict(zip(plans, run_plans(list(plans.values()), launch), strict=True))
+    return {
+        "model": model.name,
+        "tables": len(model.tables),
+        "batch": model.local_batch_size,
+        "optimizer": model.optimizer.value,
+        "plans": {name: figures(plans[name], measured[name]) for name in plans},
+    }
+
+
+def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:
+    """`halves` is how far the medians of the first and the second half of the rounds are apart: the machine's own noise."""
+    times = np.max([rank.step_times_us for rank in measurement.ranks], axis=0)
+    first, second = float(np.median(times[: len(times) // 2])), float(np.median(times[len(times) // 2 :]))
+    worst = max(measurement.ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
+    return {
+        "predicted_ms": measurement.predicted_step_time_us / 1e3,
+        "measured_ms": measurement.step_time_us / 1e3,
+        "p5_ms": measurement.step_time_p5_us / 1e3,
+        "p95_ms": measurement.step_time_p95_us / 1e3,
+        "halves": 2 * abs(first - second) / (first + second),
+        "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),
+        "predicted_bytes": worst.predicted_bytes,
+        "peak_bytes": worst.peak_bytes,
+        "stages_ms": {stage.value: _stage_ms(plan, measurement, stage) for stage in Stage},
+        "failed_verdicts": [verdict.name for verdict in measurement.verdicts if not verdict.passed],
+    }
+
+
+def _stage_ms(plan: Plan, measurement: Measurement, stage: Stage) -> list[float]:
+    """[predicted, measured]. An exchange lasts as long as on the rank that came last; on the others it includes waiting for it."""
+    last = max if stage in _COMPUTE else min
+    return [
+        max(rank.stages_us[stage] for rank in plan.ranks) / 1e3,
+        last(rank.stages_us.get(stage, 0.0) for rank in measurement.ranks) / 1e3,
+    ]
+
+
+if __name__ == "__main__":
+    main()

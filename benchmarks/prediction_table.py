@@ -1,0 +1,80 @@
+"""`python -m benchmarks.prediction_table FILE [PLOT.svg]`: what benchmarks.prediction wrote, as the tables of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.markdown import head, read_lines
+from benchmarks.prediction_plot import plot
+
+CLOSE = 1.02
+"""A choice this close to the fastest measured plan is right."""
+_SMALLEST_ERROR = 1e-3
+"""Below it an error counts as this much, or the geometric mean would be of luck."""
+
+
+def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: a row for each seed and number of ranks, one for all, then what was left out."""
+    compared = [line for line in lines if "left_out" not in line]
+    yield head(
+        "seed",
+        "ranks",
+        "pairs",
+        "step: geometric mean error",
+        "median",
+        "p90",
+        "worst",
+        "repeat noise, median",
+        "fastest chosen",
+        "memory: worst low, high",
+    )
+    groups = sorted({(line["seed"], line["ranks"]) for line in compared})
+    for seed, ranks in groups:
+        yield _row(str(seed), str(ranks), [line for line in compared if (line["seed"], line["ranks"]) == (seed, ranks)])
+    if len(groups) > 1:
+        yield _row("all", "all", compared)
+    yield from (f"- left out: model {line['number']} on {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
+
+
+def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]]) -> str:
+    plans = [plan for line in lines for plan in line["plans"].values()]
+    errors = np.array([error_of(plan) for plan in plans])
+    geometric = math.exp(float(np.log(np.maximum(errors, _SMALLEST_ERROR)).mean()))
+    right = sum(chose_well(line) for line in lines)
+    memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans]
+    noise = float(np.median([plan["halves"] for plan in plans]))
+    figures = [geometric, float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), noise]
+    shown = " | ".join(f"{figure:.1%}" for figure in figures)
+    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {right} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
+
+
+def error_of(plan: dict[str, Any]) -> float:
+    """Of the predicted step time, as a share of the measured one."""
+    return abs(float(plan["predicted_ms"]) / float(plan["measured_ms"]) - 1)
+
+
+def chose_well(line: dict[str, Any]) -> bool:
+    """Whether the plan with the least predicted time is the fastest measured, or about as fast."""
+    plans = line["plans"].values()
+    chosen = min(plans, key=lambda plan: float(plan["predicted_ms"]))
+    return float(chosen["measured_ms"]) <= CLOSE * min(float(plan["measured_ms"]) for plan in plans)
+
+
+def main() -> None:
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    lines = read_lines(Path(sys.argv[1]))
+    print("\n".join(table(lines)))
+    if len(sys.argv) == 3:
+        points = [(line["ranks"], plan["measured_ms"], plan["predicted_ms"]) for line in lines for plan in line.get("plans", {}).values()]
+        Path(sys.argv[2]).write_text(plot(points), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
