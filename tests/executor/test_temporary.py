@@ -26,17 +26,20 @@ def test_the_next_run_removes_what_a_killed_one_left(here: HostSpec, tmp_path: P
     command = [sys.executable, "-m", "app.cli", "run", str(plan)]
     environment = os.environ | {"TMPDIR": str(folders)}
     killed = subprocess.Popen([*command, "--steps", "100000"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
-    ranks = _ranks(folders)
-    with temporary_folder("other", folders) as other:
-        assert len(list(folders.iterdir())) == 2  # the run goes on, so its folder stays
+    try:
+        ranks = _ranks(folders)
+        with temporary_folder("other", folders) as other:
+            assert len(list(folders.iterdir())) == 2  # the run goes on, so its folder stays
+            killed.kill()
+            _, alive = psutil.wait_procs(ranks, timeout=30)
+            assert alive == []
+            [left] = folders.glob("emplace-run-*")
+            subprocess.run([*command, "--timeout", "1"], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False)
+            assert not left.exists()
+            assert list(folders.iterdir()) == [other]
+    finally:
         killed.kill()
         killed.wait()
-        _, alive = psutil.wait_procs(ranks, timeout=30)
-        assert alive == []
-        [left] = folders.glob("emplace-run-*")
-        subprocess.run([*command, "--timeout", "1"], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False)
-        assert not left.exists()
-        assert list(folders.iterdir()) == [other]
 
 
 def _ranks(folders: Path) -> list[psutil.Process]:
