@@ -119,6 +119,8 @@ class CostModel(Document):
     fingerprint: str | None = None
     ranks: int | None = None
     """Ranks that ran side by side while it was measured."""
+    ranks_per_core: Annotated[float, Field(ge=1)] = 1.0
+    """Ranks that shared a core while it was measured, all at work: what they take from each other is in the times."""
     software: dict[str, str] = Field(default_factory=dict)
     measured_at: str | None = None
     step_overhead_us: Coefficient

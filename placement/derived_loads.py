@@ -17,7 +17,7 @@ from placement.host import DeviceType
 from placement.memory import rank_bytes, row_bytes, shard_bytes
 from placement.model import Table
 from placement.plan import Question, TablePlacement
-from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
+from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from placement.topology import Rank, Topology
 from placement.workload import TableLoad, model_loads, shard_workload
 
@@ -67,7 +67,7 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    step_time_us = question.cost_model.step_overhead_us + float(stages.max(axis=0).sum())
+    step_time_us = question.cost_model.step_overhead_us + float(stage_lengths_us(stages, question.cost_model).sum())
     return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_time_us)
 
 

@@ -1,4 +1,4 @@
-"""The step-time model. Training is bulk-synchronous: every stage waits for its slowest rank.
+"""The step-time model. Training is bulk-synchronous: every stage waits for its slowest rank (stage_lengths_us says what happens where ranks share cores).
 
     step = overhead + sum over stages of (fixed + max over ranks of the rank's load)
 
@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement.cost_model import CostModel
 from placement.dense_part import dense_part
@@ -62,6 +63,18 @@ def shard_stages_us(
         Stage.LOOKUP_BACKWARD: backward,
         Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far),
     }
+
+
+def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[np.float64]:
+    """[K] how long the stages last, from the loads of R ranks ([R, K]): as long as the slowest rank needs.
+
+    With s ranks to a core, loads are what ranks need while all of them work. Once the others wait, a rank has the core to
+    itself and needs 1/s of that; and all ranks together need no less than their mean.
+    """
+    slowest = loads_us.max(axis=0)
+    if cost.ranks_per_core == 1:
+        return np.asarray(slowest)
+    return np.asarray(np.maximum(slowest / cost.ranks_per_core, loads_us.mean(axis=0)))
 
 
 def _lookup_us(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
 from placement.derived_loads import derive_loads
-from placement.host import HostSpec
+from placement.host import DeviceType, HostSpec
 from placement.model import ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
@@ -59,6 +59,8 @@ class StepFit:
 
     def __init__(self, host: HostSpec, ranks: int, kernels: tuple[KernelCost, ...]) -> None:
         self._host, self._ranks, self._kernels = host, ranks, kernels
+        device = host.node.devices[0]
+        self._ranks_per_core = max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in kernels)
 
@@ -103,6 +105,7 @@ class StepFit:
             host_name=self._host.name,
             fingerprint=self._host.fingerprint,
             ranks=self._ranks,
+            ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=kernels,
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],

@@ -11,7 +11,7 @@ import numpy as np
 from placement.host import DeviceType
 from placement.model import ShardingType
 from placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
-from placement.stages import PLACED_STAGES, Stage, rank_stages_us
+from placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from placement.topology import Rank
 from solver.options import Layout, load_factor, piece_widths
 from solver.pricing import Priced, ShardPrices
@@ -55,7 +55,7 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
         for node, capacity in enumerate(priced.topology.node_ddr_capacity_bytes)
     )
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
-    step_time_us = priced.problem.constant_us + float(books.time_us.max(axis=0).sum())
+    step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
     return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
 
 

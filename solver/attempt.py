@@ -21,7 +21,8 @@ from solver.bound import bound_of
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
-from solver.sharding_sets import ShardingSets
+from solver.sharding_sets import ShardingSets, with_only
+from solver.shared_cores import cheap_options, least_work_us
 
 TIE = 1e-9
 """Relative difference that rounding may make."""
@@ -143,6 +144,35 @@ def _is_close(whole: Attempt, limits: Limits) -> bool:
 
 
 def _solve_set(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    if priced.question.cost_model.ranks_per_core > 1:
+        return _solve_shared(priced, limits, report, should_stop)
+    return _solve_program(priced, limits, report, should_stop)
+
+
+def _solve_shared(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
+    bound_us, half = least_work_us(priced.relaxed), replace(limits, seconds=limits.seconds / 2)
+    best = Attempt(None, bound_us, StoppedBy.LIMIT, "least work", 0)
+    for program in (with_only(priced, cheap_options(priced.problem)), priced):
+        found = _solve_program(program, half, _without_bound(report), should_stop)
+        if found.stopped_by is StoppedBy.PROOF and program is priced:
+            return found
+        better = found if found.cost_us < best.cost_us else best
+        stopped_by = StoppedBy.CANCELLED if found.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
+        best = Attempt(better.placement, bound_us, stopped_by, "least work", best.moves + found.moves)
+        if _is_close(best, limits):
+            return replace(best, stopped_by=StoppedBy.GAP)
+        if stopped_by is StoppedBy.CANCELLED:
+            break
+    return best
+
+
+def _without_bound(report: ReportProgress | None) -> ReportProgress | None:
+    """The search's figures are of another objective than the answer's."""
+    return None if report is None else lambda progress: report(replace(progress, incumbent_us=None, bound_us=0.0, gap=None))
+
+
+def _solve_program(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     outcome = solve_apart(priced.problem, priced.apart, limits, report, should_stop)
     if priced.parted is not None:
         outcome = _bounded_anew(outcome, priced.parted)

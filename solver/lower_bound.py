@@ -9,6 +9,7 @@ from solver.attempt import every_table_has_an_option, variants
 from solver.bound import bound_of
 from solver.pricing import Priced, price
 from solver.sharding_sets import ShardingSets
+from solver.shared_cores import least_work_us
 
 
 def lower_bound(question: Question) -> tuple[float, str]:
@@ -25,6 +26,8 @@ def lower_bound(question: Question) -> tuple[float, str]:
 
 
 def _bound(priced: Priced) -> tuple[float, str]:
+    if priced.question.cost_model.ranks_per_core > 1:
+        return least_work_us(priced.relaxed), "least work"
     sets = ShardingSets(priced)
     if not sets.matter or (program := sets.next_below(math.inf)) is None:
         bound = bound_of(priced.relaxed)

@@ -24,7 +24,8 @@ from placement.stages import PLACED_STAGES, sharding_type_stages_us
 from solver.bound import bound_of
 from solver.options import open_to
 from solver.pricing import Priced
-from solver.problem import Floats, Problem, with_options
+from solver.problem import Bools, Floats, Problem, with_options
+from solver.shared_cores import cheap_options, least_work_us
 
 Types = frozenset[ShardingType]
 
@@ -50,17 +51,22 @@ def restricted(priced: Priced, allowed: Types, paid: Types) -> Priced | None:
     """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
     priced = _as_columns(priced) if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else priced
     kept = np.array([types <= allowed for types in option_types(priced)], dtype=bool)
-    problem = with_options(priced.problem, kept)
-    if len(np.unique(problem.option_table)) < len(np.unique(priced.problem.option_table)):
+    fewer = with_only(priced, kept)
+    if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
         return None
-    cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(problem.num_stages))
+    cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
+    parted = None if priced.parted is None else _with_base(priced.parted, cost)
+    return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
+
+
+def with_only(priced: Priced, kept: Bools) -> Priced:
+    """The program with the options of `kept` ([O])."""
     number = {int(before): after for after, before in enumerate(np.flatnonzero(kept))}
     return replace(
         priced,
-        problem=_with_base(problem, cost),
+        problem=with_options(priced.problem, kept),
         option_layout=priced.option_layout[kept],
         option_layouts={number[option]: chosen for option, chosen in priced.option_layouts.items() if option in number},
-        parted=None if priced.parted is None else _with_base(priced.parted, cost),
     )
 
 
@@ -172,12 +178,15 @@ class ShardingSets:
         program = restricted(self._priced, allowed, frozenset())
         if program is None:
             return math.inf, allowed
+        types = option_types(program)
+        if program.question.cost_model.ranks_per_core > 1:
+            self.name = "least work"
+            return least_work_us(program.relaxed), frozenset().union(*(types[o] for o in np.flatnonzero(cheap_options(program.problem))))
         bound = bound_of(program.relaxed)
         self.name = self.name or bound.name
         if program.parted is not None or not bound.feasible:
             return bound.value_us, allowed
         chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
-        types = option_types(program)
         return bound.value_us, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
 

@@ -9,7 +9,7 @@ from placement.cost_model import CollectiveCost, LookupCost, datasheet_cost_mode
 from placement.dense_part import dense_part
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ShardingType
-from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
+from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from placement.topology import Topology, build_topology
 from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
@@ -162,7 +162,9 @@ def test_activations_are_part_of_the_dense_layers() -> None:
 @pytest.mark.parametrize("kind", list(ShardingType))
 def test_a_sharding_type_in_use_pays_for_its_own_collectives(kind: ShardingType) -> None:
     cost = datasheet_cost_model(gpu_host())
-    cost = cost.model_copy(update={"sharding_type_us": {kind: 7.0}, "reduce_scatter": cost.reduce_scatter.model_copy(update={"fixed_us": 33.0})})
+    cost = cost.model_copy(
+        update={"sharding_type_us": {kind: 7.0}, "reduce_scatter": cost.reduce_scatter.model_copy(update={"fixed_us": 33.0})}
+    )
     paid = sharding_type_stages_us(cost, kind, topology())
     if kind is ShardingType.DATA_PARALLEL:
         assert paid == {Stage.LOOKUP_FORWARD: 7, Stage.ALL_REDUCE: 20}
@@ -171,6 +173,16 @@ def test_a_sharding_type_in_use_pays_for_its_own_collectives(kind: ShardingType)
         assert paid == {Stage.INPUT_DIST: 20, Stage.LOOKUP_FORWARD: 7, Stage.OUTPUT_DIST: exchange, Stage.GRADIENT_DIST: exchange}
     alone = build_topology(gpu_host(), 1, 1, with_servers=False)
     assert sharding_type_stages_us(cost, kind, alone) == {Stage.LOOKUP_FORWARD: 7}
+
+
+def test_stages_wait_for_the_slowest_rank() -> None:
+    loads = np.array([[10.0, 4.0], [30.0, 4.0], [10.0, 4.0], [10.0, 4.0]])
+    alone = datasheet_cost_model(gpu_host())
+    assert stage_lengths_us(loads, alone).tolist() == [30, 4]
+    # Two ranks to a core: alone on it the slowest rank needs half as long, and all of them no less than their mean.
+    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 2.0})).tolist() == [15, 4]
+    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 4.0})).tolist() == [15, 4]
+    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 1.5})).tolist() == [20, 4]
 
 
 def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:

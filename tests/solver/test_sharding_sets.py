@@ -62,7 +62,11 @@ def drawn(seed: int, most_us: float, *, constrained: bool = False) -> Question:
         tables.append(table(f"t{number}", rows, int(rng.choice([32, 64, 128])), length, **limits))
     asked = question(cpu_host(), tables)
     costs = {kind: float(rng.uniform(0, most_us)) for kind in TYPES}
-    return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update={"sharding_type_us": costs})})
+    return with_costs(asked, sharding_type_us=costs)
+
+
+def with_costs(asked: Question, **changes: Any) -> Question:
+    return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update=changes)})
 
 
 @pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
@@ -81,17 +85,28 @@ def test_plans_are_close_to_the_best_of_all_and_bounds_below_it(seed: int, most_
     assert lower_bound(asked)[0] <= best * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("ranks_per_core", [1.2, 2.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_where_ranks_share_cores_likewise(seed: int, ranks_per_core: float) -> None:
+    asked = with_costs(drawn(seed, 60.0), ranks_per_core=ranks_per_core)
+    best = best_step_us(asked)
+    plan = solve_question(asked)
+    assert audit(plan) == []
+    assert plan.step_time_us == pytest.approx(best, rel=0.005)
+    assert plan.lower_bound_us is not None
+    assert plan.lower_bound_us <= best * (1 + 1e-9)
+    assert lower_bound(asked)[0] <= best * (1 + 1e-9)
+
+
 def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
     """One giant to split and small tables beside it: as pieces of columns all in one type, when types are dear."""
     tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(4))]
     asked = question(cpu_host(), tables)
-    dear = asked.cost_model.model_copy(update={"sharding_type_us": dict.fromkeys(ShardingType, 5000.0)})
-    plan = solve_question(asked.model_copy(update={"cost_model": dear}))
+    plan = solve_question(with_costs(asked, sharding_type_us=dict.fromkeys(ShardingType, 5000.0)))
     assert {placement.sharding_type for placement in plan.tables} == {ShardingType.COLUMN_WISE}
     assert any(len(placement.shards) == 1 for placement in plan.tables)
 
 
 def test_infeasible_is_proven_whatever_types_cost() -> None:
     asked = question(gpu_host(hbm="2MiB", ddr="4MiB"), [table("t", 1_000_000)])
-    dear = asked.cost_model.model_copy(update={"sharding_type_us": dict.fromkeys(ShardingType, 500.0)})
-    assert solve_question(asked.model_copy(update={"cost_model": dear})).status is PlanStatus.INFEASIBLE
+    assert solve_question(with_costs(asked, sharding_type_us=dict.fromkeys(ShardingType, 500.0))).status is PlanStatus.INFEASIBLE
