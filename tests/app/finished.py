@@ -17,7 +17,8 @@ def plan_of(question: Question) -> Plan:
     ranks = question.options.ranks or 2
     layouts = {table.name: table_wise(table, index % ranks) for index, table in enumerate(question.model.tables)}
     plan = build_plan(question.model, question.host, layouts, ranks=ranks, cost=question.cost_model)
-    return plan.model_copy(update={"question": question})
+    solver = plan.solver.model_copy(update={"limit": question.options.time_limit})
+    return plan.model_copy(update={"question": question, "solver": solver})
 
 
 def infeasible_plan_of(question: Question) -> Plan:
@@ -30,7 +31,9 @@ def infeasible_plan_of(question: Question) -> Plan:
         explanation=Explanation(
             reasons=("hbm: 12 bytes over",), fixes=(Fix(change="Put it into system memory", kind="tier", verified=True),)
         ),
-        solver=SolverRecord(seconds=0.1, seed=0, limit=10.0, stopped_by="proof", bound="capacity", version="by hand"),
+        solver=SolverRecord(
+            seconds=0.1, seed=0, limit=question.options.time_limit, stopped_by="proof", bound="capacity", version="by hand"
+        ),
         question=question,
     )
 

@@ -52,6 +52,10 @@ BUSY_OPTIONS = {"time_limit": 600, "gap": 0.0}
 BUSY_HOST = "dgx-h100"
 
 
+QUICK_OPTIONS = {"time_limit": 2.0}
+"""A fifth of the default still proves the small model's plan optimal."""
+
+
 def a_host() -> HostSpec:
     return builtin_host("cpu-dual-socket")
 
@@ -59,4 +63,6 @@ def a_host() -> HostSpec:
 def a_question(seed: int = 0) -> Question:
     host = a_host()
     model = ModelSpec.model_validate(model_data())
-    return Question(model=model, host=host, cost_model=datasheet_cost_model(host), options=PlanOptions(seed=seed))
+    return Question(
+        model=model, host=host, cost_model=datasheet_cost_model(host), options=PlanOptions.model_validate(QUICK_OPTIONS | {"seed": seed})
+    )

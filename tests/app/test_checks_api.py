@@ -13,11 +13,11 @@ from app.gate import CheckResult
 from placement.reading import from_data
 from tests.app.finished import finish_plan
 from tests.app.processes import step_processes, wait_until
-from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
+from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
-QUESTION = {"model": model_data(), "host": "cpu-dual-socket", "options": {"ranks": 2}}
+QUESTION = {"model": model_data(), "host": "cpu-dual-socket", "options": QUICK_OPTIONS | {"ranks": 2}}
 
 
 def check(api: httpx.Client, **changes: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from app.database.connection import Database
 from app.planning import resolve_host
 from tests.app.finished import finish_plan
 from tests.app.processes import WorkerProcess, is_alive, wait_until
-from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
+from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data
 
 StartWorker = Callable[..., WorkerProcess]
 Query = Callable[[str], list[tuple[object, ...]]]
@@ -26,7 +26,8 @@ ONLY_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def ask_small(api: httpx.Client) -> str:
-    return str(api.post("/v1/plans", json={"model": model_data(), "host": "cpu-dual-socket", "options": {"ranks": 2}}).json()["id"])
+    question = {"model": model_data(), "host": "cpu-dual-socket", "options": QUICK_OPTIONS | {"ranks": 2}}
+    return str(api.post("/v1/plans", json=question).json()["id"])
 
 
 def ask_busy(api: httpx.Client) -> str:

@@ -82,7 +82,8 @@ def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path)
     (tmp_path / "work").mkdir()
     told: list[str] = []
     launch = Launch(steps=2, seed=7, workdir=tmp_path / "work", timeout_s=240, report=told.append, trace=trace)
-    measurement = emulate_plan(_uvm_plan(_large_model()), launch)
+    model = _large_model()
+    measurement = emulate_plan(build_plan(model, builtin_host("dgx-h100"), mixed_layouts(model), ranks=2), launch)
     assert measurement.status == "emulated", measurement.verdicts
     assert measurement.trace == "recorded.csv"
     assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
