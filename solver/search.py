@@ -18,6 +18,7 @@ from solver.bound import Bound, Bounder
 from solver.bound_lp import relax
 from solver.problem import Assignment, Ints, Problem
 from solver.search_lane import Goal, Lane, Position, Start
+from solver.search_nodes import nodes_chosen
 from solver.search_state import lay_out, restricted, to_assignment
 
 CHUNK = 1_000_000.0
@@ -52,11 +53,11 @@ class Search:
 
     def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
         self.problem, self.bounder, self.bound = problem, bounder, bound
-        self.layout = lay_out(problem)
-        self.best = Found(None, np.inf, 0.0, 0)
         start = _start(problem, bound)
-        makespan = problem.stage_base_us + bound.near.relaxation.makespan
-        self.lanes = [Lane(problem, self.layout, start, makespan, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
+        self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
+        start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
+        self.best = Found(None, np.inf, 0.0, 0)
+        self.lanes = [Lane(problem, self.layout, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
 
     def run(self, gap: float, work: float) -> Iterator[Found]:
@@ -116,7 +117,8 @@ def _start(problem: Problem, bound: Bound) -> Start:
     rows, options = bound.root.part.program.rows, _first_options(bound)
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
-    return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first)
+    least_us = problem.stage_base_us + bound.near.relaxation.makespan
+    return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
 
 
 def _first_options(bound: Bound) -> Ints:

@@ -20,7 +20,9 @@ COLD = 0.02
 """The share of it that is left at the end of a run."""
 FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
-MOST = 14
+SLACK = 1e-4
+"""Of a stage's least makespan: the least that the target leaves above it."""
+MOST = 20
 """Slots of two devices that may change sides at once; of more, some are drawn."""
 PAIRS = 0.5
 """Share of a run's work, at its end, in which pairs of devices are split anew."""
@@ -38,6 +40,8 @@ class Start:
     """[T] memory, in shares of one device."""
     first: Ints
     """[T + 1] first option of each table."""
+    least_us: Floats
+    """[K] the least makespans that are worth aiming for: those of the relaxation, or what whole steps of loads allow."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Position:
 class Lane:
     """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known."""
 
-    def __init__(self, problem: Problem, layout: Layout, start: Start, makespan_us: Floats, seed: int, *, explores: bool) -> None:
+    def __init__(self, problem: Problem, layout: Layout, start: Start, seed: int, *, explores: bool) -> None:
         self.problem, self.start = problem, start
         self.base = np.append(problem.stage_base_us, 0.0)
         self.state = empty_state(problem, layout, seed)
@@ -71,7 +75,7 @@ class Lane:
         self.explores = explores
         self.heats = HEATS if explores else HEATS[:2]
         self.energy_after = np.zeros(len(self.heats))
-        self.makespan_us = makespan_us
+        self.makespan_us = start.least_us * (1.0 + SLACK)
         self.memory_weight: tuple[float, Floats] | None = None
         self.failures = self.moves = 0
         self.overload = np.inf
@@ -135,9 +139,13 @@ class Lane:
         return problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
 
     def _set_limits(self, makespan_us: Floats) -> None:
-        """The target, split between the stages in the proportions of `makespan_us`."""
-        spread = self.goal.target_us - self.problem.constant_us
-        makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))
+        """The target, split between the stages: what it leaves above the least in the proportions of `makespan_us`."""
+        spread, least = self.goal.target_us - self.problem.constant_us, self.start.least_us
+        if float(least.sum()) * (1.0 + SLACK) < spread:
+            slack = np.maximum(makespan_us - least, least * SLACK)
+            makespan = least + slack * ((spread - least.sum()) / max(float(slack.sum()), 1e-9))
+        else:
+            makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))
         self.limits = limits_of(self.problem, makespan, dearest=1.0 if self.goal.any_time else DEAREST)
         if self.memory_weight is not None and not self.goal.any_time:
             self.limits.weight[-1], self.limits.ddr_weight[:] = self.memory_weight

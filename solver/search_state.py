@@ -119,15 +119,22 @@ class Journal(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What two devices hold and may trade, of at most M slots."""
+    """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through."""
 
     slot: Ints
     """[M]"""
     load: Floats
     """[M, L]"""
-    one: Floats
-    """[L] load of the first device as the ways to split are gone through, and of both together."""
-    both: Floats
+    size: Floats
+    """[M] largest share of a limit."""
+    held: Floats
+    """[M + 1, 2, L] loads of both devices with as many slots on their sides."""
+    side: Ints
+    """[M] of the split in hand: 0 for the first device, 1 for the second."""
+    tried: Ints
+    """[M] how many sides of each slot have been tried."""
+    best: Ints
+    """[M] sides of the best split."""
 
 
 def lay_out(problem: Problem) -> Layout:
@@ -224,7 +231,8 @@ def empty_journal(layout: Layout, state: State) -> Journal:
 
 def empty_split(state: State, most: int) -> Split:
     columns = state.load.shape[1]
-    return Split(np.zeros(most, dtype=np.int64), np.zeros((most, columns)), np.zeros(columns), np.zeros(columns))
+    sides = [np.zeros(most, dtype=np.int64) for _ in range(4)]
+    return Split(sides[0], np.zeros((most, columns)), np.zeros(most), np.zeros((most + 1, 2, columns)), *sides[1:])
 
 
 def to_assignment(problem: Problem, layout: Layout, option: Ints, target: Ints) -> Assignment:

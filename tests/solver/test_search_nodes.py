@@ -1,0 +1,89 @@
+"""Nodes for tables that load whole ones, where single devices' loads come in equal steps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from solver.problem import Floats, Ints, Problem, Scope
+from solver.search_nodes import nodes_chosen
+from solver.search_state import lay_out
+
+NODES, PER_NODE, QUANTUM = 3, 2, 10.0
+
+
+def problem_of(on_node: list[float], on_device: list[float], kinds: int = 1) -> Problem:
+    """One stage and one option a table: first the tables that load a whole node, then those on single devices."""
+    devices, tables = NODES * PER_NODE, len(on_node) + len(on_device)
+    time = np.array([*on_node, *on_device])[:, None, None]
+    scope = np.array([Scope.NODE] * len(on_node) + [Scope.DEVICE] * len(on_device), dtype=np.int64)
+    return Problem(
+        device_kind=np.arange(devices) % kinds,
+        device_node=np.repeat(np.arange(NODES), PER_NODE),
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, 1000),
+        ddr_capacity=np.array([0]),
+        constant_us=0.0,
+        stage_base_us=np.zeros(1),
+        option_table=np.arange(tables),
+        option_scope=scope,
+        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
+        option_first_unit=np.arange(tables + 1),
+        unit_time_us=np.repeat(time, kinds, axis=1),
+        unit_hbm_bytes=np.ones((tables, kinds), dtype=np.int64),
+        unit_ddr_bytes=np.zeros((tables, kinds), dtype=np.int64),
+    )
+
+
+def chosen(problem: Problem) -> tuple[list[int], Floats]:
+    options: Ints = np.arange(problem.num_tables)
+    layout, least_us = nodes_chosen(problem, lay_out(problem), options, 0)
+    on_nodes = layout.allowed[problem.option_scope == Scope.NODE, problem.num_devices : problem.num_devices + NODES]
+    assert (on_nodes.sum(axis=1) == 1).all()
+    return [int(np.argmax(row)) for row in on_nodes], least_us
+
+
+def least_makespan(on_node: Floats, steps: int) -> float:
+    """By trying one makespan after the other."""
+    return next(
+        makespan
+        for makespan in sorted({float(taken + QUANTUM * n) for taken, n in product([0.0, *on_node], range(steps + 1))})
+        if makespan >= on_node.max() and PER_NODE * np.floor((makespan - on_node) / QUANTUM + 1e-9).sum() >= steps
+    )
+
+
+def with_room(on_node: Floats) -> float:
+    """18 steps, and twice as important 20, one more for each device of a node: there is to be a little room."""
+    return least_makespan(on_node, 18) + 2 * least_makespan(on_node, 20)
+
+
+@pytest.mark.parametrize("on_node", [[4.0, 6.0], [4.0, 6.0, 3.0, 7.0], [5.0, 5.0, 2.0]])
+def test_no_other_nodes_lose_fewer_steps(on_node: list[float]) -> None:
+    problem = problem_of(on_node, [QUANTUM] * 8 + [2 * QUANTUM] * 5)
+    node, least_us = chosen(problem)
+    load = np.bincount(node, weights=on_node, minlength=NODES)
+    every = [np.bincount(nodes, weights=on_node, minlength=NODES) for nodes in product(range(NODES), repeat=len(on_node))]
+    assert least_us[0] == pytest.approx(least_makespan(load, 18))
+    assert with_room(load) == pytest.approx(min(with_room(each) for each in every))
+
+
+def test_chooses_nothing_where_loads_have_no_common_step() -> None:
+    problem = problem_of([4.0, 6.0], [10.0, 11.3, 12.71, 9.123])
+    layout, least_us = nodes_chosen(problem, lay_out(problem), np.arange(problem.num_tables), 0)
+    assert layout.allowed.all()
+    assert not least_us.any()
+
+
+def test_chooses_nothing_for_devices_of_several_kinds() -> None:
+    problem = problem_of([4.0, 6.0], [QUANTUM] * 8, kinds=2)
+    layout, least_us = nodes_chosen(problem, lay_out(problem), np.arange(problem.num_tables), 0)
+    assert layout.allowed.all()
+    assert not least_us.any()
+
+
+def test_whole_steps_bound_the_makespan_without_tables_on_nodes() -> None:
+    _, least_us = chosen(problem_of([], [QUANTUM] * 13))
+    assert least_us[0] == pytest.approx(3 * QUANTUM)
