@@ -17,6 +17,11 @@ def emplace_home() -> Path:
     return Path(os.environ.get("EMPLACE_HOME") or "~/.emplace").expanduser()
 
 
+def unfinished_profiles() -> Path:
+    """Where a profile keeps what it has measured, for the next one to go on with if it is interrupted."""
+    return emplace_home() / "unfinished-profiles"
+
+
 def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
     """The model measured on exactly this machine: with as many ranks if there is one, else with the nearest number.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -13,18 +16,20 @@ from placement.cost_model import CostModel
 from placement.errors import InvalidDocument, Problem, ToolError
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel
+from placement.units import show_gib
 from profiler.design import FULL, QUICK, Effort, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
-from profiler.machine import available_memory_bytes, read_machine
+from profiler.machine import available_memory_bytes, read_machine, usable_memory_bytes
 from profiler.modelling import fit_cost_model
 from profiler.points import Design
-from profiler.samples import read_samples
+from profiler.samples import keep_common, rank_path, read_samples
 
 Report = Callable[[str], None]
 
 MAX_RANKS = 64
 _PROGRAM = "profiler.rank"
+_KEPT = "measured-"
 _OVERRUN_S = 300.0
 """On top of twice the budget: half of the points are measured even where that takes longer than the budget."""
 _TABLE_MEMORY_SHARE = 0.25
@@ -35,13 +40,16 @@ _NOISY = 0.1
 _PROGRESS_S = 5.0
 
 
-def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Path) -> CostModel:
-    """Measure this host with `ranks` ranks side by side: about a minute when `quick`, else up to a quarter of an hour.
+def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Path, seconds: float | None = None) -> CostModel:
+    """Measure this host with `ranks` ranks side by side: about a minute when `quick`, else up to a quarter of an hour, or for
+    about `seconds`.
 
-    Nothing is left in `workdir`, nor any process, however it ends. Raises InvalidDocument for an impossible number of
-    ranks, ToolError when the measurement fails.
+    What was measured is kept in `workdir` while it goes on. A call that was interrupted, however it ended, is continued by the
+    next one with the same arguments and the same `workdir`; one that ends well leaves nothing there, and no process is left by
+    either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails.
     """
-    return profile_with(QUICK if quick else FULL, ranks, seed, report, workdir)
+    effort = QUICK if quick else FULL
+    return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir)
 
 
 def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path) -> CostModel:
@@ -49,19 +57,33 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
     host = discover_host()
     _refuse_what_cannot_be_measured(host, ranks)
     on_cuda = host.node.devices[0].type is DeviceType.CUDA
-    table_bytes = int(available_memory_bytes() * _TABLE_MEMORY_SHARE / ranks)
+    table_bytes = int(usable_memory_bytes() * _TABLE_MEMORY_SHARE / ranks)
+    if (free_bytes := available_memory_bytes()) < table_bytes * ranks:
+        raise ToolError(
+            f"measuring needs {show_gib(table_bytes * ranks)} of memory, {show_gib(free_bytes)} are free; end what takes it, then try again"
+        )
     design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
     report(f"{host.description}; measuring with {ranks} rank(s), at most {design.size} points in {effort.budget_s:.0f} s")
-    workdir.mkdir(parents=True, exist_ok=True)
+    kept = workdir / f"{_KEPT}{_key(design, host, ranks)}"
+    kept.mkdir(parents=True, exist_ok=True)
+    if before := keep_common(kept, ranks):
+        report(f"continuing: {before} points were measured before an interruption")
     with tempfile.TemporaryDirectory(prefix="profile-", dir=workdir) as scratch:
-        _measure(design, ranks, report, Path(scratch))
-        samples = read_samples(Path(scratch), ranks)
+        _measure(design, ranks, report, Path(scratch), kept)
+    samples = read_samples(kept, ranks)
     report(f"measured {len(samples[0])} points, fitting")
     model = fit_cost_model(design, samples, host).model_copy(
         update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
     )
+    shutil.rmtree(kept)
     _report_errors(model, report)
     return model
+
+
+def _key(design: Design, host: HostSpec, ranks: int) -> str:
+    """Of measurements that may be continued: the same points on the same machine with the same software. Time apart."""
+    points = design.model_copy(update={"budget_s": 0.0})
+    return sha256(f"{points.content_digest()} {host.fingerprint} {ranks} {software_versions()}".encode()).hexdigest()[:16]
 
 
 def software_versions() -> dict[str, str]:
@@ -76,19 +98,19 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _measure(design: Design, ranks: int, report: Report, scratch: Path) -> None:
+def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Path) -> None:
     (scratch / "design.json").write_text(design.canonical_json())
     deadline = time.monotonic() + design.budget_s
-    arguments = [str(scratch / "design.json"), str(scratch), str(deadline)]
+    arguments = [str(scratch / "design.json"), str(kept), str(deadline)]
     threads = max(1, read_machine().cores // ranks)
-    run_ranks(_PROGRAM, arguments, ranks, threads, scratch, _Progress(design, report, scratch), 2 * design.budget_s + _OVERRUN_S)
+    run_ranks(_PROGRAM, arguments, ranks, threads, scratch, _Progress(design, report, kept), 2 * design.budget_s + _OVERRUN_S)
 
 
 class _Progress:
     """Says now and then how many points the first rank has written."""
 
-    def __init__(self, design: Design, report: Report, scratch: Path) -> None:
-        self._design, self._report, self._path = design, report, scratch / "rank-0.jsonl"
+    def __init__(self, design: Design, report: Report, kept: Path) -> None:
+        self._design, self._report, self._path = design, report, rank_path(kept, 0)
         self._started = self._said = time.monotonic()
 
     def __call__(self) -> None:

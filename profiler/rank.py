@@ -1,7 +1,8 @@
 """The program of one rank: `python -m profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
 
 Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
-clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs).
+clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs). Points that the file holds
+already are not measured again; the ranks' files hold the same ones.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from profiler.dense import DenseExercise
 from profiler.exercise import Exercise, largest_of_ranks, time_round
 from profiler.lookup import LookupExercise
 from profiler.points import Design, Kind, Sample
+from profiler.samples import rank_path, read_rank
 from profiler.step import StepExercise
 
 _ROUND = 4
 """Points that are timed together."""
 
 Build = Callable[[], Exercise]
+Done = frozenset[tuple[Kind, int]]
 
 
 @record
@@ -40,9 +43,11 @@ def main() -> None:
     device = _device()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    with (Path(sys.argv[2]) / f"rank-{dist.get_rank()}.jsonl").open("w") as out:
-        measured = 0
-        for samples in measure(design, device):
+    path = rank_path(Path(sys.argv[2]), dist.get_rank())
+    done = frozenset((sample.kind, sample.index) for sample in read_rank(path))
+    with path.open("a") as out:
+        measured = len(done)
+        for samples in measure(design, device, done):
             out.writelines(sample.canonical_json() + "\n" for sample in samples)
             out.flush()
             measured += len(samples)
@@ -51,9 +56,9 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def measure(design: Design, device: torch.device) -> Iterator[list[Sample]]:
-    """The samples of this rank, one list a round. All ranks must be doing the same."""
-    for kind, points in _rounds(design, device):
+def measure(design: Design, device: torch.device, done: Done) -> Iterator[list[Sample]]:
+    """The samples of this rank that are not `done`, one list a round. All ranks must be doing the same."""
+    for kind, points in _rounds(design, device, done):
         exercises = [build() for _, build in points]
         timings = time_round(exercises, design.round_s, device)
         yield [
@@ -68,7 +73,7 @@ def measure(design: Design, device: torch.device) -> Iterator[list[Sample]]:
         ]
 
 
-def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[tuple[int, Build]]]]:
+def _rounds(design: Design, device: torch.device, done: Done) -> Iterator[tuple[Kind, list[tuple[int, Build]]]]:
     """Points that are timed together. The kinds take turns, each in the design's order."""
     rank = dist.get_rank()
     builds: list[tuple[Kind, list[Build]]] = [
@@ -83,14 +88,14 @@ def _rounds(design: Design, device: torch.device) -> Iterator[tuple[Kind, list[t
             ],
         ),
     ]
-    rounds = [(place, kind, part) for kind, points in builds for place, part in _parts(points)]
+    rounds = [(place, kind, part) for kind, points in builds for place, part in _parts(kind, points, done)]
     yield from ((kind, part) for _, kind, part in sorted(rounds, key=lambda one: one[0]))
 
 
-def _parts(points: list[Build]) -> Iterator[tuple[float, list[tuple[int, Build]]]]:
+def _parts(kind: Kind, points: list[Build], done: Done) -> Iterator[tuple[float, list[tuple[int, Build]]]]:
     """Rounds of points, each with its place in the order of all: what is cut off at the deadline is a fair share of everything."""
-    listed = list(enumerate(points))
-    return ((start / len(listed), listed[start : start + _ROUND]) for start in range(0, len(listed), _ROUND))
+    left = [(index, build) for index, build in enumerate(points) if (kind, index) not in done]
+    return ((left[start][0] / len(points), left[start : start + _ROUND]) for start in range(0, len(left), _ROUND))
 
 
 def _device() -> torch.device:

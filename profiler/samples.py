@@ -24,13 +24,30 @@ class Timed:
 
 
 def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:
-    """One list a rank, as the rank program wrote them; a line that is not complete was never finished."""
-    return [_read(directory / f"rank-{rank}.jsonl") for rank in range(ranks)]
+    """One list a rank, as the rank program wrote them."""
+    return [read_rank(rank_path(directory, rank)) for rank in range(ranks)]
 
 
-def _read(path: Path) -> list[Sample]:
+def rank_path(directory: Path, rank: int) -> Path:
+    return directory / f"rank-{rank}.jsonl"
+
+
+def read_rank(path: Path) -> list[Sample]:
+    """What one rank has written so far: nothing without a file; a line that is not complete was never finished."""
+    if not path.exists():
+        return []
     lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [from_data(json.loads(line), Sample, source=str(path)) for line in lines]
+
+
+def keep_common(directory: Path, ranks: int) -> int:
+    """After an interruption: cut the files down to the points that every rank has measured. Returns how many they are."""
+    samples = read_samples(directory, ranks)
+    common = set.intersection(*({(sample.kind, sample.index) for sample in rank} for rank in samples))
+    for rank, found in enumerate(samples):
+        kept = [sample for sample in found if (sample.kind, sample.index) in common]
+        rank_path(directory, rank).write_text("".join(sample.canonical_json() + "\n" for sample in kept))
+    return len(common)
 
 
 def together(samples: list[list[Sample]]) -> dict[tuple[Kind, int], Timed]:

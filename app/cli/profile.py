@@ -9,16 +9,19 @@ import typer
 from app.cli.extras import require_extra
 from app.cli.options import Format, Out, OutputFormat
 from app.cli.output import give, note
-from app.local_store import save_cost_model
+from app.local_store import save_cost_model, unfinished_profiles
 from app.planning import resolve_host
 from app.reports.profile_text import profile_view
-from executor.temporary import temporary_folder
 from placement.catalog import LOCAL_HOST
 
 
 def profile(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points: about a minute.")] = False,
     ranks: Annotated[int | None, typer.Option("--ranks", help="Ranks that run side by side. Default: one per device.")] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=1, help="The best cost model for this much time, instead of a minute or a quarter of an hour."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Decides which points are measured.")] = 0,
     format: Format = OutputFormat.TEXT,
     out: Out = None,
@@ -28,8 +31,7 @@ def profile(
     from profiler.profile import profile_host
 
     wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
-    with temporary_folder("profile") as workdir:
-        measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=workdir)
+    measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=unfinished_profiles(), seconds=seconds)
     kept = save_cost_model(measured)
     note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
     give(measured, profile_view(measured), format, out)

@@ -22,8 +22,10 @@ from placement.reading import read_text
 from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
-from profiler.points import Operation
+from profiler.modelling import fit_cost_model
+from profiler.points import Kind, Operation, Sample
 from profiler.profile import profile_host, profile_with
+from profiler.samples import rank_path
 
 TINY = replace(
     QUICK,
@@ -84,16 +86,41 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("stop", "cleans_up"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
-def test_an_interrupted_profile_leaves_no_process(tmp_path: Path, stop: signal.Signals, cleans_up: bool) -> None:
+def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp_path: Path, stop: signal.Signals, cleans_up: bool) -> None:
     process = subprocess.Popen([sys.executable, "-c", PROFILE, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list(tmp_path.glob("profile-*/rank-*.jsonl"))) == 2)
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("measured-*/rank-0.jsonl")))
     # torchrun's agent and two ranks name their folder in their command lines
     assert len(processes_naming(tmp_path)) >= 4
     process.send_signal(stop)
     assert process.wait(30) != 0
     wait_for(lambda: not processes_naming(tmp_path))
     if cleans_up:
-        assert list(tmp_path.iterdir()) == []
+        assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["measured"]
+
+
+def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one rank lacks, or has only half a line of, is measured again; what all have is not."""
+    lines: list[str] = []
+    monkeypatch.setattr("profiler.profile._measure", lambda *_: None)
+    with pytest.raises(ToolError, match="only 0 points"):
+        profile_with(TINY, 2, 0, lines.append, tmp_path)
+    monkeypatch.undo()
+    (kept,) = tmp_path.glob("measured-*")
+    done = Sample(kind=Kind.COLLECTIVE, index=0, forward_us=(1e3,) * 4, backward_us=(0.0,) * 4)
+    ahead = done.model_copy(update={"index": 1})
+    rank_path(kept, 0).write_text("".join(one.canonical_json() + "\n" for one in (done, ahead)))
+    rank_path(kept, 1).write_text(done.canonical_json() + "\n" + ahead.canonical_json()[:-9])
+    seen: list[list[list[Sample]]] = []
+    monkeypatch.setattr(
+        "profiler.profile.fit_cost_model", lambda design, samples, host: seen.append(samples) or fit_cost_model(design, samples, host)
+    )
+    profile_with(TINY, 2, 0, lines.append, tmp_path)
+    assert "continuing: 1 points were measured before an interruption" in lines
+    for rank in seen[0]:
+        assert rank[0] == done
+        assert len({(one.kind, one.index) for one in rank}) == len(rank) > 50
+        assert any((one.kind, one.index) == (Kind.COLLECTIVE, 1) and one != ahead for one in rank)
+    assert list(tmp_path.iterdir()) == []
 
 
 def processes_naming(path: Path) -> list[int]:
