@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from app.local_store import unfinished_profiles
 from app.steps.child import Report, run_step
 from placement.reading import parse_json
 
@@ -17,7 +16,7 @@ def profile(text: str, report: Report) -> str:
         quick=request["quick"],
         seed=request["seed"],
         report=lambda message: report({"message": message}),
-        workdir=Path.cwd(),
+        workdir=unfinished_profiles(),
     )
     return model.model_dump_json(exclude_none=True)
 
