@@ -15,7 +15,7 @@ from pydantic import Field
 
 from placement.document import Document
 from placement.host import DeviceType, HostSpec
-from placement.model import ComputeKernel, Name, ShardingType
+from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
 
 Coefficient = Annotated[float, Field(ge=0)]
 Times = NDArray[np.float64]
@@ -125,6 +125,10 @@ class CostModel(Document):
     measured_at: str | None = None
     step_overhead_us: Coefficient
     kernels: tuple[KernelCost, ...]
+    optimizer_share: dict[Optimizer, Coefficient] = Field(default_factory=dict)
+    """Time of the fused kernels' backward with another optimizer than the kernels were measured with, as a share of theirs."""
+    data_type_share: dict[DataType, Coefficient] = Field(default_factory=dict)
+    """Likewise with another data type of the weights, beyond what their bytes explain."""
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
     """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
@@ -138,6 +142,12 @@ class CostModel(Document):
     residuals: tuple[Residual, ...] = ()
     noise: float | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
+
+    def backward_share(self, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType) -> float:
+        """Of the backward's time that the kernels state; the dense kernel has no optimizer inside."""
+        if kernel is ComputeKernel.DENSE:
+            return 1.0
+        return self.optimizer_share.get(optimizer, 1.0) * self.data_type_share.get(data_type, 1.0)
 
     @property
     def id_exchange(self) -> CollectiveCost:

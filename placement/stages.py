@@ -48,8 +48,10 @@ def shard_stages_us(
     columns: Any,
     weight_bytes: Any,
     hit_rate: Any = 0.0,
+    backward_share: float = 1.0,
 ) -> dict[Stage, Any]:
-    """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
+    """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching;
+    `backward_share` is CostModel's, of the model's optimizer and the table's data type."""
     forward, backward = _lookup_us(cost, device, kernel, work, row_bytes, columns, hit_rate)
     splits_rows = sharding_type in ROW_SPLIT
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
@@ -60,7 +62,7 @@ def shard_stages_us(
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: dist.time_us(*work.output_bytes),
         Stage.GRADIENT_DIST: dist.time_us(*work.output_bytes),
-        Stage.LOOKUP_BACKWARD: backward,
+        Stage.LOOKUP_BACKWARD: backward * backward_share,
         Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far),
     }
 

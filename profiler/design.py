@@ -17,6 +17,12 @@ from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Op
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
+_VARIANTS: tuple[dict[str, object], ...] = (
+    {},
+    {"optimizer": Optimizer.SGD},
+    {"optimizer": Optimizer.ADAGRAD},
+    {"data_type": DataType.FP16},
+)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
 _TOGETHER = (
@@ -42,8 +48,6 @@ class Effort:
     max_table_bytes: int
     max_collective_bytes: int
     max_dense_flops: float
-    variants: bool
-    """Also points with other optimizers and data types, which are compared with the fit and not part of it."""
 
 
 QUICK = Effort(
@@ -54,11 +58,10 @@ QUICK = Effort(
     dense_points=12,
     step_points=12,
     max_lookups=400_000,
-    max_output_bytes=2**25,
+    max_output_bytes=2**24,
     max_table_bytes=2**27,
     max_collective_bytes=2**22,
     max_dense_flops=1e9,
-    variants=False,
 )
 FULL = Effort(
     budget_s=780.0,
@@ -68,11 +71,10 @@ FULL = Effort(
     dense_points=60,
     step_points=60,
     max_lookups=2_000_000,
-    max_output_bytes=2**28,
+    max_output_bytes=2**24,
     max_table_bytes=2**31,
-    max_collective_bytes=2**27,
+    max_collective_bytes=2**24,
     max_dense_flops=3e10,
-    variants=True,
 )
 
 
@@ -135,10 +137,14 @@ def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
+    """Kernels take turns, and so do the variants of the first kernel."""
     with warnings.catch_warnings():  # scipy warns that a number of points is no power of two; any prefix will do here
         warnings.simplefilter("ignore", UserWarning)
         places = qmc.Sobol(d=6, seed=rng).random(effort.lookup_points)
-    return tuple(_lookup_point(effort, rng, place, kernels[index % len(kernels)], table_bytes) for index, place in enumerate(places))
+    points = [_lookup_point(effort, rng, place, kernels[index % len(kernels)], table_bytes) for index, place in enumerate(places)]
+    for turn, index in enumerate(range(0, len(points), len(kernels))):
+        points[index] = points[index].model_copy(update=_VARIANTS[turn % len(_VARIANTS)])
+    return tuple(points)
 
 
 def _lookup_point(
@@ -149,14 +155,10 @@ def _lookup_point(
     shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // count, kernel) for index in range(count)]
     lookups, columns = sum(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
     most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
-    data_type, optimizer = DataType.FP32, Optimizer.ROWWISE_ADAGRAD
-    if effort.variants and kernel is not ComputeKernel.DENSE:
-        data_type = DataType.FP16 if rng.random() < 0.1 else data_type
-        optimizer = rng.choice([Optimizer.ROWWISE_ADAGRAD, Optimizer.SGD, Optimizer.ADAGRAD], p=[0.8, 0.1, 0.1])
     return LookupPoint(
         kernel=kernel,
-        data_type=data_type,
-        optimizer=Optimizer(str(optimizer)),
+        data_type=DataType.FP32,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
         bags=int(np.exp(np.log(16) + place[4] * np.log(most / 16))),
         tables=tuple(shapes),
     )

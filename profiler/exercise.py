@@ -1,7 +1,8 @@
 """What every microbenchmark is: something with a forward and a backward that can be timed again and again.
 
-Points are timed in rounds: all forwards of a round in turn, then all backwards, as in a training step. Between two
-visits to a point the others have used the caches, and every visit brings another batch, so nothing is warm by accident.
+Points are timed in rounds: each in turn, forward and backward, again and again. Before either the core's own caches are filled
+with something else, as the rest of a step would, forward never follows forward, and every visit brings another batch: neither
+data nor code is warm because of what else happens to be in the round.
 All ranks do the same at the same time, so what they take from each other is in the figures.
 """
 
@@ -17,6 +18,8 @@ import torch.distributed as dist
 from profiler.clock import now_us
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
+_OTHER_DATA = torch.zeros(2**20)
+"""4 MiB: more than a core's own caches, less than the caches that cores share."""
 
 
 class Exercise(Protocol):
@@ -51,14 +54,16 @@ def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.devi
 
 
 def _repeat(exercises: Sequence[Exercise], repetition: int, device: torch.device) -> list[tuple[float, float]]:
-    for exercise in exercises:
-        exercise.prepare(repetition)
-    forward = [_time(exercise.forward, device) for exercise in exercises]
-    backward = [_time(exercise.backward, device) for exercise in exercises]
-    return list(zip(forward, backward, strict=True))
+    return [_visit(exercise, repetition, device) for exercise in exercises]
+
+
+def _visit(exercise: Exercise, repetition: int, device: torch.device) -> tuple[float, float]:
+    exercise.prepare(repetition)
+    return _time(exercise.forward, device), _time(exercise.backward, device)
 
 
 def _time(action: Callable[[], None], device: torch.device) -> float:
+    _OTHER_DATA.add_(1.0)
     dist.barrier()
     start = now_us(device)
     action()

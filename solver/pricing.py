@@ -291,6 +291,7 @@ class ShardPricer:
             columns=columns,
             weight_bytes=rows * width_bytes,
             hit_rate=hit_rate,
+            backward_share=self._question.cost_model.backward_share(kernel, self._question.model.optimizer, data_type),
         )
         hbm, ddr = shard_bytes(
             kernel,

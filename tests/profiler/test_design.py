@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from placement.model import ComputeKernel, DataType, Optimizer
@@ -39,11 +41,14 @@ def test_points_reach_every_regime() -> None:
     assert {table.lookups_per_bag == 1 for table in tables} == {True, False}
 
 
-def test_only_a_full_profile_compares_other_optimizers_and_types() -> None:
-    quick, full = (make_design(effort, 2, 0, KERNELS, 128 * MIB).lookups for effort in (QUICK, FULL))
-    assert {(point.optimizer, point.data_type) for point in quick} == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
-    assert {point.optimizer for point in full} == {Optimizer.ROWWISE_ADAGRAD, Optimizer.SGD, Optimizer.ADAGRAD}
-    assert {point.data_type for point in full} == {DataType.FP32, DataType.FP16}
+@pytest.mark.parametrize("effort", [QUICK, FULL])
+def test_some_points_have_another_optimizer_or_data_type(effort: Effort) -> None:
+    points = make_design(effort, 2, 0, KERNELS, 128 * MIB).lookups
+    kinds = Counter((point.optimizer, point.data_type) for point in points)
+    others = {(Optimizer.SGD, DataType.FP32), (Optimizer.ADAGRAD, DataType.FP32), (Optimizer.ROWWISE_ADAGRAD, DataType.FP16)}
+    assert set(kinds) == others | {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
+    assert kinds[Optimizer.ROWWISE_ADAGRAD, DataType.FP32] > 0.7 * len(points)
+    assert min(kinds.values()) >= 3
 
 
 def test_one_rank_has_no_collectives() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from placement.cost_model import CostSource, KernelCost, LookupCost
 from placement.errors import ToolError
-from placement.model import ComputeKernel, Optimizer, ShardingType
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
@@ -95,7 +95,7 @@ def samples_of(design: Design) -> list[list[Sample]]:
     for index, point in enumerate(design.lookups):
         tables = counts(point)
         share = 0.5 if point.optimizer is Optimizer.SGD else 1.0
-        found.append(sample(Kind.LOOKUP, index, share * lookup_us(tables), share * 3 * lookup_us(tables), tables))
+        found.append(sample(Kind.LOOKUP, index, lookup_us(tables), share * 3 * lookup_us(tables), tables))
     return [found, found]
 
 
@@ -140,16 +140,15 @@ def test_overhead_and_types_are_what_the_stages_do_not_explain() -> None:
         assert model.step_overhead_us + model.sharding_type_us[kind] == pytest.approx(whole, rel=0.05)
 
 
-def test_other_optimizers_are_compared_with_the_fit_but_not_part_of_it() -> None:
-    design = design_of()
-    lookups = [
-        point.model_copy(update={"optimizer": Optimizer.SGD}) if index % 8 == 0 else point for index, point in enumerate(design.lookups)
-    ]
-    design = design.model_copy(update={"lookups": tuple(lookups)})
-    model = fit_cost_model(design, samples_of(design), discover_host())
+def test_other_optimizers_take_a_share_of_the_fit_and_are_no_part_of_it() -> None:
+    model = fit_cost_model(design_of(), samples_of(design_of()), discover_host())
+    assert model.optimizer_share == {Optimizer.SGD: pytest.approx(0.5, rel=0.05), Optimizer.ADAGRAD: pytest.approx(1, rel=0.05)}
+    assert model.data_type_share == {DataType.FP16: pytest.approx(1, rel=0.05)}
+    assert model.backward_share(ComputeKernel.FUSED, Optimizer.SGD, DataType.FP16) == pytest.approx(0.5, rel=0.1)
+    assert model.backward_share(ComputeKernel.DENSE, Optimizer.SGD, DataType.FP32) == 1
     by_name = {one.what: one for one in model.residuals}
-    assert by_name["fused forward"].worst < 0.05
-    assert by_name["fused forward with sgd in fp32"].mape == pytest.approx(1.0, rel=0.05)
+    assert by_name["fused backward"].worst < 0.05
+    assert by_name["fused backward with sgd"].worst < 0.05
 
 
 def test_a_point_that_one_rank_lacks_does_not_count() -> None:
