@@ -42,7 +42,6 @@ ROUNDS, STEPS_PER_ROUND = 8, 6
 SOLVE_SECONDS = 3.0
 LAUNCH_SECONDS = 240.0
 _COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
-_BY_HAND = SolverRecord(seconds=0.0, seed=0, limit=0.0, stopped_by="limit", bound="none", version=version("emplace"))
 
 
 def main() -> None:
@@ -91,7 +90,8 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
     question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=seed), cost)
     topology = question.topology(with_servers=False)
-    plans = {name: derive_plan(question, placements, topology, _BY_HAND) for name, placements in draw_plans(rng, model, ranks)}
+    by_hand = SolverRecord(seconds=0.0, seed=seed, limit=SOLVE_SECONDS, stopped_by="limit", bound="none", version=version("emplace"))
+    plans = {name: derive_plan(question, placements, topology, by_hand) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
     launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)

@@ -16,7 +16,7 @@ from placement.plan import Shard, TablePlacement
 
 _TABLE_BYTES = 1_500_000_000
 """Of all tables of one model: all plans for it are in memory at once."""
-_LOOKUPS = 300_000
+_LOOKUPS = 150_000
 """Of a step of all ranks, at most."""
 _REPLICATED_BYTES = 4_000_000
 """The largest table that the style `small tables everywhere` replicates."""
@@ -26,7 +26,7 @@ _DIMS = (8, 16, 32, 64, 128)
 def draw_model(rng: np.random.Generator, name: str, ranks: int) -> ModelSpec:
     """Tables, batch and dense layers drawn independently, so that any part may dominate the step."""
     count = round(float(np.exp(rng.uniform(np.log(4), np.log(40)))))
-    batch = round(float(np.exp(rng.uniform(np.log(64), np.log(2048)))))
+    batch = round(float(np.exp(rng.uniform(np.log(64), np.log(1024)))))
     dims = _dims(rng, count)
     rows = np.exp(rng.normal(rng.uniform(np.log(2e3), np.log(3e5)), rng.uniform(0.3, 1.8), count)).clip(50, 4e6)
     rows *= min(1.0, _TABLE_BYTES / float((rows * dims * 4).sum()))

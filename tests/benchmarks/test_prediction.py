@@ -1,0 +1,68 @@
+"""The benchmark of predictions: its models and plans, its table and its plot. Training itself is the executor's to test."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from benchmarks.prediction_cases import draw_model, draw_plans
+from benchmarks.prediction_plot import plot
+from benchmarks.prediction_table import chose_well, table
+from placement.layout import layout_findings
+from placement.model import ShardingType
+from placement.topology import build_topology
+from tests.solver.questions import cpu_host
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_plans_are_sound_repeatable_and_use_every_type(ranks: int) -> None:
+    topology = build_topology(cpu_host(ranks), 1, ranks, with_servers=False)
+    used: set[ShardingType] = set()
+    for number in range(8):
+        first, second = (draw_model(np.random.default_rng(number), "m", ranks) for _ in range(2))
+        assert first == second
+        plans = dict(draw_plans(np.random.default_rng(number), first, ranks))
+        assert plans == dict(draw_plans(np.random.default_rng(number), first, ranks))
+        for placements in plans.values():
+            for one, placed in zip(first.tables, placements, strict=True):
+                assert layout_findings(one, placed, topology) == []
+                used.add(placed.sharding_type)
+    assert used == set(ShardingType)
+
+
+def plan(predicted: float, measured: float, peak: int = 1000, reckoned: int = 1000) -> dict[str, Any]:
+    return {"predicted_ms": predicted, "measured_ms": measured, "halves": 0.02, "predicted_bytes": reckoned, "peak_bytes": peak}
+
+
+def line(ranks: int, **plans: dict[str, Any]) -> dict[str, Any]:
+    return {"seed": 0, "ranks": ranks, "number": 0, "plans": plans}
+
+
+def test_errors_are_shares_of_the_measured_time_and_left_out_models_are_named() -> None:
+    lines = [
+        line(2, a=plan(11, 10, peak=1000, reckoned=990), b=plan(40, 20)),
+        line(4, a=plan(9, 10, peak=1000, reckoned=1030)),
+        {"seed": 0, "ranks": 4, "number": 7, "left_out": "out of memory"},
+    ]
+    rows = list(table(lines))
+    # geometric mean of 10% and 100% is 31.6%; of all three with another 10%, 21.5%
+    assert rows[1] == "| 0 | 2 | 2 | 31.6% | 55.0% | 91.0% | 100.0% | 2.0% | 1 of 1 | -1.0%, +0.0% |"
+    assert rows[2] == "| 0 | 4 | 1 | 10.0% | 10.0% | 10.0% | 10.0% | 2.0% | 1 of 1 | +3.0%, +3.0% |"
+    assert rows[3].startswith("| all | all | 3 | 21.5% |")
+    assert rows[4] == "- left out: model 7 on 4 ranks: out of memory"
+
+
+def test_a_choice_within_two_percent_of_the_fastest_is_right() -> None:
+    assert chose_well(line(2, a=plan(1, 10.19), b=plan(2, 10.0)))
+    assert not chose_well(line(2, a=plan(1, 10.21), b=plan(2, 10.0)))
+
+
+def test_the_plot_has_a_dot_for_each_plan_inside_the_square() -> None:
+    root = ElementTree.fromstring(plot([(2, 5.0, 6.0), (4, 300.0, 250.0), (2, 40.0, 40.0)]))
+    circles = [each for each in root.iter() if each.tag.endswith("circle")]
+    assert len(circles) == 3 + 2
+    exact = next(each for each in circles[1:2])
+    assert float(exact.attrib["cx"]) > 64
