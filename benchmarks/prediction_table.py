@@ -15,6 +15,8 @@ from benchmarks.prediction_plot import plot
 
 CLOSE = 1.02
 """A choice this close to the fastest measured plan is right."""
+LARGE_BYTES = 128 * 2**20
+"""Peaks below it are mostly what a process takes whatever it trains."""
 _SMALLEST_ERROR = 1e-3
 """Below it an error counts as this much, or the geometric mean would be of luck."""
 
@@ -47,7 +49,7 @@ def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]]) -> str:
     errors = np.array([error_of(plan) for plan in plans])
     geometric = math.exp(float(np.log(np.maximum(errors, _SMALLEST_ERROR)).mean()))
     right = sum(chose_well(line) for line in lines)
-    memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans]
+    memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([plan["halves"] for plan in plans]))
     figures = [geometric, float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), noise]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)

@@ -7,6 +7,7 @@ Formulas broadcast over numpy arrays.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Literal
 
 import numpy as np
@@ -58,6 +59,14 @@ class LookupCost(Document):
         )
 
 
+class OtherBackward(Document):
+    """The backward with another optimizer, or with weights of another data type, than that of the kernel's own `backward`."""
+
+    optimizer: Optimizer | None = None
+    data_type: DataType | None = None
+    backward: LookupCost
+
+
 class KernelCost(Document):
     """Forward, and backward with the optimizer, of one compute kernel on one kind of device.
 
@@ -68,6 +77,14 @@ class KernelCost(Document):
     kernel: ComputeKernel
     forward: LookupCost
     backward: LookupCost
+    other_backwards: tuple[OtherBackward, ...] = ()
+    """Those that were measured; `backward` stands for all others."""
+
+    def backward_of(self, optimizer: Optimizer, data_type: DataType) -> LookupCost:
+        """The optimizer decides before the data type."""
+        by_optimizer = (other.backward for other in self.other_backwards if other.optimizer is optimizer)
+        by_data_type = (other.backward for other in self.other_backwards if other.data_type is data_type)
+        return next(chain(by_optimizer, by_data_type), self.backward)
 
 
 class CollectiveCost(Document):
@@ -125,10 +142,6 @@ class CostModel(Document):
     measured_at: str | None = None
     step_overhead_us: Coefficient
     kernels: tuple[KernelCost, ...]
-    optimizer_share: dict[Optimizer, Coefficient] = Field(default_factory=dict)
-    """Time of the fused kernels' backward with another optimizer than the kernels were measured with, as a share of theirs."""
-    data_type_share: dict[DataType, Coefficient] = Field(default_factory=dict)
-    """Likewise with another data type of the weights, beyond what their bytes explain."""
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
     """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
@@ -142,12 +155,6 @@ class CostModel(Document):
     residuals: tuple[Residual, ...] = ()
     noise: float | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
-
-    def backward_share(self, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType) -> float:
-        """Of the backward's time that the kernels state; the dense kernel has no optimizer inside."""
-        if kernel is ComputeKernel.DENSE:
-            return 1.0
-        return self.optimizer_share.get(optimizer, 1.0) * self.data_type_share.get(data_type, 1.0)
 
     @property
     def id_exchange(self) -> CollectiveCost:

@@ -137,7 +137,8 @@ class _Parts:
             columns=columns,
             weight_bytes=rows * width_bytes,
             hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
-            backward_share=question.cost_model.backward_share(kernel, question.model.optimizer, table.data_type),
+            optimizer=question.model.optimizer,
+            data_type=table.data_type,
         )
         for index, stage in enumerate(STAGES):
             if stage in stages:

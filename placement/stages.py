@@ -8,6 +8,7 @@ that any table uses: TorchRec exchanges ids, vectors and gradients for each type
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from placement.cost_model import CostModel
 from placement.dense_part import dense_part
-from placement.model import ComputeKernel, ModelSpec, ShardingType
+from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from placement.topology import Topology
 from placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
 
@@ -47,12 +48,13 @@ def shard_stages_us(
     row_bytes: Any,
     columns: Any,
     weight_bytes: Any,
+    optimizer: Optimizer,
+    data_type: DataType,
     hit_rate: Any = 0.0,
-    backward_share: float = 1.0,
 ) -> dict[Stage, Any]:
-    """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching;
-    `backward_share` is CostModel's, of the model's optimizer and the table's data type."""
-    forward, backward = _lookup_us(cost, device, kernel, work, row_bytes, columns, hit_rate)
+    """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
+    pricer = _Lookups(cost, device, work, row_bytes, columns, optimizer, data_type)
+    forward, backward = pricer.time_us(kernel, hit_rate)
     splits_rows = sharding_type in ROW_SPLIT
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
@@ -62,7 +64,7 @@ def shard_stages_us(
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: dist.time_us(*work.output_bytes),
         Stage.GRADIENT_DIST: dist.time_us(*work.output_bytes),
-        Stage.LOOKUP_BACKWARD: backward * backward_share,
+        Stage.LOOKUP_BACKWARD: backward,
         Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far),
     }
 
@@ -79,28 +81,32 @@ def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[
     return np.asarray(np.maximum(slowest / cost.ranks_per_core, loads_us.mean(axis=0)))
 
 
-def _lookup_us(
-    cost: CostModel, device: str, kernel: ComputeKernel, work: ShardWorkload, row_bytes: Any, columns: Any, hit_rate: Any
-) -> tuple[Any, Any]:
-    if kernel is not ComputeKernel.FUSED_UVM_CACHING:
-        return _kernel_us(cost, device, kernel, work.lookups, work.unique_rows, work.bags, row_bytes, columns)
-    missed = 1.0 - np.asarray(hit_rate)
-    hits = _kernel_us(
-        cost, device, ComputeKernel.FUSED, work.lookups * hit_rate, work.unique_rows * hit_rate, work.bags, row_bytes, columns
-    )
-    misses = _kernel_us(cost, device, ComputeKernel.FUSED_UVM, work.lookups * missed, work.unique_rows * missed, 0.0, row_bytes, columns)
-    return hits[0] + misses[0], hits[1] + misses[1]
+@dataclass(frozen=True)
+class _Lookups:
+    """One shard's lookups, to be priced with one kernel or another."""
 
+    cost: CostModel
+    device: str
+    work: ShardWorkload
+    row_bytes: Any
+    columns: Any
+    optimizer: Optimizer
+    data_type: DataType
 
-def _kernel_us(
-    cost: CostModel, device: str, kernel: ComputeKernel, lookups: Any, unique: Any, bags: Any, row_bytes: Any, columns: Any
-) -> tuple[Any, Any]:
-    entry = cost.kernel(device, kernel)
-    if entry is None:
-        raise ValueError(f"the cost model has no {kernel} kernel for {device}")
-    bag_bytes = columns * OUTPUT_BYTES
-    arguments = (lookups, unique, row_bytes, bags, bag_bytes)
-    return entry.forward.time_us(*arguments), entry.backward.time_us(*arguments)
+    def time_us(self, kernel: ComputeKernel, hit_rate: Any) -> tuple[Any, Any]:
+        """(forward, backward)"""
+        if kernel is not ComputeKernel.FUSED_UVM_CACHING:
+            return self._of_kernel(kernel, 1.0, self.work.bags)
+        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, self.work.bags)
+        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(hit_rate), 0.0)
+        return hits[0] + misses[0], hits[1] + misses[1]
+
+    def _of_kernel(self, kernel: ComputeKernel, share: Any, bags: Any) -> tuple[Any, Any]:
+        entry = self.cost.kernel(self.device, kernel)
+        if entry is None:
+            raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
+        arguments = (self.work.lookups * share, self.work.unique_rows * share, self.row_bytes, bags, self.columns * OUTPUT_BYTES)
+        return entry.forward.time_us(*arguments), entry.backward_of(self.optimizer, self.data_type).time_us(*arguments)
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:

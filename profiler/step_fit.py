@@ -34,13 +34,15 @@ _COLLECTIVES = {
 }
 _BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
 _DENSE = ("fixed_us", "per_flop_us", "per_activation_byte_us", "per_feature_us")
+_LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
+"""Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
     "step_overhead_us",
     *(f"dense {part}" for part in _DENSE),
     *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
     "per_bucketed_id_us",
-    *(f"type {kind}" for kind in ShardingType),
+    *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
 )
 
 
@@ -109,7 +111,7 @@ class StepFit:
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=kernels,
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
-            sharding_type_us={kind: coefficients[f"type {kind}"] for kind in ShardingType},
+            sharding_type_us={kind: coefficients[f"type {_LIKE.get(kind, kind)}"] for kind in ShardingType},
             dense=(DenseCost(device=kernels[0].device, **{part: coefficients[f"dense {part}"] for part in _DENSE}),),
             **{name: collective(name) for name in COLLECTIVES},
         )

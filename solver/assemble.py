@@ -46,7 +46,7 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
     for index, item in enumerate(priced.items):
         for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True):
             placed[table] = _table(priced, books, table, layout, assignment.targets[index])
-    tables = tuple(placed[table] for table in range(len(placed)))
+    tables = _plainly(priced, tuple(placed[table] for table in range(len(placed))))
     for used in dict.fromkeys(table.sharding_type for table in tables):
         books.use(used)
     ranks = books.ranks()
@@ -57,6 +57,17 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
     step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
     return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
+
+
+def _plainly(priced: Priced, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
+    """With whole tables as table_wise, where none is split into columns and the name costs nothing."""
+    whole, split = ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
+    costs_us = [float(type_cost_us(priced, kind).sum()) for kind in (whole, split)]
+    named = [table for table in tables if table.sharding_type is split]
+    fixed = {placement.name for placement in priced.fixed.placements.values()}
+    if costs_us[0] > costs_us[1] or any(len(table.shards) > 1 or table.name in fixed for table in named):
+        return tables
+    return tuple(table.model_copy(update={"sharding_type": whole}) if table.sharding_type is split else table for table in tables)
 
 
 class _Books:

@@ -291,7 +291,8 @@ class ShardPricer:
             columns=columns,
             weight_bytes=rows * width_bytes,
             hit_rate=hit_rate,
-            backward_share=self._question.cost_model.backward_share(kernel, self._question.model.optimizer, data_type),
+            optimizer=self._question.model.optimizer,
+            data_type=data_type,
         )
         hbm, ddr = shard_bytes(
             kernel,

@@ -33,8 +33,9 @@ def test_plans_are_sound_repeatable_and_use_every_type(ranks: int) -> None:
     assert used == set(ShardingType)
 
 
-def plan(predicted: float, measured: float, peak: int = 1000, reckoned: int = 1000) -> dict[str, Any]:
-    return {"predicted_ms": predicted, "measured_ms": measured, "halves": 0.02, "predicted_bytes": reckoned, "peak_bytes": peak}
+def plan(predicted: float, measured: float, peak_mib: int = 1000, reckoned_mib: int = 1000) -> dict[str, Any]:
+    sizes = {"predicted_bytes": reckoned_mib * 2**20, "peak_bytes": peak_mib * 2**20}
+    return {"predicted_ms": predicted, "measured_ms": measured, "halves": 0.02} | sizes
 
 
 def line(ranks: int, **plans: dict[str, Any]) -> dict[str, Any]:
@@ -43,13 +44,13 @@ def line(ranks: int, **plans: dict[str, Any]) -> dict[str, Any]:
 
 def test_errors_are_shares_of_the_measured_time_and_left_out_models_are_named() -> None:
     lines = [
-        line(2, a=plan(11, 10, peak=1000, reckoned=990), b=plan(40, 20)),
-        line(4, a=plan(9, 10, peak=1000, reckoned=1030)),
+        line(2, a=plan(11, 10, reckoned_mib=990), b=plan(40, 20, peak_mib=10, reckoned_mib=1)),
+        line(4, a=plan(9, 10, reckoned_mib=1030)),
         {"seed": 0, "ranks": 4, "number": 7, "left_out": "out of memory"},
     ]
     rows = list(table(lines))
     # geometric mean of 10% and 100% is 31.6%; of all three with another 10%, 21.5%
-    assert rows[1] == "| 0 | 2 | 2 | 31.6% | 55.0% | 91.0% | 100.0% | 2.0% | 1 of 1 | -1.0%, +0.0% |"
+    assert rows[1] == "| 0 | 2 | 2 | 31.6% | 55.0% | 91.0% | 100.0% | 2.0% | 1 of 1 | -1.0%, -1.0% |"
     assert rows[2] == "| 0 | 4 | 1 | 10.0% | 10.0% | 10.0% | 10.0% | 2.0% | 1 of 1 | +3.0%, +3.0% |"
     assert rows[3].startswith("| all | all | 3 | 21.5% |")
     assert rows[4] == "- left out: model 7 on 4 ranks: out of memory"

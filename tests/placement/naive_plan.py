@@ -157,7 +157,8 @@ def _price(
         columns=width,
         weight_bytes=num_rows * width_bytes,
         hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
-        backward_share=question.cost_model.backward_share(kernel, question.model.optimizer, table.data_type),
+        optimizer=question.model.optimizer,
+        data_type=table.data_type,
     )
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
 

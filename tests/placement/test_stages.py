@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placement.cost_model import CollectiveCost, LookupCost, datasheet_cost_model
+from placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, datasheet_cost_model
 from placement.dense_part import dense_part
 from placement.host import HostSpec
-from placement.model import ComputeKernel, ShardingType
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from placement.topology import Topology, build_topology
 from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
@@ -108,6 +108,8 @@ def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
         row_bytes=64,
         columns=16,
         weight_bytes=64_000,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        data_type=DataType.FP32,
     )
     assert stages[Stage.INPUT_DIST] == pytest.approx(16_896 * 3 / 8 / 1e5 + 16_896 / 2 * 4 / 12_500)
     assert stages[Stage.OUTPUT_DIST] == stages[Stage.GRADIENT_DIST]
@@ -128,6 +130,8 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
             row_bytes=64,
             columns=16,
             weight_bytes=0,
+            optimizer=Optimizer.ROWWISE_ADAGRAD,
+            data_type=DataType.FP32,
             hit_rate=hit_rate,
         )
         return float(stages[Stage.LOOKUP_FORWARD])
@@ -138,6 +142,20 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
     fixed = 5.0
     assert times[0] == pytest.approx(forward(ComputeKernel.FUSED_UVM) + fixed)
     assert times[-1] == pytest.approx(forward(ComputeKernel.FUSED) + fixed)
+
+
+def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_measured() -> None:
+    sgd, half = LookupCost(fixed_us=2.0), LookupCost(fixed_us=3.0)
+    cost = KernelCost(
+        device="gpu",
+        kernel=ComputeKernel.FUSED,
+        forward=LookupCost(),
+        backward=LookupCost(fixed_us=1.0),
+        other_backwards=(OtherBackward(optimizer=Optimizer.SGD, backward=sgd), OtherBackward(data_type=DataType.FP16, backward=half)),
+    )
+    assert cost.backward_of(Optimizer.SGD, DataType.FP32) == cost.backward_of(Optimizer.SGD, DataType.FP16) == sgd
+    assert cost.backward_of(Optimizer.ROWWISE_ADAGRAD, DataType.FP16) == half
+    assert cost.backward_of(Optimizer.ADAGRAD, DataType.FP32) == cost.backward
 
 
 def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
