@@ -18,6 +18,7 @@ import torch.distributed as dist
 from profiler.clock import now_us
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
+_STEPS_TOGETHER = 5
 _OTHER_DATA = torch.zeros(2**20)
 """4 MiB: more than a core's own caches, less than the caches that cores share."""
 
@@ -37,33 +38,56 @@ Timings = tuple[list[float], list[float]]
 """Microseconds of every repetition: forward, backward."""
 
 
-def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.device) -> list[Timings]:
-    """Time each exercise, as often as `round_s` seconds allow (the slowest rank decides), after one repetition unmeasured."""
+def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.device, *, steps: bool = False) -> list[Timings]:
+    """Time each exercise, as often as `round_s` seconds allow (the slowest rank decides), after one repetition unmeasured.
+
+    Whole `steps` follow each other as in training, several of one exercise at a time, with nothing in between.
+    """
+    visit = _train if steps else _visit
     gc.collect()
     gc.disable()
     try:
         for _ in range(2):
             start = now_us(device)
-            _repeat(exercises, 0, device)
+            _repeat(exercises, 0, visit, device)
         elapsed_s = largest_of_ranks(now_us(device) - start) / 1e6
         repetitions = int(min(max(round_s / elapsed_s, _MIN_REPETITIONS), _MAX_REPETITIONS))
-        rounds = [_repeat(exercises, 1 + repetition, device) for repetition in range(repetitions)]
+        rounds = [_repeat(exercises, 1 + repetition, visit, device) for repetition in range(repetitions)]
     finally:
         gc.enable()
-    return [([one[index][0] for one in rounds], [one[index][1] for one in rounds]) for index in range(len(exercises))]
+    return [_joined([one[index] for one in rounds]) for index in range(len(exercises))]
 
 
-def _repeat(exercises: Sequence[Exercise], repetition: int, device: torch.device) -> list[tuple[float, float]]:
-    return [_visit(exercise, repetition, device) for exercise in exercises]
+def _repeat(exercises: Sequence[Exercise], repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
+    return [visit(exercise, repetition, device) for exercise in exercises]
 
 
-def _visit(exercise: Exercise, repetition: int, device: torch.device) -> tuple[float, float]:
+def _joined(timings: list[Timings]) -> Timings:
+    return [time_us for forward, _ in timings for time_us in forward], [time_us for _, backward in timings for time_us in backward]
+
+
+def _visit(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     exercise.prepare(repetition)
-    return _time(exercise.forward, device), _time(exercise.backward, device)
+    return [_cold(exercise.forward, device)], [_cold(exercise.backward, device)]
+
+
+def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+    times = []
+    for number in range(_STEPS_TOGETHER):
+        exercise.prepare(repetition * _STEPS_TOGETHER + number)
+        times.append(_time(exercise.forward, device))
+    return times, [0.0] * _STEPS_TOGETHER
+
+
+_Visit = Callable[[Exercise, int, torch.device], Timings]
+
+
+def _cold(action: Callable[[], None], device: torch.device) -> float:
+    _OTHER_DATA.add_(1.0)
+    return _time(action, device)
 
 
 def _time(action: Callable[[], None], device: torch.device) -> float:
-    _OTHER_DATA.add_(1.0)
     dist.barrier()
     start = now_us(device)
     action()

@@ -41,7 +41,7 @@ class StepExercise:
         self._training.step(self._batch)
 
     def backward(self) -> None:
-        return
+        """Part of the step."""
 
 
 def _sharding(placed: TablePlacement, ranks: int, device: torch.device) -> ParameterSharding:
