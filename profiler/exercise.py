@@ -36,6 +36,7 @@ class Exercise(Protocol):
 
 Timings = tuple[list[float], list[float]]
 """Microseconds of every repetition: forward, backward."""
+_Visit = Callable[[Exercise, int, torch.device], Timings]
 
 
 def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.device, *, steps: bool = False) -> list[Timings]:
@@ -77,9 +78,6 @@ def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings
         exercise.prepare(repetition * _STEPS_TOGETHER + number)
         times.append(_time(exercise.forward, device))
     return times, [0.0] * _STEPS_TOGETHER
-
-
-_Visit = Callable[[Exercise, int, torch.device], Timings]
 
 
 def _cold(action: Callable[[], None], device: torch.device) -> float:
