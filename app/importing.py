@@ -10,6 +10,7 @@ from executor.imported import TheirPlan, placements
 from placement.cost_model import CostModel
 from placement.derived_plan import derive_plan
 from placement.errors import InvalidDocument, Problem
+from placement.extrapolation import beyond_measured
 from placement.host import HostSpec
 from placement.model import ModelSpec
 from placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
@@ -50,7 +51,8 @@ def import_plan(
     holds = bound_us <= step_us * (1 + _ROUNDING)
     bound_us = min(bound_us, step_us) if holds else 0.0
     record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else NO_BOUND})
-    return plan.model_copy(update={"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "solver": record})
+    known = {"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "solver": record}
+    return plan.model_copy(update=known | {"extrapolated": beyond_measured(plan)})
 
 
 def _ranks(theirs: TheirPlan, source: str, options: PlanOptions) -> PlanOptions:

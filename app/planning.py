@@ -45,6 +45,7 @@ def answer(question: Question, report: ReportProgress | None = None, should_stop
     Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices.
     """
     from placement.audit import audit
+    from placement.extrapolation import beyond_measured
     from solver.plan import solve_question
 
     plan = solve_question(question, report, should_stop)
@@ -53,7 +54,7 @@ def answer(question: Question, report: ReportProgress | None = None, should_stop
         shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]
         more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
         raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
-    return plan
+    return plan.model_copy(update={"extrapolated": beyond_measured(plan)})
 
 
 def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:

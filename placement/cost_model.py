@@ -127,6 +127,19 @@ class Residual(Document):
     worst: float
 
 
+class LargestMeasured(Document):
+    """The largest of everything that was measured: what is beyond is extrapolated."""
+
+    lookups: Annotated[float, Field(ge=0)]
+    """Of one kernel call, on one rank."""
+    output_bytes: Annotated[float, Field(ge=0)]
+    """Pooled vectors of one kernel call."""
+    sent_bytes: Annotated[float, Field(ge=0)]
+    """By one rank in one exchange; 0 with one rank."""
+    dense_flops: Annotated[float, Field(ge=0)]
+    """Forward and backward of the dense layers, on one rank."""
+
+
 class CostModel(Document):
     """Everything a plan's predicted times are derived from."""
 
@@ -153,6 +166,7 @@ class CostModel(Document):
     """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given."""
     dense: tuple[DenseCost, ...]
     residuals: tuple[Residual, ...] = ()
+    largest: LargestMeasured | None = None
     noise: float | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
 

@@ -218,6 +218,8 @@ class Plan(Document):
     nodes: tuple[NodeLoad, ...] = ()
     tables: tuple[TablePlacement, ...] = ()
     explanation: Explanation | None = None
+    extrapolated: tuple[str, ...] = ()
+    """Where predicted times rest on more than was measured; one line each."""
     solver: SolverRecord
     fewest: FewestDevices | None = None
     question: Question

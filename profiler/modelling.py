@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.cost_model import CostModel, KernelCost, LookupCost, OtherBackward, Residual, datasheet_cost_model
+from placement.cost_model import CostModel, KernelCost, LargestMeasured, LookupCost, OtherBackward, Residual, datasheet_cost_model
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
@@ -36,7 +36,18 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
-    return model.model_copy(update={"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples)})
+    found = {"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples)}
+    return model.model_copy(update=found | {"largest": _largest(design, timed)})
+
+
+def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
+    groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
+    return LargestMeasured(
+        lookups=max(sum(table.lookups for table in tables) for tables in groups),
+        output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
+        sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
+        dense_flops=max(design.dense[index].flops for kind, index in timed if kind is Kind.DENSE),
+    )
 
 
 @dataclass(frozen=True)

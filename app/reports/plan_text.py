@@ -67,6 +67,7 @@ def _facts(plan: Plan) -> RenderableType:
         [
             *rows,
             ("figures", describe_cost_model(plan.question.cost_model)),
+            *(("extrapolated", line) for line in plan.extrapolated),
             _origin(plan.solver),
         ]
     )

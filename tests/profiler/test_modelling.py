@@ -135,6 +135,16 @@ def test_known_costs_come_back_with_no_error() -> None:
     }
 
 
+def test_the_largest_of_what_was_measured_is_kept() -> None:
+    design = design_of()
+    largest = fit_cost_model(design, samples_of(design), discover_host()).largest
+    assert largest is not None
+    assert largest.sent_bytes == max(point.sent_bytes for point in design.collectives)
+    assert largest.dense_flops == max(point.flops for point in design.dense)
+    assert largest.lookups == max(sum(table.lookups for table in counts(point)) for point in design.lookups)
+    assert largest.output_bytes == max(sum(4 * table.columns for table in point.tables) * point.bags for point in design.lookups)
+
+
 def test_overhead_and_types_are_what_the_stages_do_not_explain() -> None:
     """Only their sums can be told apart in steps that have at least one type each."""
     model = fit_cost_model(design_of(), samples_of(design_of()), discover_host())
