@@ -34,7 +34,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "worst",
         "repeat noise, median",
         "fastest chosen",
-        "memory: worst low, high",
+        "peaks of 128 MiB and more: lowest, highest",
     )
     groups = sorted({(line["seed"], line["ranks"]) for line in compared})
     for seed, ranks in groups:
