@@ -13,6 +13,7 @@ from types import FrameType
 from typer import Abort
 from typer.exceptions import TyperException
 
+from app.cli import interrupts
 from placement.errors import EmplaceError
 
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
@@ -26,6 +27,7 @@ def main() -> None:
 def exit_code(arguments: list[str]) -> int:
     """Run one command line and say how it ended."""
     signal.signal(signal.SIGTERM, _stop)
+    interrupts.listen()
     try:
         # In here, so that a broken installation doesn't end with 1, which means a proven no.
         from app.cli.commands import cli

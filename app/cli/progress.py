@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
+from app.cli.interrupts import raise_what_was_lost
 from solver.outcome import Progress
 
 
@@ -27,6 +28,7 @@ class StatusLine:
 
     def solving(self, progress: Progress) -> None:
         """Where a solve stands."""
+        raise_what_was_lost()
         incumbent = "no plan yet" if progress.incumbent_us is None else f"plan {progress.incumbent_us:,.1f} us"
         gap = "" if progress.gap is None else f", gap {progress.gap:.2%}"
         self.say(f"{progress.elapsed_s:6.1f} s  {progress.phase}: {incumbent}, bound {progress.bound_us:,.1f} us{gap}")

@@ -1,0 +1,27 @@
+"""Ctrl-C, also where the code it lands in loses the exception: a callback from C, such as a compiler's, can't pass it on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+_SEEN = threading.Event()
+
+
+def listen() -> None:
+    """Remember Ctrl-C beside raising KeyboardInterrupt; where it is ignored, as in a background job, it stays so."""
+    _SEEN.clear()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def raise_what_was_lost() -> None:
+    """To be called now and then by long work in the main thread."""
+    if _SEEN.is_set():
+        raise KeyboardInterrupt
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    _SEEN.set()
+    raise KeyboardInterrupt

@@ -1,0 +1,39 @@
+"""Ctrl-C is not lost where the exception is."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from app.cli.interrupts import listen, raise_what_was_lost
+from app.cli.progress import StatusLine
+from solver.outcome import Progress
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    listen()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_got_lost_ends_the_solve_at_its_next_report() -> None:
+    listen()
+    progress = Progress(elapsed_s=1.0, incumbent_us=None, bound_us=1.0, gap=None, phase="search")
+    StatusLine().solving(progress)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        StatusLine().solving(progress)
+    listen()
+    raise_what_was_lost()
+
+
+def test_where_interrupts_are_ignored_they_stay_so() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    listen()
+    signal.raise_signal(signal.SIGINT)
+    raise_what_was_lost()
