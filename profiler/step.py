@@ -17,7 +17,7 @@ from placement.plan import TablePlacement
 from profiler.batches import draw_batch
 from profiler.module_path import MODULE_PATH
 from profiler.points import StepPoint
-from profiler.steps import step_model, step_placements
+from profiler.step_model import step_model, step_placements
 from profiler.training import Training
 
 _BATCHES = 6

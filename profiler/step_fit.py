@@ -21,7 +21,7 @@ from placement.topology import build_topology
 from profiler.fit import Array, fit_nonnegative, held_out, residual
 from profiler.points import Design, Kind, Operation, StepPoint
 from profiler.samples import Timed
-from profiler.steps import step_model, step_placements
+from profiler.step_model import step_model, step_placements
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _STEP_WEIGHT = 3.0
