@@ -13,7 +13,7 @@ from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSha
 from placement.host import HostSpec
 from placement.model import ModelSpec, Table
 from profiler.dlrm import LEARNING_RATE, Dlrm, fused_params
-from profiler.module_path import MODULE_PATH
+from profiler.torchrec_json import MODULE_PATH
 
 MIN_COLUMNS = 16
 """Of a column shard where TorchRec is asked for narrower ones than its default of 128 columns, below which it splits none."""

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from executor.export import plan_topology, to_torchrec
-from executor.sharding_plan import sharding_plan
+from placement.model import Optimizer
 from placement.plan import Plan
 from profiler.clock import now_us
-from profiler.dlrm import Batch
+from profiler.dlrm import LEARNING_RATE, Batch
+from profiler.sharding_plan import sharding_plan
 from profiler.training import Training
 
 
-def training_of(plan: Plan, device: torch.device, **changes: Any) -> Training:
-    """The model of `plan`, sharded exactly so; `changes` are arguments of Training."""
-    trainers = len(plan_topology(plan).trainers)
-    return Training(plan.question.model, sharding_plan(to_torchrec(plan)), device, trainers=trainers, **changes)
+def training_of(
+    plan: Plan,
+    device: torch.device,
+    *,
+    optimizer: Optimizer | None = None,
+    sparse_rate: float = LEARNING_RATE,
+    dense_rate: float = LEARNING_RATE,
+) -> Training:
+    """The model of `plan`, sharded exactly so; `optimizer` instead of the model's."""
+    return Training(
+        plan.question.model,
+        sharding_plan(to_torchrec(plan)["plan"]),
+        device,
+        trainers=len(plan_topology(plan).trainers),
+        optimizer=optimizer,
+        sparse_rate=sparse_rate,
+        dense_rate=dense_rate,
+    )
 
 
 def timed_steps(training: Training, batches: Iterable[Batch], tell: Callable[[int], None]) -> list[float]:

@@ -28,12 +28,13 @@ _DATA_TYPES = {
     DataType.BF16: TorchRecDataType.BF16,
     DataType.INT8: TorchRecDataType.INT8,
 }
-_FUSED_OPTIMIZERS = {
+FUSED_OPTIMIZERS = {
     Optimizer.SGD: EmbOptimType.EXACT_SGD,
     Optimizer.ADAGRAD: EmbOptimType.EXACT_ADAGRAD,
     Optimizer.ROWWISE_ADAGRAD: EmbOptimType.EXACT_ROWWISE_ADAGRAD,
     Optimizer.ADAM: EmbOptimType.ADAM,
 }
+"""FBGEMM's names."""
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Dlrm(nn.Module):
 
 def fused_params(optimizer: Optimizer, learning_rate: float) -> dict[str, Any]:
     """What the sharder hands to FBGEMM's fused kernels: the optimizer runs inside their backward."""
-    return {"optimizer": _FUSED_OPTIMIZERS[optimizer], "learning_rate": learning_rate, "eps": 1e-8}
+    return {"optimizer": FUSED_OPTIMIZERS[optimizer], "learning_rate": learning_rate, "eps": 1e-8}
 
 
 def dense_optimizer(optimizer: Optimizer, parameters: Iterable[Tensor], learning_rate: float) -> torch.optim.Optimizer:

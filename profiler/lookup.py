@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from fbgemm_gpu.split_embedding_configs import EmbOptimType, SparseType
+from fbgemm_gpu.split_embedding_configs import SparseType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode, EmbeddingLocation
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
     ComputeDevice,
@@ -17,18 +17,13 @@ from numpy.typing import NDArray
 
 from placement.access import ZipfAccess, access_distribution
 from placement.memory import row_bytes
-from placement.model import ComputeKernel, DataType, Optimizer
+from placement.model import ComputeKernel, DataType
 from placement.workload import OUTPUT_BYTES
+from profiler.dlrm import FUSED_OPTIMIZERS
 from profiler.points import LookupPoint, TableCounts, TableShape
 
 _BATCHES = 6
 _LEARNING_RATE = 0.01
-_OPTIMIZERS = {
-    Optimizer.SGD: EmbOptimType.EXACT_SGD,
-    Optimizer.ADAGRAD: EmbOptimType.EXACT_ADAGRAD,
-    Optimizer.ROWWISE_ADAGRAD: EmbOptimType.EXACT_ROWWISE_ADAGRAD,
-    Optimizer.ADAM: EmbOptimType.ADAM,
-}
 _PRECISIONS = {
     DataType.FP32: SparseType.FP32,
     DataType.FP16: SparseType.FP16,
@@ -75,7 +70,7 @@ def _module(point: LookupPoint, device: torch.device) -> torch.nn.Module:
     compute = ComputeDevice.CUDA if on_cuda else ComputeDevice.CPU
     module = SplitTableBatchedEmbeddingBagsCodegen(
         embedding_specs=[(table.rows, table.columns, location, compute) for table in point.tables],
-        optimizer=_OPTIMIZERS[point.optimizer],
+        optimizer=FUSED_OPTIMIZERS[point.optimizer],
         learning_rate=_LEARNING_RATE,
         weights_precision=_PRECISIONS[point.data_type],
         bounds_check_mode=BoundsCheckMode.FATAL,

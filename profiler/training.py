@@ -11,7 +11,7 @@ from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
 
 from placement.model import ModelSpec, Optimizer, ShardingType
 from profiler.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
-from profiler.module_path import MODULE_PATH
+from profiler.torchrec_json import MODULE_PATH
 
 
 class Training:
