@@ -11,7 +11,6 @@ and stored.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from app.importing import import_plan
 from app.local_store import find_cost_model, save_cost_model
 from app.planning import answer, build_question
 from benchmarks.executed_models import suite
+from benchmarks.json_lines import emit
 from benchmarks.torchrec_here import torchrec_plans
 from executor.imported import TheirPlan
 from executor.launch import Launch
@@ -59,10 +59,7 @@ def main() -> None:
     host = discover_host()
     with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
         for line in _lines(host, arguments.models, arguments.ranks, deadline, Path(workdir)):
-            print(json.dumps(line), flush=True)
-            if arguments.out is not None:
-                with arguments.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(line) + "\n")
+            emit(line, arguments.out)
 
 
 def _arguments() -> argparse.Namespace:

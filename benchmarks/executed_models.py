@@ -87,7 +87,7 @@ def model_of(drawn: Drawn) -> ModelSpec:
 def _lognormal(rng: np.random.Generator, count: int, mean: float, sigma: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """`count` values around `mean`, scaled to have it exactly."""
     values = rng.lognormal(0.0, sigma, count)
-    return values / values.mean() * mean
+    return np.asarray(values / values.mean() * mean, dtype=np.float64)
 
 
 def _table(name: str, rows: int, length: float, dim: int, drawn: Drawn) -> dict[str, Any]:

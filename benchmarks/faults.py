@@ -11,7 +11,6 @@ says so.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -30,6 +29,7 @@ import psutil
 from app.planning import answer, build_question
 from benchmarks.executed_models import Drawn, model_of
 from benchmarks.faulty_rank import CGROUP_VARIABLE, FAULTS
+from benchmarks.json_lines import emit
 from executor.errors import ExecutionFailed
 from executor.launch import Launch
 from executor.run import run_plan
@@ -98,10 +98,10 @@ def main() -> None:
                 for _ in range(arguments.times):
                     inject(fault, stored, tally)
             except NotPermitted as reason:
-                print(json.dumps({"fault": fault, "not_injected": str(reason)}), flush=True)
+                emit({"fault": fault, "not_injected": str(reason)})
                 continue
             clean = clean and tally.is_clean
-            print(json.dumps(_line(fault, tally)), flush=True)
+            emit(_line(fault, tally))
     sys.exit(0 if clean else 1)
 
 
@@ -168,7 +168,8 @@ def processes_of(workdir: Path) -> list[str]:
 def _place(fault: str) -> Iterator[Path]:
     """A fresh folder to run in, with what the fault needs."""
     needs: dict[str, Callable[[Path], AbstractContextManager[None]]] = {"disk full": _small_disk, "memory killer": _small_cgroup}
-    with tempfile.TemporaryDirectory(prefix="emplace-faults-") as name, needs.get(fault, lambda _: nullcontext())(Path(name)):
+    prepared = needs.get(fault, nullcontext)
+    with tempfile.TemporaryDirectory(prefix="emplace-faults-") as name, prepared(Path(name)):
         yield Path(name)
 
 

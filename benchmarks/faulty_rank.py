@@ -98,7 +98,7 @@ def main() -> None:
             fault()
         return []
 
-    executor.rank.compare_updates = compare_updates  # type: ignore[assignment]
+    executor.rank.compare_updates = compare_updates  # type: ignore[assignment, attr-defined]
     executor.rank.main()
 
 

@@ -85,7 +85,7 @@ def draw(case: Case) -> Problem:
     tables = _tables(case, rng)
     nodes = max(1, case.devices // case.devices_per_node)
     kinds = np.arange(case.devices) % case.kinds
-    speed = 1.0 / (1.0 + 0.8 * np.arange(case.kinds))
+    speed = 1.0 / (1.0 + 0.8 * np.arange(case.kinds, dtype=np.float64))
     total = sum(table.bytes for table in tables)
     share = np.where(kinds == 0, 1.0, 0.6)
     options = _Options()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from benchmarks.json_lines import read_lines
 
 
 def print_table(usage: str | None, table: Callable[[list[dict[str, Any]]], Iterable[str]]) -> None:
@@ -14,11 +15,6 @@ def print_table(usage: str | None, table: Callable[[list[dict[str, Any]]], Itera
     if len(sys.argv) != 2:
         sys.exit(usage)
     print("\n".join(table(read_lines(Path(sys.argv[1])))))
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """What a benchmark wrote."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def head(*columns: str) -> str:

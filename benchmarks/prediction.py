@@ -1,7 +1,7 @@
 """Predicted step times and peak bytes, held against real training of random models under different plans.
 
     python -m benchmarks.prediction [--ranks 2,4] [--models N] [--seed S] [--out FILE]
-    python -m benchmarks.prediction_table FILE...
+    python -m benchmarks.prediction_table FILE [PLOT.svg]
 
 For each number of ranks, N random models; for each model, plans as people make them by hand and Emplace's own, trained in one
 launch, taking turns. Prints one JSON line per model and number of ranks. Predictions are from the cost model that `emplace profile
@@ -11,7 +11,6 @@ launch, taking turns. Prints one JSON line per model and number of ranks. Predic
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import numpy as np
 
 from app.local_store import find_cost_model
 from app.planning import answer, build_question
+from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import draw_model, draw_plans
 from executor.launch import Launch
 from executor.run import run_plans
@@ -51,10 +51,7 @@ def main() -> None:
     host = discover_host()
     with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
         for line in _lines(host, arguments.ranks, arguments.models, arguments.seed, Path(workdir)):
-            print(json.dumps(line), flush=True)
-            if arguments.out is not None:
-                with arguments.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(line) + "\n")
+            emit(line, arguments.out)
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,13 +105,14 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
 def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:
     """`halves` is how far the medians of the first and the second half of the rounds are apart: the machine's own noise."""
     times = np.max([rank.step_times_us for rank in measurement.ranks], axis=0)
+    low, middle, high = (float(np.quantile(times, quantile)) / 1e3 for quantile in (0.05, 0.5, 0.95))
     first, second = float(np.median(times[: len(times) // 2])), float(np.median(times[len(times) // 2 :]))
     worst = max(measurement.ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
     return {
         "predicted_ms": measurement.predicted_step_time_us / 1e3,
-        "measured_ms": measurement.step_time_us / 1e3,
-        "p5_ms": measurement.step_time_p5_us / 1e3,
-        "p95_ms": measurement.step_time_p95_us / 1e3,
+        "measured_ms": middle,
+        "p5_ms": low,
+        "p95_ms": high,
         "halves": 2 * abs(first - second) / (first + second),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),
         "predicted_bytes": worst.predicted_bytes,

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.markdown import head, read_lines
+from benchmarks.json_lines import read_lines
+from benchmarks.markdown import head
 from benchmarks.prediction_plot import plot
 
 CLOSE = 1.02

@@ -11,7 +11,6 @@ process's. Nothing else should run on the machine.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import time
@@ -19,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from benchmarks.generate import Case, draw, suite
+from benchmarks.json_lines import emit
 from solver.bound import bound_of
 from solver.engine import solve
 from solver.outcome import Limits
@@ -40,7 +40,7 @@ def main() -> None:
     for name in arguments.cases or cases:
         seconds = arguments.seconds or cases[name].seconds
         with ProcessPoolExecutor(1, mp_context=spawn) as process:
-            print(json.dumps(process.submit(measure, cases[name], seconds).result()), flush=True)
+            emit(process.submit(measure, cases[name], seconds).result())
 
 
 def measure(case: Case, seconds: float) -> dict[str, Any]:

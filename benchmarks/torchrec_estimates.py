@@ -95,4 +95,4 @@ def _constraints(case: Case, **limits: Any) -> dict[str, ParameterConstraints]:
 
 def _enumerate(case: Case, module: EmbeddingBagCollection, constraints: dict[str, ParameterConstraints]) -> list[ShardingOption]:
     enumerator = EmbeddingEnumerator(topology=topology_of(case), batch_size=case.topology["batch"], constraints=constraints)
-    return enumerator.enumerate(module, [EmbeddingBagCollectionSharder()])
+    return list(enumerator.enumerate(module, [EmbeddingBagCollectionSharder()]))

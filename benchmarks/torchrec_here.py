@@ -52,7 +52,7 @@ def _as_json(sharding: ParameterSharding) -> dict[str, Any]:
     spec = sharding.sharding_spec
     shards = [
         {"shard_offsets": list(shard.shard_offsets), "shard_sizes": list(shard.shard_sizes), "placement": str(shard.placement)}
-        for shard in (spec.shards if spec is not None else ())  # type: ignore[attr-defined]
+        for shard in (spec.shards if spec is not None else ())
     ]
     return {
         "sharding_type": sharding.sharding_type,

@@ -9,7 +9,6 @@ enumeration is not in its seconds. Both ratings are TorchRec's: the slowest rank
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 import warnings
@@ -20,6 +19,7 @@ from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.types import PlannerError, ShardingOption, Topology
 
+from benchmarks.json_lines import emit
 from benchmarks.torchrec_estimates import Case, enumerate_options, module_of, planner_of, topology_of
 from benchmarks.torchrec_problem import plan_of, problem_of
 from solver.engine import solve
@@ -39,7 +39,7 @@ def main() -> None:
     for path in arguments.cases:
         case = Case.read(path)
         torchrec = None if arguments.skip_torchrec else run_torchrec(case)
-        print(json.dumps({"case": case.name, "torchrec": torchrec, "emplace": run_emplace(case, arguments.seconds)}), flush=True)
+        emit({"case": case.name, "torchrec": torchrec, "emplace": run_emplace(case, arguments.seconds)})
 
 
 def run_torchrec(case: Case) -> dict[str, Any]:
