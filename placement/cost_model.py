@@ -14,11 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from placement.dense_part import DensePart
 from placement.document import Document
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
 
 Coefficient = Annotated[float, Field(ge=0)]
+_VALUE_BYTES = 4
+"""Dense layers are fp32."""
+_PASSES = 3
+"""A forward, and a backward of twice the flop."""
 Times = NDArray[np.float64]
 
 
@@ -103,18 +108,28 @@ class CollectiveCost(Document):
 
 
 class DenseCost(Document):
-    """Forward and backward of the dense layers on one kind of device. Activations are the values kept for the backward."""
+    """Forward and backward of the dense layers on one kind of device; the backward takes twice the flop of the forward."""
 
     device: Name
     fixed_us: Coefficient
+    per_layer_us: Coefficient = 0.0
     per_flop_us: Coefficient
+    per_interaction_flop_us: Coefficient | None = None
+    """Of the dot products of the interaction; where it was not measured apart, it is that of the linear layers."""
     per_activation_byte_us: Coefficient = 0.0
+    """Of values that are kept for the backward."""
+    per_parameter_byte_us: Coefficient = 0.0
+    """Of reading weights and writing their gradients, however few the examples."""
     per_feature_us: Coefficient = 0.0
     """Of taking a feature's pooled vector and handing its gradient back."""
 
-    def time_us(self, flops: float, activation_bytes: float, features: int) -> float:
-        by_size = flops * self.per_flop_us + activation_bytes * self.per_activation_byte_us
-        return self.fixed_us + by_size + features * self.per_feature_us
+    def time_us(self, part: DensePart, examples: int, features: int) -> float:
+        per_interaction_flop_us = self.per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
+        flop_us = part.linear_flops * self.per_flop_us + part.interaction_flops * per_interaction_flop_us
+        activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
+        parameters_us = part.parameters * _VALUE_BYTES * self.per_parameter_byte_us
+        by_size_us = examples * (_PASSES * flop_us + activation_us) + parameters_us
+        return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us
 
 
 class Residual(Document):
@@ -160,6 +175,8 @@ class CostModel(Document):
     """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
     per_bucketed_id_us: Coefficient = 0.0
     """Of sorting an id into its block of rows, for sharding types that split rows."""
+    per_permuted_byte_us: Coefficient = 0.0
+    """Of putting pooled vectors that arrived as pieces of columns in order, and their gradients in the backward."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
     sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)

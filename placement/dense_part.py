@@ -28,9 +28,14 @@ class DensePart:
         return sum(inputs * outputs + outputs for inputs, outputs in self.layers)
 
     @property
+    def linear_flops(self) -> int:
+        """Of the linear layers, forward, per example."""
+        return sum(2 * inputs * outputs for inputs, outputs in self.layers)
+
+    @property
     def forward_flops(self) -> int:
         """Per example."""
-        return sum(2 * inputs * outputs for inputs, outputs in self.layers) + self.interaction_flops
+        return self.linear_flops + self.interaction_flops
 
     @property
     def activation_width(self) -> int:

@@ -58,12 +58,13 @@ def shard_stages_us(
     splits_rows = sharding_type in ROW_SPLIT
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
+    vectors_us = dist.time_us(*work.output_bytes) + work.permuted_bytes * cost.per_permuted_byte_us
     near, far = work.all_reduce_share
     return {
         Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
-        Stage.OUTPUT_DIST: dist.time_us(*work.output_bytes),
-        Stage.GRADIENT_DIST: dist.time_us(*work.output_bytes),
+        Stage.OUTPUT_DIST: vectors_us,
+        Stage.GRADIENT_DIST: vectors_us,
         Stage.LOOKUP_BACKWARD: backward,
         Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far),
     }
@@ -112,18 +113,16 @@ class _Lookups:
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
     """What every trainer pays whatever its shards: the dense layers and their all-reduce.
 
-    The backward pass of a dense layer takes twice the flop of its forward pass. Of several kinds of device, all wait for the slowest.
+    Of several kinds of device, all wait for the slowest.
     """
     dense, trainers = dense_part(model), len(topology.trainers)
-    flops = 3 * dense.forward_flops * model.local_batch_size
-    activation_bytes = dense.activation_width * model.local_batch_size * OUTPUT_BYTES
     # The dense layers are replicated, so the slowest kind of device sets their time.
     devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
     near, far = all_reduce_share(topology)
     dense_bytes = dense.parameters * OUTPUT_BYTES
     reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
     return {
-        Stage.DENSE: max(device.time_us(flops, activation_bytes, model.num_features) for device in devices),
+        Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features) for device in devices),
         Stage.ALL_REDUCE: reduce_us if trainers > 1 else 0.0,
     }
 

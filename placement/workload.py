@@ -78,6 +78,8 @@ class ShardWorkload:
     bags: Any
     input_bytes: tuple[Any, Any, Any]
     output_bytes: tuple[Any, Any, Any]
+    permuted_bytes: Any
+    """Of pooled vectors that every rank puts in order once their pieces arrived, all ranks' counted at the shards."""
     all_reduce_share: tuple[float, float]
     """Times the shard's weight bytes: what an all-reduce of its gradient sends."""
 
@@ -94,7 +96,7 @@ def shard_workload(
     nodes = topology.trainer_nodes
     if sharding_type is ShardingType.DATA_PARALLEL:
         lookups, unique, peak_ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
-        return ShardWorkload(lookups, unique, peak_ids, bags, _NO_BYTES, _NO_BYTES, all_reduce_share(topology))
+        return ShardWorkload(lookups, unique, peak_ids, bags, _NO_BYTES, _NO_BYTES, 0.0, all_reduce_share(topology))
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
@@ -114,8 +116,20 @@ def shard_workload(
         load.global_bags,
         (arriving * near, arriving * far, arriving * served),
         output_bytes,
+        bag_bytes * _permuted_share(sharding_type, local),
         (0.0, 0.0),
     )
+
+
+def _permuted_share(sharding_type: ShardingType, trainers_per_node: int) -> float:
+    """Of a grid's piece each of the node's ranks holds a block of rows: a bag is counted at all of them, and put in order once."""
+    match sharding_type:
+        case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE:
+            return 1.0
+        case ShardingType.GRID_SHARD:
+            return 1.0 / trainers_per_node
+        case _:
+            return 0.0
 
 
 def all_reduce_share(topology: Topology) -> tuple[float, float]:

@@ -1,36 +1,33 @@
-"""Dense layers, forward and backward: linear layers with ReLU, and the pairwise dot products of a DLRM."""
+"""The dense part of a model, forward and backward, without the tables and the loss around it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 
+from profiler.dlrm import DensePart
 from profiler.points import DensePoint
+from profiler.step_model import dense_model
 
 
 class DenseExercise:
-    """The layers of one point, with their parameters' gradients and that of the dot products' input."""
+    """The layers of one point, with their parameters' gradients and those of the pooled vectors."""
 
     def __init__(self, point: DensePoint, device: torch.device) -> None:
-        layers = [layer for inputs, outputs in pairwise(point.widths) for layer in (torch.nn.Linear(inputs, outputs), torch.nn.ReLU())]
-        self._layers = torch.nn.Sequential(*layers).to(device)
-        self._input = torch.rand(point.batch, point.widths[0], device=device)
-        self._vectors = torch.rand(point.batch, point.vectors, point.vector_width, device=device, requires_grad=True)
-        self._pairs = torch.triu_indices(point.vectors, point.vectors, 1, device=device)
+        spec = dense_model(point)
+        self._part = DensePart(spec).to(device)
+        self._input = torch.rand(point.batch, spec.dense_features, device=device)
+        self._pooled = torch.rand(point.batch, point.features * point.columns, device=device, requires_grad=True)
+        self._columns = point.columns
         self._output = torch.empty(0)
 
     def prepare(self, repetition: int) -> None:
         del repetition
-        self._layers.zero_grad(set_to_none=True)
-        self._vectors.grad = None
+        self._part.zero_grad(set_to_none=True)
+        self._pooled.grad = None
 
     def forward(self) -> None:
-        output = self._layers(self._input)
-        if self._vectors.shape[1]:
-            products = torch.bmm(self._vectors, self._vectors.transpose(1, 2))
-            output = torch.cat((output, products[:, self._pairs[0], self._pairs[1]]), dim=1)
-        self._output = output.sum()
+        vectors = dict(zip(self._part.features, torch.split(self._pooled, self._columns, dim=1), strict=True))
+        self._output = self._part(self._input, vectors).sum()
 
     def backward(self) -> None:
         torch.autograd.backward(self._output)

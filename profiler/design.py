@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from placement.dense_part import dense_part
+from placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
 from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, StepPoint, TableShape
+from profiler.step_model import dense_model
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
@@ -48,6 +50,7 @@ class Effort:
     max_table_bytes: int
     max_collective_bytes: int
     max_dense_flops: float
+    max_activation_bytes: int
 
 
 QUICK = Effort(
@@ -62,6 +65,7 @@ QUICK = Effort(
     max_table_bytes=2**27,
     max_collective_bytes=2**22,
     max_dense_flops=1e9,
+    max_activation_bytes=2**23,
 )
 FULL = Effort(
     budget_s=780.0,
@@ -75,6 +79,7 @@ FULL = Effort(
     max_table_bytes=2**31,
     max_collective_bytes=2**24,
     max_dense_flops=3e10,
+    max_activation_bytes=2**26,
 )
 
 
@@ -129,11 +134,21 @@ def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePo
 
 
 def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
-    widths = tuple(int(2 ** rng.uniform(5, 10.5)) for _ in range(rng.integers(2, 6)))
-    vectors = int(rng.integers(8, 41)) if rng.random() < 0.4 else 0
-    point = DensePoint(batch=1, widths=widths, vectors=vectors, vector_width=int(2 ** rng.integers(4, 8)))
-    largest = max(32.0, min(16_384.0, effort.max_dense_flops / point.flops))
-    return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(largest))))})
+    point = DensePoint(
+        batch=1,
+        interaction=Interaction.DOT if rng.random() < 0.4 else Interaction.CAT,
+        features=int(np.exp(rng.uniform(np.log(3), np.log(41)))),
+        columns=int(2 ** rng.integers(3, 8)),
+        bottom=_widths(rng),
+        top=_widths(rng),
+    )
+    part = dense_part(dense_model(point))
+    largest = min(16_384.0, effort.max_dense_flops / (3 * part.forward_flops), effort.max_activation_bytes / (4 * part.activation_width))
+    return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(max(32.0, largest)))))})
+
+
+def _widths(rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(int(2 ** rng.uniform(4, 10.5)) for _ in range(rng.integers(1, 4)))
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:

@@ -15,7 +15,8 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-from profiler.clock import now_us
+from profiler.clock import now_us, work_us
+from profiler.points import Kind
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
 _STEPS_TOGETHER = 5
@@ -37,14 +38,16 @@ class Exercise(Protocol):
 Timings = tuple[list[float], list[float]]
 """Microseconds of every repetition: forward, backward."""
 _Visit = Callable[[Exercise, int, torch.device], Timings]
+_Clock = Callable[[torch.device], float]
 
 
-def time_round(exercises: Sequence[Exercise], round_s: float, device: torch.device, *, steps: bool = False) -> list[Timings]:
+def time_round(exercises: Sequence[Exercise], kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
     """Time each exercise, as often as `round_s` seconds allow (the slowest rank decides), after one repetition unmeasured.
 
-    Whole `steps` follow each other as in training, several of one exercise at a time, with nothing in between.
+    Whole steps follow each other as in training, several of one exercise at a time, with nothing in between. Of what a rank
+    computes on its own, its work counts, whoever else has its core; of what ranks do together, the time that passes.
     """
-    visit = _train if steps else _visit
+    visit = _VISITS[kind]
     gc.collect()
     gc.disable()
     try:
@@ -67,29 +70,37 @@ def _joined(timings: list[Timings]) -> Timings:
     return [time_us for forward, _ in timings for time_us in forward], [time_us for _, backward in timings for time_us in backward]
 
 
-def _visit(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+def _compute(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     exercise.prepare(repetition)
-    return [_cold(exercise.forward, device)], [_cold(exercise.backward, device)]
+    return [_cold(exercise.forward, work_us, device)], [_cold(exercise.backward, work_us, device)]
+
+
+def _exchange(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+    exercise.prepare(repetition)
+    return [_cold(exercise.forward, now_us, device)], [_cold(exercise.backward, now_us, device)]
 
 
 def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     times = []
     for number in range(_STEPS_TOGETHER):
         exercise.prepare(repetition * _STEPS_TOGETHER + number)
-        times.append(_time(exercise.forward, device))
+        times.append(_time(exercise.forward, now_us, device))
     return times, [0.0] * _STEPS_TOGETHER
 
 
-def _cold(action: Callable[[], None], device: torch.device) -> float:
+_VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}
+
+
+def _cold(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
     _OTHER_DATA.add_(1.0)
-    return _time(action, device)
+    return _time(action, clock, device)
 
 
-def _time(action: Callable[[], None], device: torch.device) -> float:
+def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
     dist.barrier()
-    start = now_us(device)
+    start = clock(device)
     action()
-    return now_us(device) - start
+    return clock(device) - start
 
 
 def largest_of_ranks(value: float) -> float:

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement.cost_model import CostModel, KernelCost, LargestMeasured, LookupCost, OtherBackward, Residual, datasheet_cost_model
+from placement.dense_part import dense_part
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
 from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, repeat_noise, together
-from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points
+from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points, ranks_per_core
 from profiler.step_fit import residuals as step_residuals
+from profiler.step_model import dense_model
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
@@ -26,7 +28,7 @@ TimedPoints = dict[tuple[Kind, int], Timed]
 
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
     """Fit lookups, then everything else. Raises ToolError when too few points were measured for a part."""
-    timed = together(samples)
+    timed = together(samples, ranks_per_core(host, len(samples)))
     kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
     fit = StepFit(host, len(samples), tuple(kernels))
     points = fit.points(design, timed)
@@ -42,11 +44,12 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
 
 def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
     groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
+    dense = [design.dense[index] for kind, index in timed if kind is Kind.DENSE]
     return LargestMeasured(
         lookups=max(sum(table.lookups for table in tables) for tables in groups),
         output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
         sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
-        dense_flops=max(design.dense[index].flops for kind, index in timed if kind is Kind.DENSE),
+        dense_flops=max(3 * point.batch * dense_part(dense_model(point)).forward_flops for point in dense),
     )
 
 

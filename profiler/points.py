@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from itertools import pairwise
 
 from placement.document import Document
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
 
 
 class Operation(StrEnum):
@@ -49,24 +48,16 @@ class CollectivePoint(Document):
 
 
 class DensePoint(Document):
-    """A stack of linear layers `widths[0] -> widths[1] -> ...`, after pairwise dot products of `vectors` vectors if any."""
+    """The dense part of a model with `features` features that are `columns` wide each."""
 
     batch: int
-    widths: tuple[int, ...]
-    vectors: int
-    vector_width: int
-
-    @property
-    def flops(self) -> int:
-        """Forward and backward: three times the forward multiply-adds x 2, as placement.dense_part counts them."""
-        linear = sum(2 * inputs * outputs for inputs, outputs in pairwise(self.widths))
-        return 3 * self.batch * (linear + 2 * self.vectors * self.vectors * self.vector_width)
-
-    @property
-    def activation_bytes(self) -> int:
-        """Values kept for the backward, as placement.dense_part counts them."""
-        pairs = self.vectors * (self.vectors - 1) // 2
-        return 4 * self.batch * (sum(self.widths) + self.vectors * self.vector_width + pairs)
+    interaction: Interaction
+    features: int
+    columns: int
+    bottom: tuple[int, ...]
+    """Widths of hidden layers; one of `columns` follows."""
+    top: tuple[int, ...]
+    """Widths of hidden layers; one of a single value follows."""
 
 
 class StepPoint(Document):

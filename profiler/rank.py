@@ -60,7 +60,7 @@ def measure(design: Design, device: torch.device, done: Done) -> Iterator[list[S
     """The samples of this rank that are not `done`, one list a round. All ranks must be doing the same."""
     for kind, points in _rounds(design, device, done):
         exercises = [build() for _, build in points]
-        timings = time_round(exercises, design.round_s, device, steps=kind is Kind.STEP)
+        timings = time_round(exercises, kind, design.round_s, device)
         yield [
             Sample(
                 kind=kind,

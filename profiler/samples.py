@@ -50,20 +50,23 @@ def keep_common(directory: Path, ranks: int) -> int:
     return len(common)
 
 
-def together(samples: list[list[Sample]]) -> dict[tuple[Kind, int], Timed]:
-    """The points that all ranks have. Ranks that only compute don't wait for each other: theirs is the mean of the ranks'
-    medians. A collective ends when the slowest has it: the median of the slowest rank's times."""
+def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
+    """The points that all ranks have, in times that pass while all ranks work.
+
+    Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
+    `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times.
+    """
     by_point: dict[tuple[Kind, int], list[Sample]] = defaultdict(list)
     for sample in (sample for rank in samples for sample in rank):
         by_point[sample.kind, sample.index].append(sample)
-    return {point: _timed(point[0], found) for point, found in by_point.items() if len(found) == len(samples)}
+    return {point: _timed(point[0], found, ranks_per_core) for point, found in by_point.items() if len(found) == len(samples)}
 
 
-def _timed(kind: Kind, found: list[Sample]) -> Timed:
-    typical = _slowest if kind in (Kind.STEP, Kind.COLLECTIVE) else _mean
+def _timed(kind: Kind, found: list[Sample], ranks_per_core: float) -> Timed:
+    typical, share = (_slowest, 1.0) if kind in (Kind.STEP, Kind.COLLECTIVE) else (_mean, ranks_per_core)
     return Timed(
-        forward_us=typical([sample.forward_us for sample in found]),
-        backward_us=typical([sample.backward_us for sample in found]),
+        forward_us=share * typical([sample.forward_us for sample in found]),
+        backward_us=share * typical([sample.backward_us for sample in found]),
         tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
     )
 

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from placement.dense_part import dense_part
 from placement.derived_loads import derive_loads
 from placement.host import DeviceType, HostSpec
 from placement.model import ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
 from profiler.fit import Array, fit_nonnegative, held_out, residual
-from profiler.points import Design, Kind, Operation, StepPoint
+from profiler.points import DensePoint, Design, Kind, Operation, StepPoint
 from profiler.samples import Timed
-from profiler.step_model import step_model, step_placements
+from profiler.step_model import dense_model, step_model, step_placements
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _STEP_WEIGHT = 3.0
@@ -33,7 +34,15 @@ _COLLECTIVES = {
     Operation.ALL_REDUCE: "all_reduce",
 }
 _BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
-_DENSE = ("fixed_us", "per_flop_us", "per_activation_byte_us", "per_feature_us")
+_DENSE = (
+    "fixed_us",
+    "per_layer_us",
+    "per_flop_us",
+    "per_interaction_flop_us",
+    "per_activation_byte_us",
+    "per_parameter_byte_us",
+    "per_feature_us",
+)
 _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
 """Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
@@ -42,6 +51,7 @@ NAMES = (
     *(f"dense {part}" for part in _DENSE),
     *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
     "per_bucketed_id_us",
+    "per_permuted_byte_us",
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
 )
 
@@ -61,8 +71,7 @@ class StepFit:
 
     def __init__(self, host: HostSpec, ranks: int, kernels: tuple[KernelCost, ...]) -> None:
         self._host, self._ranks, self._kernels = host, ranks, kernels
-        device = host.node.devices[0]
-        self._ranks_per_core = max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
+        self._ranks_per_core = ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in kernels)
 
@@ -73,9 +82,7 @@ class StepFit:
             if kind is Kind.COLLECTIVE:
                 found += _collective_points(design.collectives[index].operation, design.collectives[index].sent_bytes, one)
             elif kind is Kind.DENSE:
-                point = design.dense[index]
-                parts = {"dense fixed_us": 1, "dense per_flop_us": point.flops, "dense per_activation_byte_us": point.activation_bytes}
-                found.append(Point(DENSE_LAYERS, _row(parts), one.forward_us + one.backward_us))
+                found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
                 found.append(self._step_point(design.steps[index], one.forward_us))
         return found
@@ -111,10 +118,17 @@ class StepFit:
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=kernels,
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
+            per_permuted_byte_us=coefficients["per_permuted_byte_us"],
             sharding_type_us={kind: coefficients[f"type {_LIKE.get(kind, kind)}"] for kind in ShardingType},
-            dense=(DenseCost(device=kernels[0].device, **{part: coefficients[f"dense {part}"] for part in _DENSE}),),
+            dense=(_dense_cost(kernels[0].device, coefficients),),
             **{name: collective(name) for name in COLLECTIVES},
         )
+
+
+def ranks_per_core(host: HostSpec, ranks: int) -> float:
+    """CPU ranks share cores where there are more of them."""
+    device = host.node.devices[0]
+    return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
 
 
 def fit_points(points: list[Point]) -> dict[str, float]:
@@ -148,6 +162,16 @@ def _collective_points(operation: Operation, sent_bytes: int, one: Timed) -> lis
     quantities = _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes})
     times = [one.forward_us, one.backward_us] if operation in _BOTH_WAYS else [one.forward_us + one.backward_us]
     return [Point(name, quantities, time_us) for time_us in times]
+
+
+def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:
+    return DenseCost(device=device, **{part: coefficients[f"dense {part}"] for part in _DENSE})
+
+
+def _dense_row(point: DensePoint) -> Array:
+    """Pooled vectors are at hand: no features are taken from an exchange."""
+    part, nothing = dense_part(dense_model(point)), dict.fromkeys(NAMES, 0.0)
+    return _row({name: _dense_cost("any", nothing | {name: 1.0}).time_us(part, point.batch, 0) for name in NAMES})
 
 
 def _row(parts: Mapping[str, float]) -> Array:

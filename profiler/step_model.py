@@ -1,13 +1,31 @@
-"""The model of a StepPoint, and where its tables are. Imports no torch: the fit prices the same placement that ranks ran."""
+"""The models of dense and step points, and where a step's tables are. Imports no torch: the fit prices what ranks ran."""
 
 from __future__ import annotations
 
 from placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from placement.plan import Shard, TablePlacement
-from profiler.points import StepPoint
+from profiler.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
 _COLUMN_MULTIPLE = 4
+
+
+def dense_model(point: DensePoint) -> ModelSpec:
+    """Its tables are of one row: they are never looked up."""
+    return ModelSpec(
+        schema_version=1,
+        name="dense",
+        local_batch_size=point.batch,
+        dense_features=_DENSE_FEATURES,
+        bottom_mlp=(*point.bottom, point.columns),
+        top_mlp=(*point.top, 1),
+        interaction=point.interaction,
+        optimizer=Optimizer.SGD,
+        tables=tuple(
+            Table(name=f"t{n}", num_embeddings=1, embedding_dim=point.columns, features=(Feature(name=f"f{n}", length={"fixed": 1}),))
+            for n in range(point.features)
+        ),
+    )
 
 
 def step_model(point: StepPoint, ranks: int) -> ModelSpec:
@@ -18,7 +36,7 @@ def step_model(point: StepPoint, ranks: int) -> ModelSpec:
         local_batch_size=point.batch,
         dense_features=_DENSE_FEATURES,
         bottom_mlp=(point.width, point.columns),
-        top_mlp=(point.width, 1),
+        top_mlp=(point.width, max(8, point.width // 2), 1),
         interaction=Interaction.CAT,
         optimizer=Optimizer.ROWWISE_ADAGRAD,
         tables=tuple(

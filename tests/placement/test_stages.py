@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, datasheet_cost_model
+from placement.cost_model import CollectiveCost, CostModel, KernelCost, LookupCost, OtherBackward, datasheet_cost_model
 from placement.dense_part import dense_part
 from placement.host import HostSpec
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
 from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from placement.topology import Topology, build_topology
 from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
@@ -169,12 +171,64 @@ def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
     assert {stage: us for stage, us in rank_stages_us(cost, spec, alone).items() if us} == {Stage.DENSE: base[Stage.DENSE]}
 
 
-def test_activations_are_part_of_the_dense_layers() -> None:
+@pytest.mark.parametrize(
+    ("coefficient", "quantity"),
+    [
+        ("fixed_us", lambda _: 1),
+        ("per_layer_us", lambda spec: len(spec.bottom_mlp) + len(spec.top_mlp)),
+        ("per_activation_byte_us", lambda spec: dense_part(spec).activation_width * 64 * 4),
+        ("per_parameter_byte_us", lambda spec: dense_part(spec).parameters * 4),
+        ("per_feature_us", lambda spec: spec.num_features),
+    ],
+)
+def test_each_part_of_the_dense_layers_costs(coefficient: str, quantity: Callable[[ModelSpec], float]) -> None:
     cost, spec = datasheet_cost_model(gpu_host()), model()
-    dense = cost.dense[0].model_copy(update={"per_activation_byte_us": 2e-3})
+    dense = cost.dense[0].model_copy(update={coefficient: 2e-3})
     slower = rank_stages_us(cost.model_copy(update={"dense": (dense,)}), spec, topology())
-    bytes_kept = dense_part(spec).activation_width * 64 * 4
-    assert slower[Stage.DENSE] - rank_stages_us(cost, spec, topology())[Stage.DENSE] == pytest.approx(2e-3 * bytes_kept)
+    more_us = slower[Stage.DENSE] - rank_stages_us(cost, spec, topology())[Stage.DENSE]
+    assert more_us == pytest.approx(2e-3 * quantity(spec))
+
+
+def test_dot_products_may_cost_more_than_layers() -> None:
+    cost = datasheet_cost_model(gpu_host())
+    spec = model().model_copy(update={"interaction": Interaction.DOT})
+    dense = cost.dense[0].model_copy(update={"per_interaction_flop_us": 5 * cost.dense[0].per_flop_us})
+    slower = rank_stages_us(cost.model_copy(update={"dense": (dense,)}), spec, topology())
+    flops = 3 * 64 * dense_part(spec).interaction_flops
+    more_us = slower[Stage.DENSE] - rank_stages_us(cost, spec, topology())[Stage.DENSE]
+    assert more_us == pytest.approx(4 * cost.dense[0].per_flop_us * flops)
+    assert flops > 0
+
+
+@pytest.mark.parametrize("kind", list(ShardingType))
+def test_pieces_of_columns_are_put_in_order_after_they_arrived(kind: ShardingType) -> None:
+    """Each rank puts in order what arrived for its own examples: all ranks together every bag of every piece."""
+    cost = datasheet_cost_model(gpu_host())
+    sorting = cost.model_copy(update={"per_permuted_byte_us": 3.0})
+    plain, slower = (shard_us(each, kind) for each in (cost, sorting))
+    # The four ranks of a node hold a block of rows each of a grid's piece.
+    shards = {ShardingType.COLUMN_WISE: 1, ShardingType.TABLE_COLUMN_WISE: 1, ShardingType.GRID_SHARD: 4}.get(kind, 0)
+    for stage in Stage:
+        both_ways = shards and stage in (Stage.OUTPUT_DIST, Stage.GRADIENT_DIST)
+        assert slower[stage] - plain[stage] == pytest.approx(3.0 * LOAD.global_bags * 16 * 4 / shards if both_ways else 0.0)
+
+
+def shard_us(cost: CostModel, kind: ShardingType) -> dict[Stage, float]:
+    """Of 16 columns."""
+    kernel = ComputeKernel.DENSE if kind is ShardingType.DATA_PARALLEL else ComputeKernel.FUSED
+    found = shard_stages_us(
+        cost,
+        "gpu",
+        kernel,
+        kind,
+        work(kind),
+        row_bytes=64,
+        columns=16,
+        weight_bytes=64_000,
+        optimizer=Optimizer.SGD,
+        data_type=DataType.FP32,
+    )
+    return dict.fromkeys(Stage, 0.0) | {stage: float(time_us) for stage, time_us in found.items()}
 
 
 @pytest.mark.parametrize("kind", list(ShardingType))

@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
+from placement.dense_part import dense_part
 from placement.model import ComputeKernel, DataType, Optimizer
 from profiler.design import FULL, QUICK, Effort, make_design
 from profiler.points import Operation
+from profiler.step_model import dense_model
 
 KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
 MIB = 2**20
@@ -26,7 +28,10 @@ def test_no_point_is_larger_than_allowed(effort: Effort) -> None:
         assert sum(table.rows * table.columns * 4 for table in point.tables) <= 64 * MIB
         assert point.bags * sum(table.lookups_per_bag for table in point.tables) <= effort.max_lookups
         assert point.bags * sum(table.columns for table in point.tables) * 4 <= effort.max_output_bytes
-    assert all(point.flops <= effort.max_dense_flops or point.batch == 32 for point in design.dense)
+    for dense in design.dense:
+        part = dense_part(dense_model(dense))
+        assert 3 * dense.batch * part.forward_flops <= effort.max_dense_flops or dense.batch == 32
+        assert 4 * dense.batch * part.activation_width <= effort.max_activation_bytes or dense.batch == 32
     assert all(point.sent_bytes <= effort.max_collective_bytes for point in design.collectives)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from placement.cost_model import CostSource, KernelCost, LookupCost
+from placement.cost_model import CostSource, DenseCost, KernelCost, LookupCost
+from placement.dense_part import dense_part
 from placement.errors import ToolError
 from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import QUICK, make_design
@@ -17,13 +18,17 @@ from profiler.modelling import fit_cost_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import read_samples, repeat_noise, together
 from profiler.step_fit import StepFit
+from profiler.step_model import dense_model
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
 TRUE = {
     "step_overhead_us": 3000.0,
     "dense fixed_us": 30.0,
+    "dense per_layer_us": 20.0,
     "dense per_flop_us": 2e-5,
+    "dense per_interaction_flop_us": 6e-5,
     "dense per_activation_byte_us": 1e-4,
+    "dense per_parameter_byte_us": 2e-4,
     "dense per_feature_us": 40.0,
     "input_dist fixed_us": 500.0,
     "input_dist per_byte_us": 2e-3,
@@ -34,6 +39,7 @@ TRUE = {
     "all_reduce fixed_us": 400.0,
     "all_reduce per_byte_us": 2e-3,
     "per_bucketed_id_us": 0.05,
+    "per_permuted_byte_us": 2e-3,
     **{f"type {kind}": 100.0 * (1 + number) for number, kind in enumerate(ShardingType)},
 }
 # Pieces of tables are exchanged as whole tables are.
@@ -76,6 +82,11 @@ def true_kernels() -> tuple[KernelCost, ...]:
     )
 
 
+def true_dense() -> DenseCost:
+    parts = {name.removeprefix("dense "): value for name, value in TRUE.items() if name.startswith("dense ")}
+    return DenseCost.model_validate(parts | {"device": "any"})
+
+
 def samples_of(design: Design) -> list[list[Sample]]:
     """Two ranks that measured exactly what the known costs say; backward takes three times as long, SGD half."""
 
@@ -93,7 +104,7 @@ def samples_of(design: Design) -> list[list[Sample]]:
             sample(Kind.COLLECTIVE, index, one_way - (backward if collective.operation is Operation.ALL_REDUCE else 0.0), backward)
         )
     for index, point in enumerate(design.dense):
-        time_us = 30 + point.flops * 2e-5 + point.activation_bytes * 1e-4
+        time_us = true_dense().time_us(dense_part(dense_model(point)), point.batch, 0)
         found.append(sample(Kind.DENSE, index, time_us / 3, time_us * 2 / 3))
     for index, point in enumerate(design.lookups):
         tables = counts(point)
@@ -121,9 +132,11 @@ def test_known_costs_come_back_with_no_error() -> None:
         assert found.fixed_us == pytest.approx(TRUE[f"{name} fixed_us"], rel=0.02)
         assert found.per_intra_node_byte_us == pytest.approx(TRUE[f"{name} per_byte_us"], rel=0.02)
     dense = model.dense[0]
-    assert (dense.per_flop_us, dense.per_activation_byte_us) == pytest.approx((2e-5, 1e-4), rel=0.02)
-    assert dense.per_feature_us == pytest.approx(40, rel=0.05)
+    assert dense.model_dump(exclude={"device", "fixed_us"}) == pytest.approx(
+        true_dense().model_dump(exclude={"device", "fixed_us"}), rel=0.05
+    )
     assert model.per_bucketed_id_us == pytest.approx(0.05, rel=0.05)
+    assert model.per_permuted_byte_us == pytest.approx(2e-3, rel=0.05)
     assert all(one.worst < 0.05 for one in model.residuals)
     assert {one.what for one in model.residuals} >= {
         "fused forward",
@@ -140,7 +153,7 @@ def test_the_largest_of_what_was_measured_is_kept() -> None:
     largest = fit_cost_model(design, samples_of(design), discover_host()).largest
     assert largest is not None
     assert largest.sent_bytes == max(point.sent_bytes for point in design.collectives)
-    assert largest.dense_flops == max(point.flops for point in design.dense)
+    assert largest.dense_flops == max(3 * dense_part(dense_model(point)).forward_flops * point.batch for point in design.dense)
     assert largest.lookups == max(sum(table.lookups for table in counts(point)) for point in design.lookups)
     assert largest.output_bytes == max(sum(4 * table.columns for table in point.tables) * point.bags for point in design.lookups)
 
@@ -176,6 +189,14 @@ def test_other_optimizers_and_data_types_have_a_backward_of_their_own() -> None:
 def test_a_point_that_one_rank_lacks_does_not_count() -> None:
     first, second = samples_of(design_of())
     assert set(together([first, second[:-3]])) == {(sample.kind, sample.index) for sample in first[:-3]}
+
+
+def test_work_on_a_shared_core_takes_as_long_as_all_ranks_on_it() -> None:
+    first, second = samples_of(design_of())
+    alone, shared = together([first, second]), together([first, second], ranks_per_core=2.0)
+    for (kind, index), one in alone.items():
+        share = 2.0 if kind in (Kind.DENSE, Kind.LOOKUP) else 1.0
+        assert (shared[kind, index].forward_us, shared[kind, index].backward_us) == (share * one.forward_us, share * one.backward_us)
 
 
 def test_too_few_points_are_an_error_that_names_the_part() -> None:
