@@ -130,13 +130,20 @@ def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None =
     for share in SET_SHARES:
         if (program := sets.next_below(whole.cost_us * (1 - limits.gap))) is None or whole.stopped_by is StoppedBy.CANCELLED:
             break
-        whole |= _solve_set(program.priced, replace(limits, seconds=limits.seconds * share), report, should_stop)
+        found = _solve_set(program.priced, replace(limits, seconds=limits.seconds * share), report, should_stop)
+        whole |= _unsettled(found, limits) if program.unpaid_us > 0 else found
     if sets.others_us < whole.cost_us:
         whole |= Attempt(None, sets.others_us, StoppedBy.LIMIT, sets.name, 0)
     if whole.placement is None and whole.stopped_by is StoppedBy.LIMIT:
         # Which types cost what is of no concern where the question is whether there is a plan at all.
         return _solve_set(priced, limits, report, should_stop)
     return replace(whole, stopped_by=StoppedBy.GAP) if _is_close(whole, limits) else whole
+
+
+def _unsettled(found: Attempt, limits: Limits) -> Attempt:
+    """Of a program that does not charge all types: its plan costs more than it knew, so that their gap may be open again."""
+    is_settled = found.stopped_by in (StoppedBy.EXACT, StoppedBy.GAP)
+    return replace(found, stopped_by=StoppedBy.LIMIT) if is_settled and found.gap > limits.gap + TIE else found
 
 
 def _is_close(whole: Attempt, limits: Limits) -> bool:

@@ -35,10 +35,12 @@ MOST_BOUNDS = 12
 
 @dataclass(frozen=True)
 class SetProgram:
-    """A program with some sharding types, and a bound on the plans that use all of them and no other."""
+    """A program with some sharding types, and a bound on its plans."""
 
     priced: Priced
     bound_us: float
+    unpaid_us: float
+    """What a plan of the program may cost beside: for types that it need not use."""
 
 
 def type_cost_us(priced: Priced, sharding_type: ShardingType) -> Floats:
@@ -138,8 +140,8 @@ class ShardingSets:
             value, _, required, allowed = heapq.heappop(self._heap)
             if required != allowed and len(self._bounds) < MOST_BOUNDS:
                 self._branch(value, required, allowed)
-            elif (program := restricted(self._priced, allowed, allowed)) is not None:
-                return SetProgram(program, value)
+            elif (program := restricted(self._priced, allowed, required)) is not None:
+                return SetProgram(program, value, self._total(allowed - required))
         return None
 
     def _branch(self, value: float, required: Types, allowed: Types) -> None:

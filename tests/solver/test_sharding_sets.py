@@ -13,7 +13,9 @@ from placement.audit import audit
 from placement.derived_loads import derive_loads
 from placement.model import ComputeKernel, ShardingType, Table
 from placement.plan import PlanStatus, Question, Shard, TablePlacement
+from solver import sharding_sets
 from solver.lower_bound import lower_bound
+from solver.outcome import StoppedBy
 from solver.plan import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
@@ -69,6 +71,10 @@ def with_costs(asked: Question, **changes: Any) -> Question:
     return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update=changes)})
 
 
+def with_options(asked: Question, **changes: Any) -> Question:
+    return asked.model_copy(update={"options": asked.options.model_copy(update=changes)})
+
+
 @pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("constrained", [False, True])
@@ -83,6 +89,23 @@ def test_plans_are_close_to_the_best_of_all_and_bounds_below_it(seed: int, most_
     assert best <= plan.step_time_us * (1 + 1e-9)
     assert plan.step_time_us == pytest.approx(best, rel=1e-6 if plan.status is PlanStatus.OPTIMAL else 0.002)
     assert lower_bound(asked)[0] <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("most_bounds", [1, 2, 3])
+@pytest.mark.parametrize("most_us", [60.0, 2000.0])
+def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Types that a plan of such a set need not use may not raise its bound, and what it uses is paid for."""
+    monkeypatch.setattr(sharding_sets, "MOST_BOUNDS", most_bounds)
+    for seed in range(5):
+        asked = with_options(drawn(seed, most_us), time_limit=0.1)
+        best = best_step_us(asked)
+        plan = solve_question(asked)
+        assert audit(plan) == []
+        assert plan.lower_bound_us is not None
+        assert plan.gap is not None
+        assert plan.lower_bound_us <= best * (1 + 1e-9)
+        assert lower_bound(asked)[0] <= best * (1 + 1e-9)
+        assert plan.gap < 1e-6 or plan.solver.stopped_by == StoppedBy.LIMIT
 
 
 @pytest.mark.parametrize("ranks_per_core", [1.2, 2.0])
