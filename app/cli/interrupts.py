@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import signal
-import threading
 from types import FrameType
 
-_SEEN = threading.Event()
+_seen = False
+"""A plain flag: a handler that takes a lock could wait for itself."""
 
 
 def listen() -> None:
     """Remember Ctrl-C beside raising KeyboardInterrupt; where it is ignored, as in a background job, it stays so."""
-    _SEEN.clear()
+    global _seen
+    _seen = False
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def raise_what_was_lost() -> None:
     """To be called now and then by long work in the main thread."""
-    if _SEEN.is_set():
+    if _seen:
         raise KeyboardInterrupt
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    _SEEN.set()
+    global _seen
+    _seen = True
     raise KeyboardInterrupt

@@ -6,14 +6,11 @@ import contextlib
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from dbos import DBOS, DBOSConfig
 from sqlalchemy.exc import OperationalError
@@ -22,6 +19,7 @@ from app.database import workers
 from app.database.connection import Database
 from app.database.migrate import migrate
 from app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
+from app.jobs.stopping import StopSignal
 from app.jobs.work import Worker
 from app.planning import resolve_host
 from app.settings import Settings
@@ -50,7 +48,7 @@ def run_worker(worker_id: str | None = None) -> None:
     worker_id = worker_id or new_worker_id()
     host = resolve_host(LOCAL_HOST)
     worker = Worker(database, settings)
-    stop = _stop_signal()
+    stop = StopSignal()
     with database.writing() as session:
         workers.register(session, worker_id, host)
     _launch(database, worker, worker_id, host)
@@ -64,17 +62,6 @@ def run_worker(worker_id: str | None = None) -> None:
 
 def new_worker_id() -> str:
     return f"{socket.gethostname()}-{secrets.token_hex(4)}"
-
-
-def _stop_signal() -> threading.Event:
-    stop = threading.Event()
-
-    def on_signal(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    for kind in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(kind, on_signal)
-    return stop
 
 
 def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) -> None:
@@ -108,10 +95,10 @@ def _register(name: str, work: Callable[[str], None]) -> None:
         step(resource_id)
 
 
-def _watch(database: Database, settings: Settings, worker_id: str, stop: threading.Event) -> None:
+def _watch(database: Database, settings: Settings, worker_id: str, stop: StopSignal) -> None:
     """Show that this worker lives, and look after the jobs of those that don't, until `stop`."""
     observer = workers.Observer(settings.worker_lease_seconds)
-    while not stop.is_set():
+    while not stop.wait(0):
         try:
             with database.writing() as session:
                 still_in = workers.beat(session, worker_id)
