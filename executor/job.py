@@ -54,7 +54,8 @@ class RankReport(Document):
     rank: int
     step_times_us: tuple[float, ...]
     stages_us: dict[Stage, float]
-    peak_bytes: int
+    peak_bytes: int = 0
+    """Measured last, in a pass of its own."""
     held: tuple[HeldShard, ...]
     update_errors: tuple[UpdateError, ...] = ()
     """Of rank 0 only, which runs the reference."""

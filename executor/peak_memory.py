@@ -1,33 +1,54 @@
-"""Peak bytes of this process: resident memory on a CPU, allocated device memory on CUDA."""
+"""Peak bytes of training under a plan: resident memory on a CPU, allocated device memory on CUDA.
+
+Measured in a pass of its own, after everything that is timed. glibc keeps much of what a step frees for the next one, how much
+differs from rank to rank and from run to run, and what it keeps counts as resident. For this pass it is told to keep nothing, so
+that the high-water mark is of what is in use, as on CUDA; but every step then waits for fresh pages.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from executor.training import timed_steps, training_of
+from placement.plan import Plan
+from profiler.dlrm import Batch
+
 _KIB = 1024
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Of mallopt(3)."""
+_KEPT_BYTES = 64 * _KIB
+"""Larger blocks are given back the moment they are freed."""
 
 
-class PeakMemory:
-    """Counts from its construction: `peak_bytes` is the high-water mark above what the process held then."""
+def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> int:
+    """The most that building the model and taking a step for each of `batches` takes, above what the process held before.
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        _release_free_memory()
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-            self._before_bytes = torch.cuda.memory_allocated(device)
-        else:
-            self._before_bytes = _status_bytes("VmRSS")
-            Path("/proc/self/clear_refs").write_text("5")
+    All ranks call it at the same time. Nothing can be timed in this process afterwards.
+    """
+    libc = ctypes.CDLL("libc.so.6")
+    libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+    libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    gc.collect()
+    libc.malloc_trim(0)
+    before = _start(device)
+    timed_steps(training_of(plan, device), batches, lambda _: None)
+    held = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _status_bytes("VmHWM")
+    return max(0, held - before)
 
-    def peak_bytes(self) -> int:
-        held = torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else _status_bytes("VmHWM")
-        return max(0, held - self._before_bytes)
+
+def _start(device: torch.device) -> int:
+    """Reset the high-water mark; the bytes held now."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return torch.cuda.memory_allocated(device)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status_bytes("VmRSS")
 
 
 def _status_bytes(field: str) -> int:
@@ -36,9 +57,3 @@ def _status_bytes(field: str) -> int:
     if match is None:
         raise RuntimeError(f"/proc/self/status has no {field}")
     return int(match[1]) * _KIB
-
-
-def _release_free_memory() -> None:
-    """Give what an earlier plan freed back to the system, or it would hide what the next one takes."""
-    gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -24,7 +24,7 @@ from executor.export import plan_topology
 from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
 from executor.numerics import compare_updates
-from executor.peak_memory import PeakMemory
+from executor.peak_memory import peak_bytes
 from executor.placed import held_shards
 from executor.refusal import cuda_ranks
 from executor.stage_times import staged_steps
@@ -67,6 +67,7 @@ def run_job(job: Job) -> list[list[RankReport]]:
     for plans in groups:
         reports += _execute(plans, job, device, control, tell)
         gc.collect()
+    reports = [_with_peak(report, plan, job, device, tell) for report, plan in zip(reports, job.plans, strict=True)]
     for index, report in enumerate(reports):
         write_atomically(report_path(Path(job.folder), index, dist.get_rank()), report)
     tell.phase("leaving")
@@ -110,33 +111,21 @@ class Trial:
     """One plan's model, built and warmed up, taking steps whenever it is told to. All ranks do the same at the same time."""
 
     def __init__(self, plan: Plan, job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> None:
-        spec, self._name = plan.question.model, plan.model.name
-        self._plan, self._job, self._tell = plan, job, tell
+        self._name = plan.model.name
+        self._job, self._tell = job, tell
         tell.phase(f"{self._name}: comparing updates with an unsharded reference")
         self._errors = compare_updates(plan, job.seed, device, control)
         tell.phase(f"{self._name}: drawing batches")
-        trace = None if job.trace is None else Path(job.trace)
-        steps = job.warmup_steps + job.steps
-        rank, trainers = dist.get_rank(), len(plan_topology(plan).trainers)
-        # A remote server holds tables and feeds an empty batch.
-        self._batches = (
-            prepared_batches(spec, steps, job.seed, rank, trainers, trace) if rank < trainers else [draw_batch(spec, 0, job.seed, rank, 0)]
-        )
+        self._batches = _batches(plan, job, job.warmup_steps + job.steps)
         tell.phase(f"{self._name}: building the model")
-        self._memory = PeakMemory(device)
         self._training = training_of(plan, device)
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")
         self._take(job.warmup_steps, "warming up")
-        self.note_peak()
 
     def train(self, steps: int) -> None:
         self._times += self._take(steps, "training")
-
-    def note_peak(self) -> None:
-        """The peak so far, while no other trial has been built since."""
-        self._peak_bytes = self._memory.peak_bytes()
 
     def report(self) -> RankReport:
         """Time the stages, read the placement back, and tell it all."""
@@ -146,7 +135,6 @@ class Trial:
             rank=dist.get_rank(),
             step_times_us=tuple(self._times),
             stages_us=stages,
-            peak_bytes=self._peak_bytes,
             held=held_shards(self._training.dmp),
             update_errors=tuple(self._errors),
             backend=dist.get_backend(),
@@ -168,9 +156,23 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
         steps = job.steps * (turn + 1) // job.rounds - job.steps * turn // job.rounds
         for trial in trials[:: -1 if turn % 2 else 1]:
             trial.train(steps)
-    if len(trials) == 1:
-        trials[0].note_peak()
     return [trial.report() for trial in trials]
+
+
+def _batches(plan: Plan, job: Job, steps: int) -> list[Batch]:
+    """This rank's; they repeat after so many steps."""
+    spec, rank, trainers = plan.question.model, dist.get_rank(), len(plan_topology(plan).trainers)
+    if rank >= trainers:
+        # A remote server holds tables and feeds an empty batch.
+        return [draw_batch(spec, 0, job.seed, rank, 0)]
+    return prepared_batches(spec, steps, job.seed, rank, trainers, None if job.trace is None else Path(job.trace))
+
+
+def _with_peak(report: RankReport, plan: Plan, job: Job, device: torch.device, tell: Telling) -> RankReport:
+    tell.phase(f"{plan.model.name}: measuring memory")
+    batches = _batches(plan, job, job.warmup_steps)
+    steps = [batches[number % len(batches)] for number in range(job.warmup_steps)]
+    return report.model_copy(update={"peak_bytes": peak_bytes(plan, device, steps)})
 
 
 def _join(*, on_cuda: bool) -> torch.device:
