@@ -17,19 +17,20 @@ from placement.errors import InvalidDocument, Problem, ToolError
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel
 from placement.units import show_gib
+from profiler.alone import alone
 from profiler.design import FULL, QUICK, Effort, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
 from profiler.machine import available_memory_bytes, read_machine, usable_memory_bytes
 from profiler.modelling import fit_cost_model
-from profiler.points import Design
+from profiler.points import Design, Sample
 from profiler.samples import keep_common, rank_path, read_samples
 
 Report = Callable[[str], None]
 
 MAX_RANKS = 64
 _PROGRAM = "profiler.rank"
-_KEPT = "measured-"
+_KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """On top of twice the budget: half of the points are measured even where that takes longer than the budget."""
 _TABLE_MEMORY_SHARE = 0.25
@@ -46,7 +47,8 @@ def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Pa
 
     What was measured is kept in `workdir` while it goes on. A call that was interrupted, however it ended, is continued by the
     next one with the same arguments and the same `workdir`; one that ends well leaves nothing there, and no process is left by
-    either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails.
+    either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails or another process is
+    at the same one.
     """
     effort = QUICK if quick else FULL
     return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir)
@@ -64,20 +66,28 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
         )
     design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
     report(f"{host.description}; measuring with {ranks} rank(s), at most {design.size} points in {effort.budget_s:.0f} s")
-    kept = workdir / f"{_KEPT}{_key(design, host, ranks)}"
-    kept.mkdir(parents=True, exist_ok=True)
+    key = _key(design, host, ranks)
+    workdir.mkdir(parents=True, exist_ok=True)
+    with alone(workdir / f"{_LOCK}{key}", f"another profile is measuring this machine with {ranks} rank(s); wait until it has ended"):
+        kept = workdir / f"{_KEPT}{key}"
+        samples = _measured(design, ranks, report, workdir, kept)
+        report(f"measured {len(samples[0])} points, fitting")
+        model = fit_cost_model(design, samples, host).model_copy(
+            update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
+        )
+        shutil.rmtree(kept)
+    _report_errors(model, report)
+    return model
+
+
+def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: Path) -> list[list[Sample]]:
+    """One list a rank: what `kept` holds already, and the rest."""
+    kept.mkdir(exist_ok=True)
     if before := keep_common(kept, ranks):
         report(f"continuing: {before} points were measured before an interruption")
     with tempfile.TemporaryDirectory(prefix="profile-", dir=workdir) as scratch:
         _measure(design, ranks, report, Path(scratch), kept)
-    samples = read_samples(kept, ranks)
-    report(f"measured {len(samples[0])} points, fitting")
-    model = fit_cost_model(design, samples, host).model_copy(
-        update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
-    )
-    shutil.rmtree(kept)
-    _report_errors(model, report)
-    return model
+    return read_samples(kept, ranks)
 
 
 def _key(design: Design, host: HostSpec, ranks: int) -> str:

@@ -16,16 +16,26 @@ Emplace = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def run_emplace(*arguments: str | Path, cwd: Path, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("EMPLACE_")}
     return subprocess.run(
         [COMMAND, *map(str, arguments)],
         cwd=cwd,
-        env=inherited | {"EMPLACE_HOME": str(home)} | environment,
+        env=_environment(home) | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+def start_emplace(*arguments: str, cwd: Path, home: Path) -> subprocess.Popen[bytes]:
+    """Goes on by itself; nobody reads what it says."""
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen([COMMAND, *arguments], cwd=cwd, env=_environment(home), stdin=nowhere, stdout=nowhere, stderr=nowhere)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("EMPLACE_")}
+    return inherited | {"EMPLACE_HOME": str(home)}
 
 
 def small_model(**changes: Any) -> dict[str, Any]:
