@@ -2,7 +2,8 @@
 
 Measured in a pass of its own, after everything that is timed. glibc keeps much of what a step frees for the next one, how much
 differs from rank to rank and from run to run, and what it keeps counts as resident. For this pass it is told to keep nothing, so
-that the high-water mark is of what is in use, as on CUDA; but every step then waits for fresh pages.
+that the high-water mark is of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a thread of its
+own and with it a heap of its own: holes that earlier steps left in theirs would be filled first, and kept.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ctypes
 import gc
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -37,9 +39,16 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
     gc.collect()
     libc.malloc_trim(0)
     before = _start(device)
-    timed_steps(training_of(plan, device), batches, lambda _: None)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(_train, plan, device, batches).result()
     held = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _status_bytes("VmHWM")
     return max(0, held - before)
+
+
+def _train(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    timed_steps(training_of(plan, device), batches, lambda _: None)
 
 
 def _start(device: torch.device) -> int:
