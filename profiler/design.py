@@ -27,6 +27,7 @@ _VARIANTS: tuple[dict[str, object], ...] = (
 )
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
+_TABLES_IN_STEP = (3, 40)
 _TOGETHER = (
     (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
     (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
@@ -110,8 +111,11 @@ def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPo
 
 def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
     kinds = list(ShardingType)
-    types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), int(rng.integers(1, 4)), replace=False)))
-    tables, columns, length = int(rng.integers(1, 9)), int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
+    count = int(rng.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
+    types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), count, replace=False)))
+    per_table = count + (ranks - 1 if ShardingType.TABLE_WISE in types else 0)
+    tables = max(1, round(float(np.exp(rng.uniform(*np.log(_TABLES_IN_STEP)))) / per_table))
+    columns, length = int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
     # Replicated tables have gradients as large as themselves.
     most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
     lookups = tables * len(types) * length * ranks

@@ -64,7 +64,7 @@ class StepPoint(Document):
     """A whole training step of a model with tables of some sharding types, spread so that all ranks do the same.
 
     Of each type there are `tables` tables of `rows` x `columns` (of table_wise ones, as many on each rank), all looked up
-    `lookups_per_bag` times an example; the dense layers are `width` wide.
+    `lookups_per_bag` times an example on average; the dense layers are `width` wide.
     """
 
     types: tuple[ShardingType, ...]

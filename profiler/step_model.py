@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from placement.plan import Shard, TablePlacement
 from profiler.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
 _COLUMN_MULTIPLE = 4
+_SPREAD = 0.7
+"""Of feature lengths: ranks get different batches, and wait for each other."""
 
 
 def dense_model(point: DensePoint) -> ModelSpec:
@@ -44,11 +48,15 @@ def step_model(point: StepPoint, ranks: int) -> ModelSpec:
                 name=name,
                 num_embeddings=_even(point.rows, ranks),
                 embedding_dim=point.columns,
-                features=(Feature(name=f"f_{name}", length={"fixed": point.lookups_per_bag}),),
+                features=(Feature(name=f"f_{name}", length=_length(point.lookups_per_bag)),),
             )
             for name, _, _ in _tables(point, ranks)
         ),
     )
+
+
+def _length(mean: int) -> dict[str, Any]:
+    return {"fixed": 1} if mean == 1 else {"lognormal": {"mean": mean, "sigma": _SPREAD}}
 
 
 def step_placements(point: StepPoint, ranks: int) -> tuple[TablePlacement, ...]:
