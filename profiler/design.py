@@ -28,6 +28,7 @@ _VARIANTS: tuple[dict[str, object], ...] = (
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
+_STEP_TABLE_BYTES = 2**29
 _TOGETHER = (
     (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
     (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
@@ -118,6 +119,7 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
     columns, length = int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
     # Replicated tables have gradients as large as themselves.
     most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
+    most_rows = min(most_rows, _STEP_TABLE_BYTES / (tables * per_table * columns * _VALUE_BYTES))
     lookups = tables * len(types) * length * ranks
     most_batch = max(32.0, min(2048.0, effort.max_lookups / lookups))
     return StepPoint(
