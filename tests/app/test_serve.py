@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.api.server import serve as serve_api
 from app.settings import Settings
 from placement.errors import ToolError
 from tests.app.processes import is_alive, wait_until
@@ -65,12 +67,10 @@ def test_the_worker_ends_when_the_service_is_killed(serve: tuple[httpx.Client, s
     wait_until(lambda: not is_alive(worker), 20)
 
 
-def test_a_port_that_is_taken_is_said_so(serve: tuple[httpx.Client, subprocess.Popen[bytes]]) -> None:
-    from app.api.server import serve as serve_api
-
-    client, _ = serve
-    with pytest.raises(ToolError, match=r"can't listen on 127\.0\.0\.1 port"):
-        serve_api("127.0.0.1", client.base_url.port or 0)
+def test_a_port_that_is_taken_is_said_so(settings: Settings) -> None:
+    del settings
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ToolError, match=r"can't listen on 127\.0\.0\.1 port"):
+        serve_api("127.0.0.1", taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "inf", "nan"])

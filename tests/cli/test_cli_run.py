@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.cli.command import Emplace
 
 
-def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace: Emplace, small_plan: Path, tmp_path: Path) -> None:
-    refused = emplace("run", small_plan)
+def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    refused = emplace_here("run", small_plan)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "2 CUDA devices needed, 0 here" in refused.stderr
     assert "--emulate" in refused.stderr
 
-    done = emplace("run", small_plan, "--emulate", "--steps", "2", "--out", "emulated.json")
+    done = emplace_here("run", small_plan, "--emulate", "--steps", "2", "--out", "emulated.json")
     assert done.returncode == 0, done.stderr
     for said in ("emulated by 2 CPU ranks: holds", "not checked: emulated", "examples a rank: 512 planned, 128 here"):
         assert said in done.stdout

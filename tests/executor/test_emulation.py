@@ -37,15 +37,21 @@ def _uvm_plan(model: ModelSpec) -> Plan:
     return import_plan(from_data(data, TheirPlan, source="theirs"), "theirs", model, host, PlanOptions())
 
 
-def _emulated(plan: Plan, workdir: Path) -> Measurement:
-    measurement = emulate_plan(plan, Launch(steps=3, seed=7, workdir=workdir, timeout_s=240))
-    assert list(workdir.iterdir()) == []
-    return measurement
+def _recorded(path: Path) -> Path:
+    """300 examples whose `friends` are beyond the rows that are left of the large model."""
+    lines = [f"{number % 37},{49_000_000 + number},1;2,3,{number % 37},7" for number in range(300)]
+    path.write_text("\n".join(["user,friends,clicks,pages,country,tags", *lines]))
+    return path
 
 
-def test_a_cuda_plan_with_uvm_loads_trains_and_agrees(tmp_path: Path) -> None:
+def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(tmp_path: Path) -> None:
     plan = _uvm_plan(_large_model(optimizer="adam"))
-    measurement = _emulated(plan, tmp_path)
+    trace, workdir, told = _recorded(tmp_path / "recorded.csv"), tmp_path / "work", list[str]()
+    workdir.mkdir()
+    measurement = emulate_plan(plan, Launch(steps=3, seed=7, workdir=workdir, timeout_s=240, report=told.append, trace=trace))
+    assert list(workdir.iterdir()) == []
+    assert measurement.trace == "recorded.csv"
+    assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
     passed = {verdict.name: verdict.passed for verdict in measurement.verdicts}
     assert passed == {"audit": True, "placement": True, "numerics": True, "memory": None, "throughput": None}, measurement.verdicts
     assert {verdict.detail for verdict in measurement.verdicts if verdict.passed is None} == {"not checked: emulated"}
@@ -75,20 +81,6 @@ def test_an_emulation_that_does_otherwise_does_not_hold(tmp_path: Path) -> None:
     assert (measurement.emulated.holds, measurement.status) == (False, "not verified")
 
 
-def test_recorded_batches_are_folded_into_the_rows_that_are_left(tmp_path: Path) -> None:
-    trace = tmp_path / "recorded.csv"
-    lines = [f"{number % 37},{49_000_000 + number},1;2,3,{number % 37},7" for number in range(300)]
-    trace.write_text("\n".join(["user,friends,clicks,pages,country,tags", *lines]))
-    (tmp_path / "work").mkdir()
-    told: list[str] = []
-    launch = Launch(steps=2, seed=7, workdir=tmp_path / "work", timeout_s=240, report=told.append, trace=trace)
-    model = _large_model()
-    measurement = emulate_plan(build_plan(model, builtin_host("dgx-h100"), mixed_layouts(model), ranks=2), launch)
-    assert measurement.status == "emulated", measurement.verdicts
-    assert measurement.trace == "recorded.csv"
-    assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
-
-
 def test_what_is_emulated_is_the_same_placement() -> None:
     plan = _uvm_plan(_large_model())
     small = emulated_plan(plan)
@@ -112,10 +104,10 @@ def test_what_can_not_be_emulated_is_refused(tmp_path: Path) -> None:
     layouts = {table.name: table_wise(table, 0) for table in model.tables}
     many = build_plan(model, builtin_host("dgx-h100"), layouts, ranks=24, nodes=3)
     with pytest.raises(NotRunnableHere, match="has 24 ranks; an emulation runs at most 16"):
-        _emulated(many, tmp_path)
+        emulate_plan(many, Launch(steps=3, seed=7, workdir=tmp_path, timeout_s=10))
     plan = build_plan(model, builtin_host("dgx-h100"), layouts, ranks=2)
     with pytest.raises(InvalidDocument, match="step_time_us"):
-        _emulated(plan.model_copy(update={"step_time_us": 1.0}), tmp_path)
+        emulate_plan(plan.model_copy(update={"step_time_us": 1.0}), Launch(steps=3, seed=7, workdir=tmp_path, timeout_s=10))
 
 
 def test_a_refused_plan_is_pointed_to_the_emulation(tmp_path: Path) -> None:
