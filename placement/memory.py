@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from placement.dense_part import dense_part
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from placement.dense_part import DensePart, dense_part
+from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
 from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
+
+OFFSET_BYTES = 8
+"""Of each bag, kept for the backward pass."""
+WORKSPACE_BYTES = 2 * 2**20
+"""Workspaces of matrix products, objects of the model, what the allocator rounds up: 1.1 to 3.6 MiB were measured."""
 
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
@@ -45,9 +50,10 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
             return rows * columns * STATE_BYTES * 2
 
 
-def buffer_bytes(peak_ids: Any, bags: Any, columns: Any) -> Any:
-    """Ids and lengths that arrive at a shard, its pooled vectors and their gradients."""
-    return peak_ids * ID_BYTES + bags * LENGTH_BYTES + 2 * bags * columns * OUTPUT_BYTES
+def buffer_bytes(peak_ids: Any, bags: Any, columns: Any, *, exchanged: bool) -> Any:
+    """Ids, lengths and offsets that arrive at a shard, its pooled vectors, and the copy of them that an exchange sends."""
+    copies = 2 if exchanged else 1
+    return peak_ids * ID_BYTES + bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * bags * columns * OUTPUT_BYTES
 
 
 def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
@@ -70,7 +76,7 @@ def shard_bytes(
     """(hbm_bytes, ddr_bytes) of one shard. On a CPU device everything is system memory."""
     weights = rows * row_bytes(data_type, columns)
     state = optimizer_state_bytes(optimizer, rows, columns)
-    buffers = buffer_bytes(peak_ids, bags, columns)
+    buffers = buffer_bytes(peak_ids, bags, columns, exchanged=kernel is not ComputeKernel.DENSE)
     if kernel is ComputeKernel.DENSE:
         # Gradient and all-reduce bucket, each as large as the weights.
         everything = 3 * weights + state + buffers
@@ -92,10 +98,35 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
     # weights, gradients, all-reduce buckets, optimizer state
-    parameters = dense.parameters * STATE_BYTES * (3 + states)
+    parameters = WORKSPACE_BYTES + dense.parameters * STATE_BYTES * (3 + states)
     if is_server:
         return parameters
     examples = model.local_batch_size
-    activations = 2 * examples * dense.activation_width * STATE_BYTES + examples * model.dense_features * STATE_BYTES
     ids = sum(int(load.local_peak_ids) * ID_BYTES + int(load.local_bags) * LENGTH_BYTES for load in loads)
-    return parameters + activations + ids
+    return parameters + ids + examples * (model.dense_features + _vector_width(model, dense)) * STATE_BYTES
+
+
+def _vector_width(model: ModelSpec, dense: DensePart) -> int:
+    """Values of an example, beside those at shards, when they are most.
+
+    A step is fullest in the exchange, where the pooled vectors of all tables arrive and are put in order beside what shards hold
+    of them twice; or in the dense layers, where shards hold nothing. Shards hold as many vectors as a batch has on average, so
+    the dense layers count with what they need beyond that.
+    """
+    exchange = dense.pooled_width * 3 // 2
+    outputs = [width for _, width in dense.layers]
+    layers = dense.pooled_width + _interaction_width(model, dense) + sum(outputs) + max(outputs, default=0)
+    return max(exchange, layers - 2 * dense.pooled_width)
+
+
+def _interaction_width(model: ModelSpec, dense: DensePart) -> int:
+    """What the interaction keeps of an example: all vectors side by side, and what it makes of them."""
+    vectors = dense.pooled_width + (dense.bottom[-1][1] if dense.bottom else model.dense_features)
+    match model.interaction:
+        case Interaction.CAT:
+            return vectors
+        case Interaction.DCN:
+            return vectors * (1 + len(dense.cross) // 2)
+        case Interaction.DOT:
+            products = (model.num_features + 1) ** 2
+            return 2 * vectors + products + (dense.top[0][0] if dense.top else 0)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.memory import buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
+from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from placement.topology import build_topology
 from placement.workload import Objective, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, model, model_data
 
 ROWS, COLUMNS, IDS, BAGS = 1000, 16, 300, 64
-BUFFERS = 300 * 8 + 64 * 8 + 2 * 64 * 16 * 4
-"""8 bytes an id, 8 a length, and 64 pooled vectors of 16 floats with their gradients: 11104."""
+BUFFERS = 300 * 8 + 64 * (8 + 8) + 2 * 64 * 16 * 4
+"""8 bytes an id, 8 a length, 8 an offset, and 64 pooled vectors of 16 floats, once more as what is sent: 11616."""
 
 
 def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
@@ -36,8 +36,9 @@ def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
 
 
 def test_buffers() -> None:
-    assert BUFFERS == 11_104
-    assert buffer_bytes(IDS, BAGS, COLUMNS) == 11_104
+    assert BUFFERS == 11_616
+    assert buffer_bytes(IDS, BAGS, COLUMNS, exchanged=True) == 11_616
+    assert buffer_bytes(IDS, BAGS, COLUMNS, exchanged=False) == 11_616 - 64 * 16 * 4
 
 
 @pytest.mark.parametrize(("data_type", "row"), [(DataType.FP32, 64), (DataType.FP16, 32), (DataType.BF16, 32), (DataType.INT8, 24)])
@@ -62,22 +63,52 @@ def test_state_of_each_optimizer_in_each_place(optimizer: Optimizer, state: int)
     cache = 200 * (64 + 16) + 1000 * 4
     cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, cache_load_factor=0.2)
     assert cached == (on_device + cache + BUFFERS, weights + in_system)
-    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (3 * weights + state + BUFFERS, 0)
-    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer, on_cuda=False) == (0, 3 * weights + state + BUFFERS)
+    replica = 3 * weights + state + buffer_bytes(IDS, BAGS, COLUMNS, exchanged=False)
+    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (replica, 0)
+    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer, on_cuda=False) == (0, replica)
 
 
-def test_a_rank_holds_dense_layers_batch_and_activations() -> None:
-    """Layers 8 -> 4 -> 4 and, of 4 + 12 + 12 pooled columns, 28 -> 5 -> 1: 36 + 20 + 145 + 6 parameters."""
+def test_a_rank_holds_dense_layers_batch_and_vectors() -> None:
+    """Layers 8 -> 4 -> 4 and, of 4 + 12 + 12 pooled columns, 28 -> 5 -> 1: 36 + 20 + 145 + 6 parameters.
+
+    The exchange needs 24 x 3 / 2 = 36 values an example; the layers 24 + 28 + (4 + 4 + 5 + 1) + 5 = 71, less the shards' 2 x 24.
+    """
+    parameters = WORKSPACE_BYTES + (36 + 20 + 145 + 6) * 4 * (1 + 1 + 1 + 2)
+    ids = (20 + 30) * 8 + (10 + 10) * 8
+    spec = two_tables(bottom_mlp=[4, 4], top_mlp=[5, 1])
+    assert own_bytes(spec, is_server=True) == parameters
+    assert own_bytes(spec, is_server=False) == parameters + ids + 10 * (8 + 36) * 4
+
+
+@pytest.mark.parametrize(
+    ("interaction", "kept"),
+    [
+        # 4 of the bottom MLP and 24 pooled, side by side
+        ("cat", 28),
+        # all vectors twice, the products of 3 of them with each other, and what the top MLP takes: 12 and 3 different products
+        ("dot", 2 * 36 + 9 + 15),
+        # what goes in and what each of 2 cross layers makes of it, whose own outputs are 28 + 3 wide
+        ("dcn", 28 * 3 + 2 * (28 + 3)),
+    ],
+)
+def test_wide_dense_layers_need_more_than_the_exchange(interaction: str, kept: int) -> None:
+    dcn = {"dcn": {"num_layers": 2, "low_rank_dim": 3}} if interaction == "dcn" else {}
+    spec = two_tables(bottom_mlp=[12 if interaction == "dot" else 4], top_mlp=[1000, 1], interaction=interaction, **dcn)
+    bottom = spec.bottom_mlp[0]
+    own = own_bytes(spec, is_server=False) - own_bytes(spec, is_server=True)
+    assert own == (20 + 30) * 8 + (10 + 10) * 8 + 10 * (8 + 24 + kept + bottom + 1000 + 1 + 1000 - 2 * 24) * 4
+
+
+def two_tables(**changes: Any) -> ModelSpec:
+    """10 examples of 8 dense features and two tables of 12 columns, with 2 and 3 ids an example."""
     table = {"name": "t", "num_embeddings": 10, "embedding_dim": 12, "features": [{"name": "f", "length": {"fixed": 2}}]}
     two = [table, table | {"name": "u", "features": [{"name": "g", "length": {"fixed": 3}}]}]
-    spec = model(tables=two, dense_features=8, bottom_mlp=[4, 4], top_mlp=[5, 1], local_batch_size=10, optimizer="adam")
+    return model(tables=two, dense_features=8, local_batch_size=10, optimizer="adam", **changes)
+
+
+def own_bytes(spec: ModelSpec, *, is_server: bool) -> int:
     loads = model_loads(spec, build_topology(gpu_host(), None, None, with_servers=False), Objective.MEAN)
-    parameters = (36 + 20 + 145 + 6) * 4 * (1 + 1 + 1 + 2)
-    width = 24 + (4 + 4 + 5 + 1) + 28
-    activations = 2 * 10 * width * 4 + 10 * 8 * 4
-    ids = (20 + 30) * 8 + (10 + 10) * 8
-    assert rank_bytes(spec, loads, is_server=True) == parameters
-    assert rank_bytes(spec, loads, is_server=False) == parameters + activations + ids
+    return rank_bytes(spec, loads, is_server=is_server)
 
 
 @given(
@@ -119,4 +150,4 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     part = shard_workload(load, ShardingType.ROW_WISE, 0.125, 16, topology, on_server=False)
     assert (part.lookups, part.bags, part.peak_ids) == (64 * 2, 64 * 8, 128)
     parts = [shard_bytes(ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD, 125, 16, 128, 512, on_cuda=True)[0] for _ in range(8)]
-    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(128, 512, 16)
+    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(128, 512, 16, exchanged=True)
