@@ -56,6 +56,7 @@ CAUSES = {
     "memory limit": "rank 1 failed: .*(memory|MemoryError|bad_alloc)",
     "memory killer": "rank 1 was killed by SIGKILL; the kernel sends it when memory runs out",
     "disk full": "rank [01] failed: .*[Nn]o space left",
+    "raises on a full disk": "rank [01] failed: .*[Nn]o space left",
     "file too large": r"rank 1 failed: OSError: \[Errno 27\] File too large",
     "cancelled": "the run was cancelled",
 }
@@ -167,7 +168,11 @@ def processes_of(workdir: Path) -> list[str]:
 @contextmanager
 def _place(fault: str) -> Iterator[Path]:
     """A fresh folder to run in, with what the fault needs."""
-    needs: dict[str, Callable[[Path], AbstractContextManager[None]]] = {"disk full": _small_disk, "memory killer": _small_cgroup}
+    needs: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
+        "disk full": _small_disk,
+        "raises on a full disk": _small_disk,
+        "memory killer": _small_cgroup,
+    }
     prepared = needs.get(fault, nullcontext)
     with tempfile.TemporaryDirectory(prefix="emplace-faults-") as name, prepared(Path(name)):
         yield Path(name)

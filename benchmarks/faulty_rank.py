@@ -71,6 +71,12 @@ def fill_the_disk() -> None:
                     raise
 
 
+def raise_on_a_full_disk() -> None:
+    """What went wrong can't be written down."""
+    fill_the_disk()
+    raise_error()
+
+
 def limit_files() -> None:
     """Less than its report takes: the kernel refuses to write more."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**13, 2**13))
@@ -84,6 +90,7 @@ FAULTS = {
     "memory limit": limit_memory,
     "memory killer": join_small_cgroup,
     "disk full": fill_the_disk,
+    "raises on a full disk": raise_on_a_full_disk,
     "file too large": limit_files,
     "cancelled": wait,
 }

@@ -40,18 +40,24 @@ from profiler.dlrm import Batch
 SOFTWARE = ("torch", "torchrec")
 
 
-@record
 def main() -> None:
+    try:
+        _run_recorded()
+    except OSError as error:  # of the run, or of writing down why it failed
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # Cut short, the agent could not read it, and would fail itself.
+        Path(os.environ["TORCHELASTIC_ERROR_FILE"]).unlink(missing_ok=True)
+        sys.exit(DISK_FULL)
+
+
+@record
+def _run_recorded() -> None:
     # Workers have sessions of their own: without this, an agent killed by SIGKILL would leave them behind.
     die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
     path = Path(sys.argv[1])
-    try:
-        with in_use(path.parent):
-            run_job(read_file(path, Job))
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            sys.exit(DISK_FULL)
-        raise
+    with in_use(path.parent):
+        run_job(read_file(path, Job))
 
 
 def run_job(job: Job) -> list[list[RankReport]]:

@@ -143,7 +143,7 @@ def stored(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_plan(tmp_path_factory.mktemp("stored"), here)
 
 
-@pytest.mark.parametrize("fault", ["memory limit", "memory killer", "disk full", "file too large"])
+@pytest.mark.parametrize("fault", ["memory limit", "memory killer", "disk full", "raises on a full disk", "file too large"])
 def test_what_the_system_refuses(fault: str, stored: Path) -> None:
     """The benchmark's injections, once each: a failed allocation, the kernel's memory killer, a full disk, a limit of file sizes."""
     tally = Tally()
