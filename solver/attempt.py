@@ -7,7 +7,6 @@ rank. The answer is the better of the two plans; its bound the lower of the two 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +16,12 @@ from placement.plan import Question
 from placement.topology import Topology, host_tiers
 from solver.apart import pack_apart, solve_apart
 from solver.assemble import Placement, assemble
-from solver.bound import bound_of
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.bound import Bound, bound_of
+from solver.outcome import Limits, Outcome, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Problem
-from solver.sharding_sets import ShardingSets, with_only
+from solver.relay import Relay, Whole
+from solver.sharding_sets import SetProgram, ShardingSets, with_only
 from solver.shared_cores import cheap_options, least_work_us
 
 TIE = 1e-9
@@ -93,51 +93,64 @@ def variants(question: Question) -> list[Variant]:
     return found
 
 
+def parts_of(question: Question) -> list[tuple[Variant, ShardingSets]]:
+    """Every variant with its programs. Raises InvalidDocument for ranks that the host can't have."""
+    return [(each, ShardingSets(price(question, each.topology, each.tiers))) for each in variants(question)]
+
+
+def limits_of(question: Question, parts: list[tuple[Variant, ShardingSets]]) -> Limits:
+    """Of each part: an equal share for those that may have a plan."""
+    may_fit = sum(sets.others_us < math.inf for _, sets in parts)
+    return Limits(question.options.time_limit / max(may_fit, 1), question.options.gap, question.options.seed)
+
+
 def attempt(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
-    """Solve every variant of the question, with an equal share of its limit each."""
-    started = time.perf_counter()
-    parts = variants(question)
-    whole = Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
-    for variant in parts:
-        limits = Limits(question.options.time_limit / len(parts), question.options.gap, question.options.seed)
-        here = None if report is None else _Relay(report, variant.name, started, whole)
-        whole |= solve_priced(price(question, variant.topology, variant.tiers), limits, here, should_stop)
+    """Solve every variant of the question, except where its bound says that no plan of it is worth a search."""
+    report = None if report is None else Whole(report)
+    parts = parts_of(question)
+    limits, whole = limits_of(question, parts), Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
+    for number, (variant, sets) in enumerate(parts):
+        if whole.placement is not None and sets.others_us >= whole.cost_us * (1 - limits.gap):
+            whole |= _left(sets, StoppedBy.GAP)
+        else:
+            others_us = min([whole.lower_bound_us, *(later.others_us for _, later in parts[number + 1 :])])
+            here = report and Relay(report, others_us=others_us, best_us=whole.cost_us, phase=f"{variant.name}: ")
+            whole |= solve_sets(sets, limits, here, should_stop)
     return whole
 
 
-class _Relay:
-    """Passes progress of one program on as progress of the whole."""
-
-    def __init__(self, report: ReportProgress, name: str, started: float, before: Attempt) -> None:
-        self._report, self._name, self._started, self._before = report, name, started, before
-
-    def __call__(self, progress: Progress) -> None:
-        bound = min(progress.bound_us, self._before.lower_bound_us)
-        known = [time_us for time_us in (progress.incumbent_us, self._before.cost_us) if time_us is not None and time_us < math.inf]
-        incumbent = min(known, default=None)
-        gap = None if incumbent is None else max(0.0, 1.0 - bound / incumbent)
-        self._report(Progress(time.perf_counter() - self._started, incumbent, bound, gap, f"{self._name}: {progress.phase}"))
+def _left(sets: ShardingSets, stopped_by: StoppedBy) -> Attempt:
+    """What is known of plans that are not searched for."""
+    bound_us = sets.others_us
+    return Attempt(None, bound_us, stopped_by if bound_us < math.inf else StoppedBy.PROOF, sets.name, 0)
 
 
-def solve_priced(priced: Priced, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
+def solve_sets(sets: ShardingSets, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
     """Solve one program, for the sets of sharding types that may hold the best plan."""
-    if not every_table_has_an_option(priced):
-        return Attempt(None, math.inf, StoppedBy.PROOF, "a table without an option", 0)
-    sets = ShardingSets(priced)
-    if not sets.matter:
-        return _solve_set(priced, limits, report, should_stop)
-    whole = Attempt(None, math.inf, StoppedBy.PROOF, sets.name, 0)
+    whole, left = Attempt(None, math.inf, StoppedBy.PROOF, sets.name, 0), 1.0
     for share in SET_SHARES:
-        if (program := sets.next_below(whole.cost_us * (1 - limits.gap))) is None or whole.stopped_by is StoppedBy.CANCELLED:
+        if whole.stopped_by is StoppedBy.CANCELLED or (program := sets.next_below(whole.cost_us * (1 - limits.gap))) is None:
             break
-        found = _solve_set(program.priced, replace(limits, seconds=limits.seconds * share), report, should_stop)
-        whole |= _unsettled(found, limits) if program.unpaid_us > 0 else found
+        share = share if sets.others_us < math.inf else left
+        others_us = min(sets.others_us, whole.lower_bound_us)
+        here = report and Relay(report, program.bound_us, others_us, whole.cost_us, program.unpaid_us)
+        whole |= _solve_set(program, replace(limits, seconds=limits.seconds * share), here, should_stop)
+        left -= share
     if sets.others_us < whole.cost_us:
-        whole |= Attempt(None, sets.others_us, StoppedBy.LIMIT, sets.name, 0)
-    if whole.placement is None and whole.stopped_by is StoppedBy.LIMIT:
+        whole |= _left(sets, StoppedBy.LIMIT)
+    if whole.placement is None and whole.stopped_by is StoppedBy.LIMIT and sets.matter:
         # Which types cost what is of no concern where the question is whether there is a plan at all.
-        return _solve_set(priced, limits, report, should_stop)
+        program = sets.undecided(whole.lower_bound_us)
+        here = report and Relay(report, program.bound_us, unpaid_us=program.unpaid_us)
+        whole = _solve_set(program, limits, here, should_stop)
     return replace(whole, stopped_by=StoppedBy.GAP) if _is_close(whole, limits) else whole
+
+
+def _solve_set(program: SetProgram, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    is_shared = program.priced.question.cost_model.ranks_per_core > 1
+    found = (_solve_shared if is_shared else _solve_program)(program.priced, limits, report, should_stop)
+    found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
+    return _unsettled(found, limits) if program.unpaid_us > 0 else found
 
 
 def _unsettled(found: Attempt, limits: Limits) -> Attempt:
@@ -150,18 +163,12 @@ def _is_close(whole: Attempt, limits: Limits) -> bool:
     return whole.stopped_by is StoppedBy.LIMIT and whole.placement is not None and whole.gap <= limits.gap
 
 
-def _solve_set(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
-    if priced.question.cost_model.ranks_per_core > 1:
-        return _solve_shared(priced, limits, report, should_stop)
-    return _solve_program(priced, limits, report, should_stop)
-
-
 def _solve_shared(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
     bound_us, half = least_work_us(priced.relaxed), replace(limits, seconds=limits.seconds / 2)
     best = Attempt(None, bound_us, StoppedBy.LIMIT, "least work", 0)
     for program in (with_only(priced, cheap_options(priced.problem)), priced):
-        found = _solve_program(program, half, _without_bound(report), should_stop)
+        found = _solve_program(program, half, _only_bound(report, bound_us), should_stop)
         if found.stopped_by is StoppedBy.PROOF and program is priced:
             return found
         better = found if found.cost_us < best.cost_us else best
@@ -174,20 +181,23 @@ def _solve_shared(priced: Priced, limits: Limits, report: ReportProgress | None,
     return best
 
 
-def _without_bound(report: ReportProgress | None) -> ReportProgress | None:
+def _only_bound(report: ReportProgress | None, bound_us: float) -> ReportProgress | None:
     """The search's figures are of another objective than the answer's."""
-    return None if report is None else lambda progress: report(replace(progress, incumbent_us=None, bound_us=0.0, gap=None))
+    return None if report is None else lambda progress: report(replace(progress, incumbent_us=None, bound_us=bound_us, gap=None))
 
 
 def _solve_program(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
-    outcome = solve_apart(priced.problem, priced.apart, limits, report, should_stop)
-    if priced.parted is not None:
-        outcome = _bounded_anew(outcome, priced.parted)
+    parted = None if priced.parted is None else bound_of(priced.parted)
+    here = report if report is None or parted is None else Relay(report, others_us=parted.value_us)
+    outcome = solve_apart(priced.problem, priced.apart, limits, here, should_stop)
+    if parted is not None:
+        outcome = _bounded_anew(outcome, parted)
     if outcome.stopped_by is StoppedBy.PROOF:
         return Attempt(None, math.inf, StoppedBy.PROOF, outcome.bound, outcome.moves)
     placement, moves = None if outcome.assignment is None else assemble(priced, outcome.assignment), outcome.moves
     if placement is not None and not placement.fits:
-        placement, more = _solve_tighter(priced, limits, report, should_stop)
+        here = report and Relay(report, others_us=outcome.lower_bound_us)
+        placement, more = _solve_tighter(priced, limits, here, should_stop)
         moves += more
     plans = [plan for plan in (placement, quick_placement(priced)) if plan is not None]
     best = min(plans, key=lambda plan: plan.step_time_us, default=None)
@@ -195,33 +205,24 @@ def _solve_program(priced: Priced, limits: Limits, report: ReportProgress | None
     return Attempt(best, outcome.lower_bound_us, stopped_by, outcome.bound, moves)
 
 
-def _bounded_anew(outcome: Outcome, parted: Problem) -> Outcome:
+def _bounded_anew(outcome: Outcome, parted: Bound) -> Outcome:
     """With a bound that holds although combinations of groups were left out: that of the tables without groups."""
-    bound = bound_of(parted)
-    if not bound.feasible:
-        return replace(outcome, assignment=None, lower_bound_us=math.inf, bound=bound.name, stopped_by=StoppedBy.PROOF)
+    if not parted.feasible:
+        return replace(outcome, assignment=None, lower_bound_us=math.inf, bound=parted.name, stopped_by=StoppedBy.PROOF)
     limit = outcome.stopped_by if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
-    return replace(
-        outcome, lower_bound_us=min(bound.value_us, outcome.lower_bound_us), bound=f"{bound.name}, groups parted", stopped_by=limit
-    )
+    bound_us = min(parted.value_us, outcome.lower_bound_us)
+    return replace(outcome, lower_bound_us=bound_us, bound=f"{parted.name}, groups parted", stopped_by=limit)
 
 
 def quick_placement(priced: Priced) -> Placement | None:
     """A plan without search, if greedy packing finds one."""
-    assignment = pack_apart(priced.problem, priced.apart) if every_table_has_an_option(priced) else None
+    assignment = pack_apart(priced.problem, priced.apart) if priced.every_item_has_an_option else None
     placement = None if assignment is None else assemble(priced, assignment)
     return placement if placement is not None and placement.fits else None
 
 
 def _undecided(outcome: Outcome) -> StoppedBy:
     return StoppedBy.CANCELLED if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
-
-
-def every_table_has_an_option(priced: Priced) -> bool:
-    """Whether nothing is impossible on its own, beside what ranks hold anyway."""
-    problem = priced.problem
-    has_room = bool((problem.hbm_capacity >= 0).all() and (problem.ddr_capacity >= 0).all())
-    return has_room and not priced.fixed.conflicts and bool(np.isin(np.arange(len(priced.items)), problem.option_table).all())
 
 
 def _solve_tighter(

@@ -5,11 +5,7 @@ from __future__ import annotations
 import math
 
 from placement.plan import Question
-from solver.attempt import every_table_has_an_option, variants
-from solver.bound import bound_of
-from solver.pricing import Priced, price
-from solver.sharding_sets import ShardingSets
-from solver.shared_cores import least_work_us
+from solver.attempt import parts_of
 
 
 def lower_bound(question: Question) -> tuple[float, str]:
@@ -18,19 +14,7 @@ def lower_bound(question: Question) -> tuple[float, str]:
     Raises InvalidDocument for options that no target has. docs/bounds.md proves the bound.
     """
     found = [(math.inf, "no tier")]
-    for variant in variants(question):
-        priced = price(question, variant.topology, variant.tiers)
-        if every_table_has_an_option(priced):
-            found.append(_bound(priced))
+    for _, sets in parts_of(question):
+        program = sets.next_below(math.inf)
+        found.append((math.inf if program is None else program.bound_us, sets.name))
     return min(found)
-
-
-def _bound(priced: Priced) -> tuple[float, str]:
-    if priced.question.cost_model.ranks_per_core > 1:
-        return least_work_us(priced.relaxed), "least work"
-    sets = ShardingSets(priced)
-    if not sets.matter or (program := sets.next_below(math.inf)) is None:
-        bound = bound_of(priced.relaxed)
-        return bound.value_us, bound.name
-    bound = bound_of(program.priced.relaxed)
-    return min(sets.others_us, max(program.bound_us, bound.value_us)), sets.name

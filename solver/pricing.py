@@ -61,6 +61,12 @@ class Priced:
         """What bounds every plan: `problem`, or one that allows more."""
         return self.problem if self.parted is None else self.parted
 
+    @property
+    def every_item_has_an_option(self) -> bool:
+        """Whether nothing is impossible on its own, beside what ranks hold anyway."""
+        has_room = bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
+        return has_room and not self.fixed.conflicts and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
+
     def layouts_of(self, option: int) -> list[Layout]:
         """One for each table of the option's item."""
         return [self.layouts[index] for index in self.option_layouts.get(option, (int(self.option_layout[option]),))]

@@ -22,13 +22,15 @@ from placement.moving import moved_bytes
 from placement.plan import Question, TablePlacement
 from placement.topology import Topology
 from solver.assemble import Placement, assemble
-from solver.attempt import Attempt, Variant, solve_priced, variants
+from solver.attempt import Attempt, Variant, limits_of, parts_of, solve_sets
 from solver.fixed import Fixed, misfit
 from solver.mixing import Mixer
-from solver.outcome import Limits, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.outcome import Limits, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Assignment
+from solver.relay import Relay, Whole
 from solver.renaming import renamed
+from solver.sharding_sets import ShardingSets
 
 FREE_SHARE = 0.5
 """Of the limit, for the free plan; it has the bound."""
@@ -39,19 +41,19 @@ FREED = (1 / 16, 1 / 4)
 
 def replan(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
     """Solve every program of a question with a start."""
-    parts = variants(question)
-    whole = Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
-    for variant in parts:
-        limits = Limits(question.options.time_limit / len(parts), question.options.gap, question.options.seed)
-        whole |= _Replanner(question, variant, limits, should_stop).run(
-            None if report is None else _without_incumbent(report, variant.name)
-        )
+    report = None if report is None else _without_incumbent(Whole(report))
+    parts = parts_of(question)
+    limits, whole = limits_of(question, parts), Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
+    for number, (variant, sets) in enumerate(parts):
+        others_us = min([whole.lower_bound_us, *(later.others_us for _, later in parts[number + 1 :])])
+        here = report and Relay(report, others_us=others_us, phase=f"{variant.name}: ")
+        whole |= _Replanner(question, variant, limits, should_stop).run(sets, here)
     return whole
 
 
-def _without_incumbent(report: ReportProgress, name: str) -> ReportProgress:
+def _without_incumbent(report: ReportProgress) -> ReportProgress:
     """The step time of a plan whose moves have no price yet says nothing about the answer."""
-    return lambda progress: report(Progress(progress.elapsed_s, None, progress.bound_us, None, f"{name}: {progress.phase}"))
+    return lambda progress: report(replace(progress, incumbent_us=None, gap=None))
 
 
 def held_tables(question: Question, topology: Topology) -> dict[str, TablePlacement]:
@@ -84,9 +86,9 @@ class _Replanner:
     limits: Limits
     should_stop: ShouldStop | None
 
-    def run(self, report: ReportProgress | None) -> Attempt:
-        priced = self._priced({})
-        free = solve_priced(priced, self._limits(FREE_SHARE), report, self.should_stop)
+    def run(self, sets: ShardingSets, report: ReportProgress | None) -> Attempt:
+        priced = sets.priced
+        free = solve_sets(sets, self._limits(FREE_SHARE), report, self.should_stop)
         if free.stopped_by is StoppedBy.PROOF:
             return free
         held = held_tables(self.question, self.variant.topology)
@@ -128,7 +130,7 @@ class _Replanner:
                 tables = assemble(partly, Assignment(np.empty(0, np.int64), ()))
                 if tables.fits:
                     yield tables.tables
-            elif (found := solve_priced(partly, self._limits(seconds), None, self.should_stop)).placement is not None:
+            elif (found := solve_sets(ShardingSets(partly), self._limits(seconds), None, self.should_stop)).placement is not None:
                 yield found.placement.tables
 
     def _priced(self, held: Mapping[str, TablePlacement]) -> Priced:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -29,7 +30,7 @@ from solver.shared_cores import cheap_options, least_work_us
 
 Types = frozenset[ShardingType]
 
-MOST_BOUNDS = 12
+MOST_BOUNDS = 8
 """That are computed before sets are taken as they are."""
 
 
@@ -47,18 +48,6 @@ def type_cost_us(priced: Priced, sharding_type: ShardingType) -> Floats:
     """[K] what every rank pays in each stage of the program for a sharding type in use."""
     fixed = sharding_type_stages_us(priced.question.cost_model, sharding_type, priced.topology)
     return np.array([fixed.get(stage, 0.0) for stage in PLACED_STAGES])
-
-
-def restricted(priced: Priced, allowed: Types, paid: Types) -> Priced | None:
-    """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
-    priced = _as_columns(priced) if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else priced
-    kept = np.array([types <= allowed for types in option_types(priced)], dtype=bool)
-    fewer = with_only(priced, kept)
-    if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
-        return None
-    cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
-    parted = None if priced.parted is None else _with_base(priced.parted, cost)
-    return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
 
 
 def with_only(priced: Priced, kept: Bools) -> Priced:
@@ -106,28 +95,35 @@ def _with_base(problem: Problem, cost_us: Floats) -> Problem:
 class ShardingSets:
     """The programs of one, in the order of their bounds.
 
-    Nodes of the search are types that are required, types that are allowed, and a bound.
+    Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
+    is one node: all types.
     """
 
     def __init__(self, priced: Priced) -> None:
-        self._priced = priced
+        self.priced = priced
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
-        self._all_may_be_columns = all(ShardingType.TABLE_WISE not in types for types in option_types(_as_columns(priced)))
         self._bounds: dict[Types, tuple[float, Types]] = {}
+        self._computed = 0
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
-        self.name = ""
+        self.name = "a table without an option"
         """Of the bound."""
-        everything = frozenset(self._cost)
-        if self.matter:
-            value, _ = self._bound(everything)
-            self._push(value + self._total(self._fixed), self._fixed, everything)
+        if priced.every_item_has_an_option:
+            required = self._fixed if self.matter else self._everything
+            value, _ = self._bound(self._everything)
+            if math.isfinite(value):
+                self._push(value + self._total(self._fixed), required, self._everything)
+            self._decide_below(math.inf)
 
     @property
     def matter(self) -> bool:
         """Whether any type costs anything."""
         return any(self._cost.values())
+
+    def undecided(self, bound_us: float) -> SetProgram:
+        """The program with all types, none of which is paid for, and a bound known for all."""
+        return SetProgram(self.priced, bound_us, self._total(self._everything))
 
     @property
     def others_us(self) -> float:
@@ -136,17 +132,26 @@ class ShardingSets:
 
     def next_below(self, cost_us: float) -> SetProgram | None:
         """The program with the lowest bound, if that is below `cost_us`."""
+        self._decide_below(cost_us)
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
-            if required != allowed and len(self._bounds) < MOST_BOUNDS:
-                self._branch(value, required, allowed)
-            elif (program := restricted(self._priced, allowed, required)) is not None:
+            if (program := self._restricted(allowed, required)) is not None:
                 return SetProgram(program, value, self._total(allowed - required))
+            self._decide_below(cost_us)
         return None
+
+    def _decide_below(self, cost_us: float) -> None:
+        """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS:
+            _, _, required, allowed = self._heap[0]
+            if required == allowed:
+                return
+            value, *_ = heapq.heappop(self._heap)
+            self._branch(value, required, allowed)
 
     def _branch(self, value: float, required: Types, allowed: Types) -> None:
         """On a type that the relaxation does without, if there is one: then ruling it out costs no new bound."""
-        _, used = self._bounds.get(allowed, (0.0, allowed))
+        _, used = self._bounds[allowed]
         decided = min(allowed - required, key=lambda each: (each in used, -self._cost[each], each))
         if not self._is_beaten(required | {decided}):
             self._push(value + self._cost[decided], required | {decided}, allowed)
@@ -155,7 +160,7 @@ class ShardingSets:
             relaxed, _ = self._bound(without)
             value = max(value, relaxed + self._total(required))
         else:
-            self._bounds[without] = self._bounds[allowed]
+            self._bounds.setdefault(without, self._bounds[allowed])
         if math.isfinite(value):
             self._push(value, required, without)
 
@@ -163,6 +168,28 @@ class ShardingSets:
         """Whether a plan with all of `required` does as well with fewer: with its whole tables as columns."""
         both = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} <= required
         return both and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
+
+    def _restricted(self, allowed: Types, paid: Types) -> Priced | None:
+        """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
+        priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
+        fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
+        if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
+            return None
+        cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
+        parted = None if priced.parted is None else _with_base(priced.parted, cost)
+        return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
+
+    @cached_property
+    def _columns(self) -> Priced:
+        return _as_columns(self.priced)
+
+    @cached_property
+    def _all_may_be_columns(self) -> bool:
+        return all(ShardingType.TABLE_WISE not in types for types in option_types(self._columns))
+
+    @property
+    def _everything(self) -> Types:
+        return frozenset(self._cost)
 
     def _push(self, value: float, required: Types, allowed: Types) -> None:
         heapq.heappush(self._heap, (value, next(self._order), required, allowed))
@@ -177,19 +204,27 @@ class ShardingSets:
         return self._bounds[allowed]
 
     def _new_bound(self, allowed: Types) -> tuple[float, Types]:
-        program = restricted(self._priced, allowed, frozenset())
+        program = self._restricted(allowed, frozenset())
         if program is None:
             return math.inf, allowed
+        value, name, chosen = _relaxed(program)
+        self.name = self.name if self._computed else name
+        self._computed += 1
+        if program.parted is not None:
+            return value, allowed
         types = option_types(program)
-        if program.question.cost_model.ranks_per_core > 1:
-            self.name = "least work"
-            return least_work_us(program.relaxed), frozenset().union(*(types[o] for o in np.flatnonzero(cheap_options(program.problem))))
-        bound = bound_of(program.relaxed)
-        self.name = self.name or bound.name
-        if program.parted is not None or not bound.feasible:
-            return bound.value_us, allowed
-        chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
-        return bound.value_us, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
+        return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
+
+
+def _relaxed(program: Priced) -> tuple[float, str, Bools]:
+    """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
+    problem = program.relaxed
+    if program.question.cost_model.ranks_per_core > 1:
+        return least_work_us(problem), "least work", cheap_options(problem)
+    bound = bound_of(problem)
+    if not bound.feasible:
+        return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
+    return bound.value_us, bound.name, bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
 
 
 def option_types(priced: Priced) -> list[Types]:

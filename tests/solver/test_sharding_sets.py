@@ -14,9 +14,11 @@ from placement.derived_loads import derive_loads
 from placement.model import ComputeKernel, ShardingType, Table
 from placement.plan import PlanStatus, Question, Shard, TablePlacement
 from solver import sharding_sets
+from solver.attempt import parts_of, solve_sets
 from solver.lower_bound import lower_bound
-from solver.outcome import StoppedBy
+from solver.outcome import Limits, Outcome, StoppedBy
 from solver.plan import solve_question
+from solver.sharding_sets import ShardingSets
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 TYPES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
@@ -71,6 +73,11 @@ def with_costs(asked: Question, **changes: Any) -> Question:
     return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update=changes)})
 
 
+def sets_of(asked: Question) -> ShardingSets:
+    (_, sets), *_ = parts_of(asked)
+    return sets
+
+
 def with_options(asked: Question, **changes: Any) -> Question:
     return asked.model_copy(update={"options": asked.options.model_copy(update=changes)})
 
@@ -96,8 +103,8 @@ def test_plans_are_close_to_the_best_of_all_and_bounds_below_it(seed: int, most_
 def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types that a plan of such a set need not use may not raise its bound, and what it uses is paid for."""
     monkeypatch.setattr(sharding_sets, "MOST_BOUNDS", most_bounds)
-    for seed in range(5):
-        asked = with_options(drawn(seed, most_us), time_limit=0.1)
+    for seed in range(3):
+        asked = with_options(drawn(seed, most_us), time_limit=0.05)
         best = best_step_us(asked)
         plan = solve_question(asked)
         assert audit(plan) == []
@@ -106,6 +113,17 @@ def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us:
         assert plan.lower_bound_us <= best * (1 + 1e-9)
         assert lower_bound(asked)[0] <= best * (1 + 1e-9)
         assert plan.gap < 1e-6 or plan.solver.stopped_by == StoppedBy.LIMIT
+
+
+def test_what_was_not_begun_when_a_solve_was_cancelled_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = drawn(0, 60.0)
+    monkeypatch.setattr("solver.attempt.solve_apart", lambda *_: Outcome(None, np.inf, 1e9, "none", StoppedBy.CANCELLED))
+    monkeypatch.setattr("solver.attempt.quick_placement", lambda _: None)
+    found = solve_sets(sets_of(asked), Limits(1.0, 0.0, 0))
+    sets = sets_of(asked)
+    _, second = sets.next_below(np.inf), sets.next_below(np.inf)
+    assert second is not None
+    assert (found.lower_bound_us, found.stopped_by) == (second.bound_us, StoppedBy.CANCELLED)
 
 
 @pytest.mark.parametrize("ranks_per_core", [1.2, 2.0])
