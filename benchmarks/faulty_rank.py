@@ -79,7 +79,7 @@ def raise_on_a_full_disk() -> None:
 
 def limit_files() -> None:
     """Less than its report takes: the kernel refuses to write more."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2**13, 2**13))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**12, 2**12))
 
 
 FAULTS = {
