@@ -24,6 +24,17 @@ _OTHER_DATA = torch.zeros(2**20)
 """4 MiB: more than a core's own caches, less than the caches that cores share."""
 
 
+_FEWEST_BATCHES, _MOST_BATCHES = 6, 32
+_ROTATED_BYTES = 2**27
+"""More than the caches that cores share."""
+
+
+def batches_to_rotate(touched_bytes: float) -> int:
+    """How many batches take turns, of which each touches so many bytes of rows: in training the next batch asks for other rows, so
+    those of an earlier visit must have left the caches, unless many batches ask for them."""
+    return int(min(max(_ROTATED_BYTES / max(touched_bytes, 1.0), _FEWEST_BATCHES), _MOST_BATCHES))
+
+
 class Exercise(Protocol):
     """One point, built on this rank."""
 

@@ -20,9 +20,9 @@ from placement.memory import row_bytes
 from placement.model import ComputeKernel, DataType
 from placement.workload import OUTPUT_BYTES
 from profiler.dlrm import FUSED_OPTIMIZERS
+from profiler.exercise import batches_to_rotate
 from profiler.points import LookupPoint, TableCounts, TableShape
 
-_BATCHES = 6
 _LEARNING_RATE = 0.01
 _PRECISIONS = {
     DataType.FP32: SparseType.FP32,
@@ -43,7 +43,8 @@ class LookupExercise:
     def __init__(self, point: LookupPoint, rng: np.random.Generator, device: torch.device) -> None:
         self._module = _module(point, device)
         self._device = device
-        drawn = [[_draw(table, point.bags, rng) for table in point.tables] for _ in range(_BATCHES)]
+        touched_bytes = point.bags * sum(table.lookups_per_bag * row_bytes(point.data_type, table.columns) for table in point.tables)
+        drawn = [[_draw(table, point.bags, rng) for table in point.tables] for _ in range(batches_to_rotate(touched_bytes))]
         self._batches = [_to_tensors(tables, device) for tables in drawn]
         self.counts = tuple(_counts(point, index, [tables[index] for tables in drawn]) for index in range(len(point.tables)))
         width = sum(table.columns for table in point.tables)
@@ -51,7 +52,7 @@ class LookupExercise:
         self._output = torch.empty(0)
 
     def prepare(self, repetition: int) -> None:
-        self._batch = self._batches[repetition % _BATCHES]
+        self._batch = self._batches[repetition % len(self._batches)]
         self._module.zero_grad(set_to_none=True)
 
     def forward(self) -> None:

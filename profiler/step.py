@@ -5,14 +5,15 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from placement.memory import row_bytes
+from placement.model import DataType
 from profiler.batches import draw_batch
+from profiler.exercise import batches_to_rotate
 from profiler.points import StepPoint
 from profiler.sharding_plan import sharding_plan
 from profiler.step_model import step_model, step_placements
 from profiler.torchrec_json import MODULE_PATH, parameter_sharding
 from profiler.training import Training
-
-_BATCHES = 6
 
 
 class StepExercise:
@@ -24,13 +25,18 @@ class StepExercise:
         devices = [f"cuda:{of_rank}" if device.type == "cuda" else "cpu" for of_rank in range(ranks)]
         tables = {placed.name: parameter_sharding(placed, devices) for placed in step_placements(point, ranks)}
         self._training = Training(spec, sharding_plan({MODULE_PATH: tables}), device, trainers=ranks)
-        self._batches = [draw_batch(spec, point.batch, seed, rank, number) for number in range(_BATCHES)]
+        self._batches = [draw_batch(spec, point.batch, seed, rank, number) for number in range(_batches(point))]
 
     def prepare(self, repetition: int) -> None:
-        self._batch = self._batches[repetition % _BATCHES].copy_to(self._training.device)
+        self._batch = self._batches[repetition % len(self._batches)].copy_to(self._training.device)
 
     def forward(self) -> None:
         self._training.step(self._batch)
 
     def backward(self) -> None:
         """Part of the step."""
+
+
+def _batches(point: StepPoint) -> int:
+    touched_bytes = len(point.types) * point.tables * point.batch * point.lookups_per_bag * row_bytes(DataType.FP32, point.columns)
+    return batches_to_rotate(float(touched_bytes))
