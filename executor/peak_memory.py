@@ -21,6 +21,7 @@ from executor.training import timed_steps, training_of
 from placement.plan import Plan
 from profiler.dlrm import Batch
 
+_LIBC = ctypes.CDLL("libc.so.6")
 _KIB = 1024
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Of mallopt(3)."""
@@ -33,16 +34,16 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
 
     All ranks call it at the same time. Nothing can be timed in this process afterwards.
     """
-    libc = ctypes.CDLL("libc.so.6")
-    libc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-    libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-    gc.collect()
-    libc.malloc_trim(0)
-    before = _start(device)
+    for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
+        _LIBC.mallopt(option, _KEPT_BYTES)
     with ThreadPoolExecutor(max_workers=1) as thread:
+        # Once unmeasured: what earlier steps left behind goes while others run.
+        thread.submit(_train, plan, device, batches[:1]).result()
+        before = _held_bytes(device)
+        _reset_peak(device)
         thread.submit(_train, plan, device, batches).result()
-    held = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _status_bytes("VmHWM")
-    return max(0, held - before)
+    highest = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _status_bytes("VmHWM")
+    return max(0, highest - before)
 
 
 def _train(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> None:
@@ -51,13 +52,20 @@ def _train(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> None:
     timed_steps(training_of(plan, device), batches, lambda _: None)
 
 
-def _start(device: torch.device) -> int:
-    """Reset the high-water mark; the bytes held now."""
+def _held_bytes(device: torch.device) -> int:
+    """What is in use now."""
+    gc.collect()
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    _LIBC.malloc_trim(0)
+    return _status_bytes("VmRSS")
+
+
+def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device)
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status_bytes("VmRSS")
+    else:
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _status_bytes(field: str) -> int:
