@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
 
 from placement.model import ModelSpec
 from placement.plan import Question
-from solver.outcome import Progress
+from solver.apart import Groups
+from solver.attempt import solve_sets
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.plan import solve_question
+from solver.problem import Problem
 from tests.solver.questions import gpu_host, question, table
-from tests.solver.test_sharding_sets import best_step_us, drawn, with_costs, with_options
+from tests.solver.test_sharding_sets import best_step_us, drawn, sets_of, with_costs, with_options
 
-ROUNDING = 1e-9
+ROUNDING = 1e-7
+"""Plans of CP-SAT are reported in whole ticks."""
 
 
 def _reported(asked: Question) -> list[Progress]:
@@ -28,7 +33,7 @@ def _reported(asked: Question) -> list[Progress]:
     assert all(later <= earlier for earlier, later in pairwise(incumbents))
     assert max(bounds) <= min([plan.step_time_us, *incumbents]) * (1 + ROUNDING)
     assert max(bounds) <= plan.lower_bound_us * (1 + ROUNDING)
-    assert plan.step_time_us <= min(incumbents, default=float("inf")) * (1 + ROUNDING)
+    assert plan.step_time_us <= min(incumbents, default=math.inf) * (1 + ROUNDING)
     return seen
 
 
@@ -61,7 +66,24 @@ def test_also_where_ranks_share_cores() -> None:
 
 @pytest.mark.parametrize(("rows", "is_searched"), [(2000, False), (200_000, True)])
 def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_searched: bool) -> None:
-    """Small tables train faster on the GPUs, and a bound says so. Large ones fit only beside them."""
-    asked = question(gpu_host(2, servers=1, hbm="16MiB", ddr="40MiB"), [table(f"t{index}", rows) for index in range(4)], time_limit=0.3)
+    """Small tables train faster on the GPUs, and a bound says so. Large ones that GPUs would read over a slow link do not."""
+    asked = question(gpu_host(2, servers=2, hbm="16MiB"), [table(f"t{index}", rows, pooling=200) for index in range(4)], time_limit=0.2)
     reports = _reported(asked)
     assert is_searched == any(progress.phase.startswith("trainers and servers") for progress in reports)
+
+
+def test_a_bound_of_one_set_does_not_pass_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(_problem: Problem, _groups: Groups, _limits: Limits, report: ReportProgress, _stop: ShouldStop | None) -> Outcome:
+        report(Progress(0.0, None, 1e9, None, "search"))
+        return Outcome(None, math.inf, 0.0, "none", StoppedBy.LIMIT)
+
+    monkeypatch.setattr("solver.attempt.solve_apart", search)
+    monkeypatch.setattr("solver.attempt.quick_placement", lambda _: None)
+    seen: list[Progress] = []
+    sets = sets_of(drawn(0, 60.0))
+    solve_sets(sets_of(drawn(0, 60.0)), Limits(1.0, 0.0, 0), seen.append)
+    first, second = (sets.next_below(math.inf) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.bound_us < second.bound_us
+    assert [progress.bound_us for progress in seen[:2]] == [second.bound_us, first.bound_us]

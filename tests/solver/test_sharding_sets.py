@@ -148,6 +148,13 @@ def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
     assert any(len(placement.shards) == 1 for placement in plan.tables)
 
 
+@pytest.mark.parametrize("whole", [{"sharding_types": ["table_wise"]}, {"pin": {"sharding_type": "table_wise", "ranks": [0]}}])
+def test_whole_and_split_tables_are_planned_where_the_whole_ones_may_not_be_columns(whole: dict[str, Any]) -> None:
+    tables = [table("whole", 1000, constraints=whole), table("split", 1000, 64, constraints={"sharding_types": ["column_wise"]})]
+    plan = solve_question(question(cpu_host(), tables, time_limit=0.1))
+    assert [placement.sharding_type for placement in plan.tables] == [ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE]
+
+
 def test_infeasible_is_proven_whatever_types_cost() -> None:
     asked = question(gpu_host(hbm="2MiB", ddr="4MiB"), [table("t", 1_000_000)])
     assert solve_question(with_costs(asked, sharding_type_us=dict.fromkeys(ShardingType, 500.0))).status is PlanStatus.INFEASIBLE
