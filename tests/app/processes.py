@@ -19,7 +19,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float) -> T:
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.05)
+        time.sleep(0.1)  # often enough, and little of what the processes that are waited for need
     return value
 
 
