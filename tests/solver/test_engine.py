@@ -58,14 +58,14 @@ def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
 )
 def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
     problem = draw(case)
-    outcome = solve(problem, Limits(1.0, 0.01, 0))
+    outcome = solve(problem, Limits(0.5, 0.01, 0))
     _sound(problem, outcome)
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
 
 
 def test_the_same_seed_gives_the_same_assignment() -> None:
     problem = draw(Case("again", 150, 16, 0.95))
-    first, second = (solve(problem, Limits(0.5, 0.0, 7)) for _ in range(2))
+    first, second = (solve(problem, Limits(0.2, 0.0, 7)) for _ in range(2))
     assert first.assignment is not None
     assert second.assignment is not None
     assert (first.assignment.option == second.assignment.option).all()
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_assignment() -> None:
 
 def test_another_seed_may_give_another_assignment() -> None:
     problem = draw(Case("again", 150, 16, 0.95))
-    first, second = (solve(problem, Limits(0.5, 0.0, seed)) for seed in (1, 2))
+    first, second = (solve(problem, Limits(0.2, 0.0, seed)) for seed in (1, 2))
     assert first.assignment is not None
     assert second.assignment is not None
     assert first.assignment.targets != second.assignment.targets
