@@ -20,7 +20,7 @@ STATE_BYTES = 4
 OFFSET_BYTES = 8
 """Of each bag, kept for the backward pass."""
 WORKSPACE_BYTES = 2 * 2**20
-"""Workspaces of matrix products, objects of the model, what the allocator rounds up: 1.1 to 3.6 MiB were measured."""
+"""Workspaces of matrix products, objects of the model: 1.1 to 3.6 MiB the first time that a process trains one."""
 
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
