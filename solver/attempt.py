@@ -221,6 +221,15 @@ def quick_placement(priced: Priced) -> Placement | None:
     return placement if placement is not None and placement.fits else None
 
 
+def is_feasible(question: Question, limits: Limits, should_stop: ShouldStop | None = None) -> bool:
+    """Whether a plan is found, however slow, within the limits for each variant. Raises InvalidDocument as `variants` does."""
+    programs = [price(question, variant.topology, variant.tiers) for variant in variants(question)]
+    searched = (program for program in programs if program.every_item_has_an_option)
+    return any(quick_placement(program) is not None for program in programs) or any(
+        _solve_program(program, limits, None, should_stop).placement is not None for program in searched
+    )
+
+
 def _undecided(outcome: Outcome) -> StoppedBy:
     return StoppedBy.CANCELLED if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from placement.errors import InvalidDocument
 from placement.plan import Fix, Question
-from solver.attempt import attempt, quick_placement, variants
+from solver.attempt import is_feasible
 from solver.edits import (
     Edit,
     apart_edits,
@@ -18,9 +18,8 @@ from solver.edits import (
     together_edits,
 )
 from solver.hardware import hbm_edits, node_edits, server_edits, system_memory_edits
-from solver.outcome import ShouldStop
+from solver.outcome import Limits, ShouldStop
 from solver.patching import patched
-from solver.pricing import price
 from solver.shortage import Case
 
 VERIFY_SECONDS = 1.0
@@ -61,10 +60,6 @@ def _first_verified(question: Question, series: Iterator[Edit], should_stop: Sho
 
 def _helps(question: Question, edit: Edit, should_stop: ShouldStop | None) -> bool:
     try:
-        changed = patched(question, edit.patch)
-        if any(quick_placement(price(changed, variant.topology, variant.tiers)) is not None for variant in variants(changed)):
-            return True
-        options = changed.options.model_copy(update={"time_limit": VERIFY_SECONDS, "gap": VERIFY_GAP})
-        return attempt(changed.model_copy(update={"options": options}), None, should_stop).placement is not None
+        return is_feasible(patched(question, edit.patch), Limits(VERIFY_SECONDS, VERIFY_GAP, question.options.seed), should_stop)
     except InvalidDocument:
         return False  # more than the host or the documents can have
