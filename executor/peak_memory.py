@@ -1,14 +1,13 @@
 """Peak bytes of training under a plan: resident memory on a CPU, allocated device memory on CUDA.
 
-Measured in a pass of its own, after everything that is timed. glibc keeps much of what a step frees for the next one, how much
-differs from rank to rank and from run to run, and what it keeps counts as resident. For this pass it is told to keep nothing, so
-that the high-water mark is of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a thread of its
-own and with it a heap of its own: holes that earlier steps left in theirs would be filled first, and kept.
+Measured in a pass of its own, after everything that is timed. What the C library keeps of freed memory counts as resident, and
+differs from rank to rank and from run to run. For this pass it keeps nothing (profiler.allocator), so that the high-water mark is
+of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a thread of its own and with it a heap of
+its own: holes that earlier steps left in theirs would be filled first, and kept.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import re
 from collections.abc import Sequence
@@ -19,14 +18,10 @@ import torch
 
 from executor.training import timed_steps, training_of
 from placement.plan import Plan
+from profiler.allocator import return_freed_memory
 from profiler.dlrm import Batch
 
-_LIBC = ctypes.CDLL("libc.so.6")
 _KIB = 1024
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Of mallopt(3)."""
-_KEPT_BYTES = 64 * _KIB
-"""Larger blocks are given back the moment they are freed."""
 
 
 def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> int:
@@ -34,8 +29,7 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
 
     All ranks call it at the same time. Nothing can be timed in this process afterwards.
     """
-    for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
-        _LIBC.mallopt(option, _KEPT_BYTES)
+    return_freed_memory()
     with ThreadPoolExecutor(max_workers=1) as thread:
         # Once unmeasured: what earlier steps left behind goes while others run.
         thread.submit(_train, plan, device, batches[:1]).result()
@@ -57,7 +51,7 @@ def _held_bytes(device: torch.device) -> int:
     gc.collect()
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
-    _LIBC.malloc_trim(0)
+    return_freed_memory()
     return _status_bytes("VmRSS")
 
 

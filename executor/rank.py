@@ -34,6 +34,7 @@ from executor.training import timed_steps, training_of
 from placement.plan import Plan
 from placement.reading import read_file
 from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.allocator import keep_freed_memory
 from profiler.batches import draw_batch
 from profiler.dlrm import Batch
 
@@ -188,6 +189,7 @@ def _join(*, on_cuda: bool) -> torch.device:
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)
         return device
+    keep_freed_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
     return torch.device("cpu")

@@ -21,6 +21,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from placement.reading import read_file
 from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.allocator import keep_freed_memory
 from profiler.collectives import collective_exercise
 from profiler.dense import DenseExercise
 from profiler.exercise import Exercise, largest_of_ranks, time_round
@@ -41,6 +42,7 @@ def main() -> None:
     die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
     design, deadline = read_file(Path(sys.argv[1]), Design), float(sys.argv[3])
     device = _device()
+    keep_freed_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     path = rank_path(Path(sys.argv[2]), dist.get_rank())
