@@ -186,6 +186,8 @@ class CostModel(Document):
     largest: LargestMeasured | None = None
     noise: float | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
+    drift: float | None = None
+    """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 
     @property
     def id_exchange(self) -> CollectiveCost:

@@ -14,7 +14,7 @@ from scipy.stats import qmc
 
 from placement.dense_part import dense_part
 from placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
-from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, StepPoint, TableShape
+from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
 from profiler.step_model import dense_model
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
@@ -34,6 +34,21 @@ _TOGETHER = (
     (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
     (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.DATA_PARALLEL),
 )
+
+
+_REFERENCE = Reference(
+    step=StepPoint(types=(ShardingType.TABLE_WISE,), tables=2, rows=100_000, columns=64, lookups_per_bag=8, batch=256, width=256),
+    collective=CollectivePoint(operation=Operation.OUTPUT_ALL_TO_ALL, sent_bytes=2**19),
+    dense=DensePoint(batch=256, interaction=Interaction.CAT, features=8, columns=64, bottom=(256,), top=(256,)),
+    lookup=LookupPoint(
+        kernel=ComputeKernel.FUSED,
+        data_type=DataType.FP32,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        bags=1024,
+        tables=(TableShape(rows=200_000, columns=64, lookups_per_bag=10.0, zipf=0.0),),
+    ),
+)
+"""A few milliseconds each."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,7 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         collectives=_collectives(effort, rng) if ranks > 1 else (),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
         lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
+        reference=_REFERENCE,
     )
 
 

@@ -16,7 +16,7 @@ from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
 from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
 from profiler.points import Design, Kind, LookupPoint, Sample
-from profiler.samples import Timed, repeat_noise, together
+from profiler.samples import Timed, drift, repeat_noise, together
 from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points, ranks_per_core
 from profiler.step_fit import residuals as step_residuals
 from profiler.step_model import dense_model
@@ -38,7 +38,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
-    found = {"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples)}
+    found = {"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples), "drift": drift(samples)}
     return model.model_copy(update=found | {"largest": _largest(design, timed)})
 
 

@@ -76,6 +76,15 @@ class StepPoint(Document):
     width: int
 
 
+class Reference(Document):
+    """Measured again in every round of its kind, to see how fast the machine is at that moment."""
+
+    step: StepPoint
+    collective: CollectivePoint
+    dense: DensePoint
+    lookup: LookupPoint
+
+
 class Design(Document):
     """Everything one launch of the rank program measures, for about `budget_s` seconds."""
 
@@ -87,6 +96,7 @@ class Design(Document):
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
     lookups: tuple[LookupPoint, ...]
+    reference: Reference
 
     @property
     def size(self) -> int:
@@ -123,4 +133,6 @@ class Sample(Document):
     index: int
     forward_us: tuple[float, ...]
     backward_us: tuple[float, ...]
+    reference_us: tuple[float, ...] = ()
+    """Forward and backward together of the reference of the same kind, in the same round."""
     tables: tuple[TableCounts, ...] = ()

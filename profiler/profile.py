@@ -146,5 +146,6 @@ def _report_errors(model: CostModel, report: Report) -> None:
         report(
             f"error on points not fitted, {one.what}: mean {one.mape:.1%}, median {one.median:.1%}, worst {one.worst:.0%} of {one.points} points"
         )
-    noise = model.noise or 0.0
+    noise, drift = model.noise or 0.0, model.drift or 0.0
+    report(f"the same work took up to {drift:.0%} longer at one time than at another; the fit is of the machine as it usually was")
     report(f"repeat noise {noise:.1%}" + ("; the machine was busy or unsteady, so measure again when it is idle" if noise > _NOISY else ""))

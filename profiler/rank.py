@@ -60,19 +60,35 @@ def main() -> None:
 
 def measure(design: Design, device: torch.device, done: Done) -> Iterator[list[Sample]]:
     """The samples of this rank that are not `done`, one list a round. All ranks must be doing the same."""
+    references: dict[Kind, Exercise] = {}
     for kind, points in _rounds(design, device, done):
+        if kind not in references:
+            references[kind] = _reference(design, kind, device)
         exercises = [build() for _, build in points]
-        timings = time_round(exercises, kind, design.round_s, device)
+        *timings, reference = time_round([*exercises, references[kind]], kind, design.round_s, device)
         yield [
             Sample(
                 kind=kind,
                 index=index,
                 forward_us=tuple(forward),
                 backward_us=tuple(backward),
+                reference_us=tuple(there + back for there, back in zip(*reference, strict=True)),
                 tables=exercise.counts if isinstance(exercise, LookupExercise) else (),
             )
             for (index, _), exercise, (forward, backward) in zip(points, exercises, timings, strict=True)
         ]
+
+
+def _reference(design: Design, kind: Kind, device: torch.device) -> Exercise:
+    match kind:
+        case Kind.STEP:
+            return StepExercise(design.reference.step, design.seed, device)
+        case Kind.COLLECTIVE:
+            return collective_exercise(design.reference.collective, device)
+        case Kind.DENSE:
+            return DenseExercise(design.reference.dense, device)
+        case Kind.LOOKUP:
+            return LookupExercise(design.reference.lookup, np.random.default_rng([design.seed, dist.get_rank()]), device)
 
 
 def _rounds(design: Design, device: torch.device, done: Done) -> Iterator[tuple[Kind, list[tuple[int, Build]]]]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+
+import numpy as np
 
 from placement.reading import from_data
 from profiler.points import Kind, Sample, TableCounts
 
 _WORTH_COMPARING_US = 20.0
+_TOGETHER = (Kind.STEP, Kind.COLLECTIVE)
+_Point = tuple[Kind, int]
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def keep_common(directory: Path, ranks: int) -> int:
 
 
 def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
-    """The points that all ranks have, in times that pass while all ranks work.
+    """The points that all ranks have, in times that pass while all ranks work and the machine is as fast as it usually was.
 
     Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
     `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times.
@@ -59,16 +64,44 @@ def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[t
     by_point: dict[tuple[Kind, int], list[Sample]] = defaultdict(list)
     for sample in (sample for rank in samples for sample in rank):
         by_point[sample.kind, sample.index].append(sample)
-    return {point: _timed(point[0], found, ranks_per_core) for point, found in by_point.items() if len(found) == len(samples)}
+    complete = {point: found for point, found in by_point.items() if len(found) == len(samples)}
+    slowness = _slowness(complete)
+    return {point: _timed(found, ranks_per_core, slowness.get(point, 1.0)) for point, found in complete.items()}
 
 
-def _timed(kind: Kind, found: list[Sample], ranks_per_core: float) -> Timed:
-    typical, share = (_slowest, 1.0) if kind in (Kind.STEP, Kind.COLLECTIVE) else (_mean, ranks_per_core)
+def drift(samples: list[list[Sample]]) -> float:
+    """How much slower the machine was in its slow moments (90th percentile) than in its fast ones (10th) at the same work."""
+    found = [sample for rank in samples for sample in rank]
+    by_kind: dict[Kind, list[float]] = defaultdict(list)
+    for sample in found:
+        if sample.reference_us:
+            by_kind[sample.kind].append(median(sample.reference_us))
+    return max((float(np.divide(*np.quantile(times, [0.9, 0.1]))) - 1.0 for times in by_kind.values()), default=0.0)
+
+
+def _slowness(by_point: dict[_Point, list[Sample]]) -> dict[_Point, float]:
+    """Of the machine while a point was measured: its round's time of the reference over that of all rounds."""
+    times = {
+        point: _typical(point[0])([sample.reference_us for sample in found])
+        for point, found in by_point.items()
+        if all(sample.reference_us for sample in found)
+    }
+    usual = {kind: median(time_us for (of_kind, _), time_us in times.items() if of_kind is kind) for kind, _ in times}
+    return {point: time_us / usual[point[0]] for point, time_us in times.items()}
+
+
+def _timed(found: list[Sample], ranks_per_core: float, slowness: float) -> Timed:
+    kind = found[0].kind
+    typical, share = _typical(kind), 1.0 if kind in _TOGETHER else ranks_per_core
     return Timed(
-        forward_us=share * typical([sample.forward_us for sample in found]),
-        backward_us=share * typical([sample.backward_us for sample in found]),
+        forward_us=share / slowness * typical([sample.forward_us for sample in found]),
+        backward_us=share / slowness * typical([sample.backward_us for sample in found]),
         tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
     )
+
+
+def _typical(kind: Kind) -> Callable[[list[tuple[float, ...]]], float]:
+    return _slowest if kind in _TOGETHER else _mean
 
 
 def _slowest(times: list[tuple[float, ...]]) -> float:

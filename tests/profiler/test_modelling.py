@@ -16,7 +16,7 @@ from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
-from profiler.samples import read_samples, repeat_noise, together
+from profiler.samples import drift, read_samples, repeat_noise, together
 from profiler.step_fit import StepFit
 from profiler.step_model import dense_model
 
@@ -197,6 +197,20 @@ def test_work_on_a_shared_core_takes_as_long_as_all_ranks_on_it() -> None:
     for (kind, index), one in alone.items():
         share = 2.0 if kind in (Kind.DENSE, Kind.LOOKUP) else 1.0
         assert (shared[kind, index].forward_us, shared[kind, index].backward_us) == (share * one.forward_us, share * one.backward_us)
+
+
+def test_a_slow_moment_of_the_machine_is_taken_out() -> None:
+    """The third of three points was measured while everything of its kind took half as long again."""
+    moments = [(100.0, 40.0), (200.0, 40.0), (450.0, 60.0)]
+    for kind in (Kind.DENSE, Kind.STEP):
+        of_rank = [
+            Sample(kind=kind, index=index, forward_us=(time_us,) * 4, backward_us=(time_us,) * 4, reference_us=(reference_us,) * 4)
+            for index, (time_us, reference_us) in enumerate(moments)
+        ]
+        timed = together([of_rank, of_rank])
+        assert [timed[kind, index].forward_us for index in range(3)] == pytest.approx([100, 200, 300])
+        assert [timed[kind, index].backward_us for index in range(3)] == pytest.approx([100, 200, 300])
+        assert 0.2 < drift([of_rank, of_rank]) <= 0.5
 
 
 def test_too_few_points_are_an_error_that_names_the_part() -> None:
