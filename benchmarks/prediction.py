@@ -25,7 +25,7 @@ import numpy as np
 from app.local_store import find_cost_model
 from app.planning import answer, build_question
 from benchmarks.json_lines import emit
-from benchmarks.prediction_cases import draw_model, draw_plans
+from benchmarks.prediction_cases import Placements, draw_model, draw_plans
 from executor.launch import Launch
 from executor.run import run_plans
 from placement.cost_model import CostModel
@@ -33,11 +33,13 @@ from placement.derived_plan import derive_plan
 from placement.errors import EmplaceError, ToolError
 from placement.host import HostSpec
 from placement.measurement import Measurement
-from placement.plan import Plan, PlanOptions, SolverRecord
+from placement.plan import Plan, PlanOptions, Question, SolverRecord
 from placement.stages import Stage
 from profiler.discover import discover_host
 
 OURS = "emplace"
+REFERENCE = "reference"
+_REFERENCE_SEED = 7
 ROUNDS, STEPS_PER_ROUND = 8, 6
 SOLVE_SECONDS = 3.0
 LAUNCH_SECONDS = 240.0
@@ -86,10 +88,9 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     rng = np.random.default_rng([seed, ranks, number])
     model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
     question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=seed), cost)
-    topology = question.topology(with_servers=False)
-    by_hand = SolverRecord(seconds=0.0, seed=seed, limit=SOLVE_SECONDS, stopped_by="limit", bound="none", version=version("emplace"))
-    plans = {name: derive_plan(question, placements, topology, by_hand) for name, placements in draw_plans(rng, model, ranks)}
+    plans = {name: _by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
+    plans[REFERENCE] = _reference(host, ranks, cost)
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
     launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
     measured = dict(zip(plans, run_plans(list(plans.values()), launch), strict=True))
@@ -98,8 +99,24 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
         "tables": len(model.tables),
         "batch": model.local_batch_size,
         "optimizer": model.optimizer.value,
-        "plans": {name: figures(plans[name], measured[name]) for name in plans},
+        "reference_ms": measured.pop(REFERENCE).step_time_us / 1e3,
+        "plans": {name: figures(plans[name], measured[name]) for name in measured},
     }
+
+
+def _by_hand(question: Question, placements: Placements) -> Plan:
+    options = question.options
+    record = SolverRecord(
+        seconds=0.0, seed=options.seed, limit=options.time_limit, stopped_by="limit", bound="none", version=version("emplace")
+    )
+    return derive_plan(question, placements, question.topology(with_servers=False), record)
+
+
+def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
+    """The same in every launch, to see how fast the machine is at that moment."""
+    model = draw_model(np.random.default_rng(_REFERENCE_SEED), "reference", ranks)
+    question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS), cost)
+    return _by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
 
 
 def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.json_lines import read_lines
 from benchmarks.markdown import head
@@ -33,33 +34,44 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "median",
         "p90",
         "worst",
+        "geometric mean at the machine's usual speed",
         "repeat noise, median",
+        "speed of the machine, p10 to p90",
         "fastest chosen",
         "peaks of 128 MiB and more: lowest, highest",
     )
     groups = sorted({(line["seed"], line["ranks"]) for line in compared})
+    usual = {ranks: float(np.median([line["reference_ms"] for line in compared if line["ranks"] == ranks])) for _, ranks in groups}
+    slowness = [line["reference_ms"] / usual[line["ranks"]] for line in compared]
     for seed, ranks in groups:
-        yield _row(str(seed), str(ranks), [line for line in compared if (line["seed"], line["ranks"]) == (seed, ranks)])
+        chosen = [number for number, line in enumerate(compared) if (line["seed"], line["ranks"]) == (seed, ranks)]
+        yield _row(str(seed), str(ranks), [compared[number] for number in chosen], [slowness[number] for number in chosen])
     if len(groups) > 1:
-        yield _row("all", "all", compared)
+        yield _row("all", "all", compared, slowness)
     yield from (f"- left out: model {line['number']} on {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
 
 
-def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]]) -> str:
+def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]], slowness: Sequence[float]) -> str:
+    """`slowness` is the machine's while each line was measured, by the plan that is in every launch."""
     plans = [plan for line in lines for plan in line["plans"].values()]
     errors = np.array([error_of(plan) for plan in plans])
-    geometric = math.exp(float(np.log(np.maximum(errors, _SMALLEST_ERROR)).mean()))
+    usual = np.array([error_of(plan, slow) for line, slow in zip(lines, slowness, strict=True) for plan in line["plans"].values()])
     right = sum(chose_well(line) for line in lines)
     memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([plan["halves"] for plan in plans]))
-    figures = [geometric, float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), noise]
+    figures = [_geometric(errors), float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), _geometric(usual), noise]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)
-    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {right} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
+    speeds = f"{1 / np.quantile(slowness, 0.9) - 1:+.0%}, {1 / np.quantile(slowness, 0.1) - 1:+.0%}"
+    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {right} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
 
 
-def error_of(plan: dict[str, Any]) -> float:
-    """Of the predicted step time, as a share of the measured one."""
-    return abs(float(plan["predicted_ms"]) / float(plan["measured_ms"]) - 1)
+def _geometric(errors: NDArray[np.float64]) -> float:
+    return math.exp(float(np.log(np.maximum(errors, _SMALLEST_ERROR)).mean()))
+
+
+def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
+    """Of the predicted step time, as a share of the measured one, had the machine not been so slow."""
+    return abs(float(plan["predicted_ms"]) * slowness / float(plan["measured_ms"]) - 1)
 
 
 def chose_well(line: dict[str, Any]) -> bool:

@@ -39,7 +39,7 @@ def plan(predicted: float, measured: float, peak_mib: int = 1000, reckoned_mib: 
 
 
 def line(ranks: int, **plans: dict[str, Any]) -> dict[str, Any]:
-    return {"seed": 0, "ranks": ranks, "number": 0, "plans": plans}
+    return {"seed": 0, "ranks": ranks, "number": 0, "reference_ms": 5.0, "plans": plans}
 
 
 def test_errors_are_shares_of_the_measured_time_and_left_out_models_are_named() -> None:
@@ -50,10 +50,18 @@ def test_errors_are_shares_of_the_measured_time_and_left_out_models_are_named() 
     ]
     rows = list(table(lines))
     # geometric mean of 10% and 100% is 31.6%; of all three with another 10%, 21.5%
-    assert rows[1] == "| 0 | 2 | 2 | 31.6% | 55.0% | 91.0% | 100.0% | 2.0% | 1 of 1 | -1.0%, -1.0% |"
-    assert rows[2] == "| 0 | 4 | 1 | 10.0% | 10.0% | 10.0% | 10.0% | 2.0% | 1 of 1 | +3.0%, +3.0% |"
+    assert rows[1] == "| 0 | 2 | 2 | 31.6% | 55.0% | 91.0% | 100.0% | 31.6% | 2.0% | +0%, +0% | 1 of 1 | -1.0%, -1.0% |"
+    assert rows[2] == "| 0 | 4 | 1 | 10.0% | 10.0% | 10.0% | 10.0% | 10.0% | 2.0% | +0%, +0% | 1 of 1 | +3.0%, +3.0% |"
     assert rows[3].startswith("| all | all | 3 | 21.5% |")
     assert rows[4] == "- left out: model 7 on 4 ranks: out of memory"
+
+
+def test_the_plan_of_every_launch_tells_how_fast_the_machine_was() -> None:
+    """In the second of three launches everything took a quarter longer; predictions are of the usual speed."""
+    lines = [line(2, a=plan(20, 22)), line(2, a=plan(20, 27.5)) | {"reference_ms": 6.25}, line(2, a=plan(20, 22))]
+    row = next(text for text in table(lines) if text.startswith("| 0 "))
+    # 9.1% and 27.3% as measured, 9.1% thrice at the usual speed
+    assert row == "| 0 | 2 | 3 | 13.1% | 9.1% | 23.6% | 27.3% | 9.1% | 2.0% | -17%, +0% | 3 of 3 | +0.0%, +0.0% |"
 
 
 def test_a_choice_within_two_percent_of_the_fastest_is_right() -> None:
