@@ -37,7 +37,7 @@ demo: setup
 
 test: setup
 	@.ci/system-packages
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check $(SOURCES)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from placement.catalog import builtin_model
 from placement.cost_model import CostModel, CostSource
+from placement.dense_part import dense_part
 from placement.errors import InvalidDocument, ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, ShardingType
@@ -63,7 +65,8 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> N
     small, large = (float(fused.forward.time_us(n, n, 256, n, 256)) for n in (1e3, 1e6))
     assert 0 < small < large < 60e6
     assert all(model.step_overhead_us + model.sharding_type_us[kind] + model.id_exchange.fixed_us > 0 for kind in ShardingType)
-    assert model.dense_cost(host.node.devices[0].kind).time_us(1e9, 1e6, 10) > 0
+    part = dense_part(builtin_model("dlrm-dcnv2"))
+    assert model.dense_cost(host.node.devices[0].kind).time_us(part, 64, 26) > 0
     assert {
         "fused forward",
         "fused backward",
