@@ -73,13 +73,19 @@ def shard_stages_us(
 def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[np.float64]:
     """[K] how long the stages last, from the loads of R ranks ([R, K]): as long as the slowest rank needs.
 
-    With s ranks to a core, loads are what ranks need while all of them work. Once the others wait, a rank has the core to
-    itself and needs 1/s of that; and all ranks together need no less than their mean.
+    With s ranks to a core, loads are what ranks need while all of them work. A rank stays on its core for a stage, and the stage
+    lasts until the core of the slowest rank has done the work of all that share it, which are any s - 1 of the others:
+
+        mean + (slowest - mean) (R - s) / (s (R - 1))
+
+    That is the slowest with a core for each rank, and the mean with one core for all.
     """
-    slowest = loads_us.max(axis=0)
-    if cost.ranks_per_core == 1:
+    slowest, ranks = loads_us.max(axis=0), len(loads_us)
+    if cost.ranks_per_core == 1 or ranks == 1:
         return np.asarray(slowest)
-    return np.asarray(np.maximum(slowest / cost.ranks_per_core, loads_us.mean(axis=0)))
+    sharing = min(cost.ranks_per_core, ranks)
+    mean = loads_us.mean(axis=0)
+    return np.asarray(mean + (slowest - mean) * (ranks - sharing) / (sharing * (ranks - 1)))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -251,10 +252,24 @@ def test_stages_wait_for_the_slowest_rank() -> None:
     loads = np.array([[10.0, 4.0], [30.0, 4.0], [10.0, 4.0], [10.0, 4.0]])
     alone = datasheet_cost_model(gpu_host())
     assert stage_lengths_us(loads, alone).tolist() == [30, 4]
-    # Two ranks to a core: alone on it the slowest rank needs half as long, and all of them no less than their mean.
-    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 2.0})).tolist() == [15, 4]
-    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 4.0})).tolist() == [15, 4]
-    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 1.5})).tolist() == [20, 4]
+    # Two ranks to a core: whichever shares the slowest rank's, both are half done when (30 + 10) / 2 have passed.
+    assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 2.0})).tolist() == [20, 4]
+    # One core for all four: their mean. More than there are ranks makes no difference.
+    for sharing in (4.0, 7.0):
+        assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": sharing})).tolist() == [15, 4]
+    assert stage_lengths_us(loads[:1], alone.model_copy(update={"ranks_per_core": 2.0})).tolist() == [10, 4]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_on_shared_cores_a_stage_waits_for_the_core_of_the_slowest_rank(seed: int) -> None:
+    """Over all ways to put six ranks on three cores, or two."""
+    loads = np.random.default_rng(seed).uniform(1, 10, (6, 1))
+    slowest = int(loads.argmax())
+    others = [rank for rank in range(6) if rank != slowest]
+    for sharing in (2, 3):
+        cost = datasheet_cost_model(gpu_host()).model_copy(update={"ranks_per_core": float(sharing)})
+        beside = [np.mean([loads[slowest], *loads[list(some)]]) for some in combinations(others, sharing - 1)]
+        assert stage_lengths_us(loads, cost) == pytest.approx(np.mean(beside))
 
 
 def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:
