@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from placement.dense_part import DensePart
+from placement.dense_part import PASSES, DensePart
 from placement.document import Document
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
@@ -22,8 +22,6 @@ from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingTy
 Coefficient = Annotated[float, Field(ge=0)]
 _VALUE_BYTES = 4
 """Dense layers are fp32."""
-_PASSES = 3
-"""A forward, and a backward of twice the flop."""
 Times = NDArray[np.float64]
 
 
@@ -128,7 +126,7 @@ class DenseCost(Document):
         flop_us = part.linear_flops * self.per_flop_us + part.interaction_flops * per_interaction_flop_us
         activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
         parameters_us = part.parameters * _VALUE_BYTES * self.per_parameter_byte_us
-        by_size_us = examples * (_PASSES * flop_us + activation_us) + parameters_us
+        by_size_us = examples * (PASSES * flop_us + activation_us) + parameters_us
         return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us
 
 

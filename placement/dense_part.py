@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from placement.model import DcnLayers, Interaction, ModelSpec
 
+PASSES = 3
+"""A forward, and a backward of twice the flop."""
+
 
 @dataclass(frozen=True)
 class DensePart:
@@ -36,6 +39,11 @@ class DensePart:
     def forward_flops(self) -> int:
         """Per example."""
         return self.linear_flops + self.interaction_flops
+
+    @property
+    def training_flops(self) -> int:
+        """Forward and backward, per example."""
+        return PASSES * self.forward_flops
 
     @property
     def activation_width(self) -> int:

@@ -25,7 +25,7 @@ def beyond_measured(plan: Plan) -> tuple[str, ...]:
 def _lines(plan: Plan, largest: LargestMeasured) -> Iterator[str]:
     lookups, output_bytes, sent_bytes = _calls(plan)
     model = plan.question.model
-    flops = 3.0 * dense_part(model).forward_flops * model.local_batch_size
+    flops = dense_part(model).training_flops * model.local_batch_size
     for what, calls, measured, spell in (
         ("looks up {} ids", lookups, largest.lookups, _count),
         ("pools {} of vectors", output_bytes, largest.output_bytes, _bytes),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from profiler.dlrm import DensePart
+from profiler.point_models import dense_model
 from profiler.points import DensePoint
-from profiler.step_model import dense_model
 
 
 class DenseExercise:

@@ -14,8 +14,8 @@ from scipy.stats import qmc
 
 from placement.dense_part import dense_part
 from placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
+from profiler.point_models import dense_model
 from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
-from profiler.step_model import dense_model
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
@@ -165,7 +165,9 @@ def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
         top=_widths(rng),
     )
     part = dense_part(dense_model(point))
-    largest = min(16_384.0, effort.max_dense_flops / (3 * part.forward_flops), effort.max_activation_bytes / (4 * part.activation_width))
+    largest = min(
+        16_384.0, effort.max_dense_flops / part.training_flops, effort.max_activation_bytes / (_VALUE_BYTES * part.activation_width)
+    )
     return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(max(32.0, largest)))))})
 
 

@@ -15,11 +15,11 @@ from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
 from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
+from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, drift, repeat_noise, together
 from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points, ranks_per_core
 from profiler.step_fit import residuals as step_residuals
-from profiler.step_model import dense_model
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
@@ -49,7 +49,7 @@ def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
         lookups=max(sum(table.lookups for table in tables) for tables in groups),
         output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
         sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
-        dense_flops=max(3 * point.batch * dense_part(dense_model(point)).forward_flops for point in dense),
+        dense_flops=max(point.batch * dense_part(dense_model(point)).training_flops for point in dense),
     )
 
 

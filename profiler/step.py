@@ -9,9 +9,9 @@ from placement.memory import row_bytes
 from placement.model import DataType
 from profiler.batches import draw_batch
 from profiler.exercise import batches_to_rotate
+from profiler.point_models import step_model, step_placements
 from profiler.points import StepPoint
 from profiler.sharding_plan import sharding_plan
-from profiler.step_model import step_model, step_placements
 from profiler.torchrec_json import MODULE_PATH, parameter_sharding
 from profiler.training import Training
 

@@ -20,9 +20,9 @@ from placement.model import ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
 from profiler.fit import Array, fit_nonnegative, held_out, residual
+from profiler.point_models import dense_model, step_model, step_placements
 from profiler.points import DensePoint, Design, Kind, Operation, StepPoint
 from profiler.samples import Timed
-from profiler.step_model import dense_model, step_model, step_placements
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _STEP_WEIGHT = 3.0

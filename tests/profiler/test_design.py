@@ -9,8 +9,8 @@ import pytest
 from placement.dense_part import dense_part
 from placement.model import ComputeKernel, DataType, Optimizer
 from profiler.design import FULL, QUICK, Effort, make_design
+from profiler.point_models import dense_model
 from profiler.points import Operation
-from profiler.step_model import dense_model
 
 KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
 MIB = 2**20

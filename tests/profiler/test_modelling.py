@@ -15,10 +15,10 @@ from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
+from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import drift, read_samples, repeat_noise, together
 from profiler.step_fit import StepFit
-from profiler.step_model import dense_model
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
 TRUE = {
