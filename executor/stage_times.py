@@ -86,10 +86,9 @@ def _staged_step(training: Training, batch: Batch) -> dict[Stage, float]:
     loss.backward()
     laps.lap(Stage.LOOKUP_BACKWARD)
     _reduce_gradients(training)
-    laps.lap(Stage.ALL_REDUCE)
     for optimizer in training.optimizers:
         optimizer.step()
-    laps.lap(Stage.DENSE)
+    laps.lap(Stage.ALL_REDUCE)
     return laps.spent
 
 

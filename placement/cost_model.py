@@ -177,6 +177,8 @@ class CostModel(Document):
     """Of putting pooled vectors that arrived as pieces of columns in order, and their gradients in the backward."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
+    per_updated_byte_us: dict[Optimizer, Coefficient] = Field(default_factory=dict)
+    """Of an optimizer's step over parameters that every rank holds, all of whose values it reads and writes."""
     sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)
     """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given."""
     dense: tuple[DenseCost, ...]
@@ -193,6 +195,11 @@ class CostModel(Document):
 
     def kernel(self, device: str, kernel: ComputeKernel) -> KernelCost | None:
         return next((cost for cost in self.kernels if cost.device == device and cost.kernel is kernel), None)
+
+    def update_us(self, optimizer: Optimizer, parameter_bytes: ArrayLike) -> Times:
+        """Of a step over dense layers or replicated tables. An optimizer that was not measured costs what the costliest does."""
+        costliest = max(self.per_updated_byte_us.values(), default=0.0)
+        return np.asarray(parameter_bytes, dtype=np.float64) * self.per_updated_byte_us.get(optimizer, costliest)
 
     def dense_cost(self, device: str) -> DenseCost:
         """Raises ValueError for a device that was not priced."""

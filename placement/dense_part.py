@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement.model import DcnLayers, Interaction, ModelSpec
+from placement.model import DcnLayers, Interaction, ModelSpec, Optimizer
 
 PASSES = 3
 """A forward, and a backward of twice the flop."""
@@ -49,6 +49,11 @@ class DensePart:
     def activation_width(self) -> int:
         """Values kept per example for the backward pass."""
         return self.pooled_width + sum(outputs for _, outputs in self.layers) + (self.top[0][0] if self.top else 0)
+
+
+def layers_optimizer(optimizer: Optimizer) -> Optimizer:
+    """Of the dense layers, where the tables have `optimizer`: rows mean nothing in them, so they take the element-wise form."""
+    return Optimizer.ADAGRAD if optimizer is Optimizer.ROWWISE_ADAGRAD else optimizer
 
 
 def dense_part(model: ModelSpec) -> DensePart:

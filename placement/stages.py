@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement.cost_model import CostModel
-from placement.dense_part import dense_part
+from placement.dense_part import dense_part, layers_optimizer
 from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from placement.topology import Topology
 from placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
@@ -60,13 +60,14 @@ def shard_stages_us(
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     vectors_us = dist.time_us(*work.output_bytes) + work.permuted_bytes * cost.per_permuted_byte_us
     near, far = work.all_reduce_share
+    updated_us = cost.update_us(optimizer, weight_bytes) if sharding_type is ShardingType.DATA_PARALLEL else 0.0
     return {
         Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: vectors_us,
         Stage.GRADIENT_DIST: vectors_us,
         Stage.LOOKUP_BACKWARD: backward,
-        Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far),
+        Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far) + updated_us,
     }
 
 
@@ -117,7 +118,7 @@ class _Lookups:
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """What every trainer pays whatever its shards: the dense layers and their all-reduce.
+    """What every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
 
     Of several kinds of device, all wait for the slowest.
     """
@@ -127,9 +128,10 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
     near, far = all_reduce_share(topology)
     dense_bytes = dense.parameters * OUTPUT_BYTES
     reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
+    updated_us = float(cost.update_us(layers_optimizer(model.optimizer), dense_bytes))
     return {
         Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features) for device in devices),
-        Stage.ALL_REDUCE: reduce_us if trainers > 1 else 0.0,
+        Stage.ALL_REDUCE: updated_us + (reduce_us if trainers > 1 else 0.0),
     }
 
 

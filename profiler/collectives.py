@@ -7,8 +7,11 @@ import torch.distributed as dist
 from torchrec.distributed.dist_data import KJTAllToAll, PooledEmbeddingsAllToAll, PooledEmbeddingsReduceScatter
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
+from placement.model import Optimizer
 from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
+from profiler.dlrm import LEARNING_RATE, dense_optimizer
 from profiler.exercise import Exercise
+from profiler.point_models import REPLICA_COLUMNS, replica_rows
 from profiler.points import CollectivePoint, Operation
 
 _WIDTH = 128
@@ -32,8 +35,8 @@ def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercis
             examples = max(1, point.sent_bytes // ((ranks - 1) * _WIDTH * OUTPUT_BYTES))
             return OutputExercise(PooledEmbeddingsReduceScatter(dist.group.WORLD), examples * ranks, device)
         case Operation.ALL_REDUCE:
-            # A ring all-reduce sends 2 (ranks-1)/ranks of the buffer from each rank (as placement.workload counts).
-            return ReplicaExercise(max(1, point.sent_bytes * ranks // (2 * (ranks - 1) * OUTPUT_BYTES)), device)
+            assert point.optimizer is not None
+            return ReplicaExercise(replica_rows(point.sent_bytes, ranks), point.optimizer, device)
 
 
 class InputExercise:
@@ -81,13 +84,13 @@ class OutputExercise:
 
 
 class ReplicaExercise:
-    """What the bytes of a replicated parameter cost in a step besides its use: the gradient's zeros, its way through
-    DistributedDataParallel's buckets, the optimizer. `forward` is the gradient, `backward` the rest."""
+    """What the bytes of a replicated parameter cost in a step besides its use. `forward` is the gradient's zeros and its way
+    through DistributedDataParallel's buckets, `backward` the optimizer."""
 
-    def __init__(self, values: int, device: torch.device) -> None:
-        self._weight = torch.zeros(values, device=device, requires_grad=True)
-        self._bucket = torch.zeros(values, device=device)
-        self._optimizer = torch.optim.Adagrad([self._weight], lr=0.01)
+    def __init__(self, rows: int, optimizer: Optimizer, device: torch.device) -> None:
+        self._weight = torch.zeros(rows, REPLICA_COLUMNS, device=device, requires_grad=True)
+        self._bucket = torch.zeros(rows * REPLICA_COLUMNS, device=device)
+        self._optimizer = dense_optimizer(optimizer, [self._weight], LEARNING_RATE)
         self._pieces = torch.split(self._bucket, _BUCKET_BYTES // OUTPUT_BYTES)
 
     def prepare(self, repetition: int) -> None:
@@ -96,12 +99,10 @@ class ReplicaExercise:
 
     def forward(self) -> None:
         self._weight.grad = torch.zeros_like(self._weight)
-
-    def backward(self) -> None:
-        gradient = self._weight.grad
-        assert gradient is not None
-        torch.div(gradient, dist.get_world_size(), out=self._bucket)
+        torch.div(self._weight.grad.view(-1), dist.get_world_size(), out=self._bucket)
         for work in [dist.all_reduce(piece, async_op=True) for piece in self._pieces]:
             work.wait()
-        gradient.copy_(self._bucket)
+        self._weight.grad.view(-1).copy_(self._bucket)
+
+    def backward(self) -> None:
         self._optimizer.step()

@@ -25,6 +25,7 @@ _VARIANTS: tuple[dict[str, object], ...] = (
     {"optimizer": Optimizer.ADAGRAD},
     {"data_type": DataType.FP16},
 )
+_OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
@@ -152,7 +153,12 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
 def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
     """All operations of one size stand together, sizes in random order."""
     sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
-    return tuple(CollectivePoint(operation=operation, sent_bytes=int(size)) for size in sizes for operation in Operation)
+    return tuple(point for size in sizes for operation in Operation for point in _of_size(operation, int(size)))
+
+
+def _of_size(operation: Operation, size: int) -> list[CollectivePoint]:
+    optimizers = _OPTIMIZERS if operation is Operation.ALL_REDUCE else (None,)
+    return [CollectivePoint(operation=operation, sent_bytes=size, optimizer=optimizer) for optimizer in optimizers]
 
 
 def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:

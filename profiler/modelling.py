@@ -18,7 +18,7 @@ from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, drift, repeat_noise, together
-from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, StepFit, fit_points, ranks_per_core
+from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, StepFit, fit_points, fit_updates, ranks_per_core
 from profiler.step_fit import residuals as step_residuals
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
@@ -30,15 +30,21 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     """Fit lookups, then everything else. Raises ToolError when too few points were measured for a part."""
     timed = together(samples, ranks_per_core(host, len(samples)))
     kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
-    fit = StepFit(host, len(samples), tuple(kernels))
+    updates, errors = fit_updates(design, timed, len(samples))
+    known = Known(tuple(kernels), updates)
+    fit = StepFit(host, len(samples), known)
     points = fit.points(design, timed)
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
-    model = fit.cost_model(fit_points(points), tuple(kernels))
+    model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
-    found = {"residuals": (*residuals, *step_residuals(points, design.seed)), "noise": repeat_noise(samples), "drift": drift(samples)}
+    found = {
+        "residuals": (*residuals, *errors, *step_residuals(points, design.seed)),
+        "noise": repeat_noise(samples),
+        "drift": drift(samples),
+    }
     return model.model_copy(update=found | {"largest": _largest(design, timed)})
 
 

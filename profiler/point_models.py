@@ -1,4 +1,4 @@
-"""The models of dense and step points, and where a step's tables are. Imports no torch: the fit prices what ranks ran."""
+"""The models of dense and step points, where a step's tables are, and how large a replicated parameter is. Imports no torch: the fit prices what ranks ran."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 from placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from placement.plan import Shard, TablePlacement
+from placement.workload import OUTPUT_BYTES
 from profiler.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
 _COLUMN_MULTIPLE = 4
+REPLICA_COLUMNS = 64
 _SPREAD = 0.7
 """Of feature lengths: ranks get different batches, and wait for each other."""
 
@@ -69,6 +71,12 @@ def _tables(point: StepPoint, ranks: int) -> list[tuple[str, ShardingType, int]]
     """(name, sharding type, number within its type)"""
     counts = {kind: point.tables * (ranks if kind is ShardingType.TABLE_WISE else 1) for kind in point.types}
     return [(f"{kind}_{number}", kind, number) for kind, count in counts.items() for number in range(count)]
+
+
+def replica_rows(sent_bytes: int, ranks: int) -> int:
+    """Of a replicated parameter, of whose gradient each rank sends so much: 2 (ranks - 1) / ranks in a ring, as
+    placement.workload counts."""
+    return max(1, sent_bytes * ranks // (2 * (ranks - 1) * REPLICA_COLUMNS * OUTPUT_BYTES))
 
 
 def _even(rows: int, ranks: int) -> int:

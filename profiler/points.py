@@ -18,7 +18,7 @@ class Operation(StrEnum):
     REDUCE_SCATTER = "reduce_scatter"
     """Pooled vectors of row shards; backward is an all-gather."""
     ALL_REDUCE = "all_reduce"
-    """A replicated parameter's whole way: gradient, bucket, all-reduce, optimizer step."""
+    """A replicated parameter's gradient and its way through the buckets; `backward` is the step of an optimizer."""
 
 
 class TableShape(Document):
@@ -45,6 +45,8 @@ class CollectivePoint(Document):
 
     operation: Operation
     sent_bytes: int
+    optimizer: Optimizer | None = None
+    """Of an all-reduced parameter."""
 
 
 class DensePoint(Document):

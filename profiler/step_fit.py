@@ -16,15 +16,18 @@ from placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCos
 from placement.dense_part import dense_part
 from placement.derived_loads import derive_loads
 from placement.host import DeviceType, HostSpec
-from placement.model import ShardingType
+from placement.model import Optimizer, ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
+from placement.workload import OUTPUT_BYTES
 from profiler.fit import Array, fit_nonnegative, held_out, residual
-from profiler.point_models import dense_model, step_model, step_placements
+from profiler.point_models import REPLICA_COLUMNS, dense_model, replica_rows, step_model, step_placements
 from profiler.points import DensePoint, Design, Kind, Operation, StepPoint
 from profiler.samples import Timed
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
+_FEWEST_SIZES = 2
+"""Of a replicated parameter, for each optimizer."""
 _STEP_WEIGHT = 3.0
 """What a plan is judged by are whole steps; collectives and layers alone tell their parts apart."""
 _COLLECTIVES = {
@@ -66,14 +69,27 @@ class Point:
     known_us: float = 0.0
 
 
-class StepFit:
-    """Fits the coefficients to points of `ranks` ranks on `host`; `kernels` price the lookups."""
+@dataclass(frozen=True)
+class Known:
+    """What has a fit of its own: lookups, and the optimizer's step over replicated parameters."""
 
-    def __init__(self, host: HostSpec, ranks: int, kernels: tuple[KernelCost, ...]) -> None:
-        self._host, self._ranks, self._kernels = host, ranks, kernels
+    kernels: tuple[KernelCost, ...]
+    per_updated_byte_us: Mapping[Optimizer, float]
+
+    def free(self) -> Known:
+        """With all of it taking no time."""
+        kernels = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in self.kernels)
+        return Known(kernels, {})
+
+
+class StepFit:
+    """Fits the coefficients to points of `ranks` ranks on `host`."""
+
+    def __init__(self, host: HostSpec, ranks: int, known: Known) -> None:
+        self._host, self._ranks, self._known = host, ranks, known
         self._ranks_per_core = ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
-        self._free = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in kernels)
+        self._free = known.free()
 
     def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
         """Of everything in the design that was measured and is no lookup."""
@@ -90,14 +106,14 @@ class StepFit:
     def _step_point(self, point: StepPoint, time_us: float) -> Point:
         nothing = dict.fromkeys(NAMES, 0.0)
         quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
-        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._kernels))
+        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
 
-    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], kernels: tuple[KernelCost, ...]) -> float:
-        cost = self.cost_model(coefficients, kernels)
+    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
+        cost = self.cost_model(coefficients, known)
         question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
         return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
 
-    def cost_model(self, coefficients: Mapping[str, float], kernels: tuple[KernelCost, ...]) -> CostModel:
+    def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
         """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
         network_us = 1e6 * self._ranks / self._host.node.network
 
@@ -116,11 +132,12 @@ class StepFit:
             ranks=self._ranks,
             ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
-            kernels=kernels,
+            kernels=known.kernels,
+            per_updated_byte_us=dict(known.per_updated_byte_us),
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
             per_permuted_byte_us=coefficients["per_permuted_byte_us"],
             sharding_type_us={kind: coefficients[f"type {_LIKE.get(kind, kind)}"] for kind in ShardingType},
-            dense=(_dense_cost(kernels[0].device, coefficients),),
+            dense=(_dense_cost(known.kernels[0].device, coefficients),),
             **{name: collective(name) for name in COLLECTIVES},
         )
 
@@ -129,6 +146,24 @@ def ranks_per_core(host: HostSpec, ranks: int) -> float:
     """CPU ranks share cores where there are more of them."""
     device = host.node.devices[0]
     return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
+
+
+def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
+    """Microseconds per byte of every optimizer that was measured. What its step takes besides is in a step's overhead."""
+    measured: dict[Optimizer, list[tuple[float, float]]] = {}
+    for index, point in enumerate(design.collectives):
+        if point.optimizer is not None and (Kind.COLLECTIVE, index) in timed:
+            parameter_bytes = replica_rows(point.sent_bytes, ranks) * REPLICA_COLUMNS * OUTPUT_BYTES
+            measured.setdefault(point.optimizer, []).append((parameter_bytes, timed[Kind.COLLECTIVE, index].backward_us))
+    per_byte_us, errors = {}, []
+    for optimizer, found in measured.items():
+        if len(found) < _FEWEST_SIZES:
+            continue
+        points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
+        quantities, times, known, weights = _arrays(points)
+        per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
+        errors += residuals(points, design.seed)
+    return per_byte_us, errors
 
 
 def fit_points(points: list[Point]) -> dict[str, float]:
@@ -160,7 +195,7 @@ def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
 def _collective_points(operation: Operation, sent_bytes: int, one: Timed) -> list[Point]:
     name = _COLLECTIVES[operation]
     quantities = _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes})
-    times = [one.forward_us, one.backward_us] if operation in _BOTH_WAYS else [one.forward_us + one.backward_us]
+    times = [one.forward_us, one.backward_us] if operation in _BOTH_WAYS else [one.forward_us]
     return [Point(name, quantities, time_us) for time_us in times]
 
 

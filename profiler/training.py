@@ -9,6 +9,7 @@ from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
 
+from placement.dense_part import layers_optimizer
 from placement.model import ModelSpec, Optimizer, ShardingType
 from profiler.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
 from profiler.torchrec_json import MODULE_PATH
@@ -39,7 +40,7 @@ class Training:
         named = [(name, p) for name, p in self.dmp.named_parameters() if not hasattr(p, "_in_backward_optimizers")]
         layers = [parameter for name, parameter in named if table_of(name) is None]
         tables = {str(table_of(name)): parameter for name, parameter in named if table_of(name) is not None}
-        self.optimizers = [dense_optimizer(_layers_optimizer(optimizer), layers, dense_rate)]
+        self.optimizers = [dense_optimizer(layers_optimizer(optimizer), layers, dense_rate)]
         if tables:
             self.optimizers.append(dense_optimizer(optimizer, tables.values(), sparse_rate))
         everywhere = _replicated_tables(plan)
@@ -56,11 +57,6 @@ class Training:
         (self.dmp(batch) * self.loss_scale).backward()
         for optimizer in self.optimizers:
             optimizer.step()
-
-
-def _layers_optimizer(optimizer: Optimizer) -> Optimizer:
-    """Rows mean nothing in a dense layer: it takes the element-wise form."""
-    return Optimizer.ADAGRAD if optimizer is Optimizer.ROWWISE_ADAGRAD else optimizer
 
 
 def _replicated_tables(plan: ShardingPlan) -> set[str]:

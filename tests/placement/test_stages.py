@@ -161,6 +161,33 @@ def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_m
     assert cost.backward_of(Optimizer.ADAGRAD, DataType.FP32) == cost.backward
 
 
+@pytest.mark.parametrize(("optimizer", "per_byte_us"), [(Optimizer.SGD, 1e-4), (Optimizer.ROWWISE_ADAGRAD, 2e-4), (Optimizer.ADAM, 4e-4)])
+def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer, per_byte_us: float) -> None:
+    """An optimizer that was not measured takes what the costliest does; tables that are not replicated are updated in the backward."""
+    updated = {Optimizer.SGD: 1e-4, Optimizer.ROWWISE_ADAGRAD: 2e-4, Optimizer.ADAGRAD: 4e-4}
+    plain = datasheet_cost_model(gpu_host())
+    cost = plain.model_copy(update={"per_updated_byte_us": updated})
+
+    def all_reduce(cost: CostModel, kind: ShardingType) -> float:
+        work = ShardWorkload(10.0, 5.0, 10.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
+        shape = {"row_bytes": 64, "columns": 16, "weight_bytes": 64_000, "optimizer": optimizer, "data_type": DataType.FP32}
+        return float(shard_stages_us(cost, "gpu", ComputeKernel.FUSED, kind, work, **shape)[Stage.ALL_REDUCE])
+
+    replicated, whole = ShardingType.DATA_PARALLEL, ShardingType.TABLE_WISE
+    assert all_reduce(cost, replicated) == pytest.approx(all_reduce(plain, replicated) + 64_000 * per_byte_us)
+    assert all_reduce(cost, whole) == all_reduce(plain, whole)
+
+
+def test_dense_layers_take_the_element_wise_form_of_the_optimizer() -> None:
+    """On one rank too, where nothing is reduced."""
+    cost = datasheet_cost_model(gpu_host()).model_copy(update={"per_updated_byte_us": {Optimizer.ADAGRAD: 4e-4, Optimizer.SGD: 1e-4}})
+    alone = build_topology(gpu_host(), 1, 1, with_servers=False)
+    dense_bytes = dense_part(model()).parameters * 4
+    for optimizer, per_byte_us in ((Optimizer.ROWWISE_ADAGRAD, 4e-4), (Optimizer.ADAGRAD, 4e-4), (Optimizer.SGD, 1e-4)):
+        spec = model().model_copy(update={"optimizer": optimizer})
+        assert rank_stages_us(cost, spec, alone)[Stage.ALL_REDUCE] == pytest.approx(dense_bytes * per_byte_us)
+
+
 def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
     cost, spec = datasheet_cost_model(gpu_host()), model()
     base = rank_stages_us(cost, spec, topology())

@@ -18,7 +18,7 @@ from profiler.modelling import fit_cost_model
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import drift, read_samples, repeat_noise, together
-from profiler.step_fit import StepFit
+from profiler.step_fit import Known, StepFit
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
 TRUE = {
@@ -52,6 +52,9 @@ COLLECTIVES = {
 }
 
 
+UPDATED = {Optimizer.SGD: 1e-4, Optimizer.ADAGRAD: 4e-4, Optimizer.ROWWISE_ADAGRAD: 2e-4}
+
+
 def design_of(**change: object) -> Design:
     return make_design(QUICK, 2, 0, (ComputeKernel.FUSED, ComputeKernel.DENSE), 2**26).model_copy(update=change)
 
@@ -74,12 +77,11 @@ def lookup_us(tables: tuple[TableCounts, ...]) -> float:
     return sum(float(COST.time_us(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes)) for t in tables)
 
 
-def true_kernels() -> tuple[KernelCost, ...]:
+def true_known() -> Known:
     backward = LookupCost(fixed_us=30.0, per_lookup_us=0.03, per_lookup_byte_us=3e-4)
     device = discover_host().node.devices[0].kind
-    return tuple(
-        KernelCost(device=device, kernel=kernel, forward=COST, backward=backward) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
-    )
+    kernels = (ComputeKernel.FUSED, ComputeKernel.DENSE)
+    return Known(tuple(KernelCost(device=device, kernel=kernel, forward=COST, backward=backward) for kernel in kernels), UPDATED)
 
 
 def true_dense() -> DenseCost:
@@ -93,16 +95,15 @@ def samples_of(design: Design) -> list[list[Sample]]:
     def sample(kind: Kind, index: int, forward: float, backward: float, tables: tuple[TableCounts, ...] = ()) -> Sample:
         return Sample(kind=kind, index=index, forward_us=(forward,) * 4, backward_us=(backward,) * 4, tables=tables)
 
-    fit = StepFit(discover_host(), 2, true_kernels())
-    found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_kernels()), 0.0) for index, point in enumerate(design.steps)]
+    fit = StepFit(discover_host(), 2, true_known())
+    found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_known()), 0.0) for index, point in enumerate(design.steps)]
     for index, collective in enumerate(design.collectives):
         name = COLLECTIVES[collective.operation]
         one_way = TRUE[f"{name} fixed_us"] + collective.sent_bytes * TRUE[f"{name} per_byte_us"]
-        # An all-reduce is its gradient and its reduction together, an exchange of vectors goes both ways.
-        backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.ALL_REDUCE: one_way / 2}.get(collective.operation, one_way)
-        found.append(
-            sample(Kind.COLLECTIVE, index, one_way - (backward if collective.operation is Operation.ALL_REDUCE else 0.0), backward)
-        )
+        # What two ranks send of a gradient is as large as the parameter; an exchange of vectors goes both ways.
+        update = 0.0 if collective.optimizer is None else 50.0 + collective.sent_bytes * UPDATED[collective.optimizer]
+        backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.ALL_REDUCE: update}.get(collective.operation, one_way)
+        found.append(sample(Kind.COLLECTIVE, index, one_way, backward))
     for index, point in enumerate(design.dense):
         time_us = true_dense().time_us(dense_part(dense_model(point)), point.batch, 0)
         found.append(sample(Kind.DENSE, index, time_us / 3, time_us * 2 / 3))
@@ -135,6 +136,7 @@ def test_known_costs_come_back_with_no_error() -> None:
     assert dense.model_dump(exclude={"device", "fixed_us"}) == pytest.approx(
         true_dense().model_dump(exclude={"device", "fixed_us"}), rel=0.05
     )
+    assert model.per_updated_byte_us == pytest.approx(UPDATED, rel=0.02)
     assert model.per_bucketed_id_us == pytest.approx(0.05, rel=0.05)
     assert model.per_permuted_byte_us == pytest.approx(2e-3, rel=0.05)
     assert all(one.worst < 0.05 for one in model.residuals)
@@ -237,7 +239,7 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
 def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
     """Only links inside the node are measured; the host document says what its network does."""
     host = discover_host()
-    slow = StepFit(host, 2, true_kernels()).cost_model(TRUE | {"all_to_all per_byte_us": 1e3}, true_kernels()).all_to_all
-    fast = StepFit(host, 2, true_kernels()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_kernels()).all_to_all
+    slow = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e3}, true_known()).all_to_all
+    fast = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_known()).all_to_all
     assert slow.per_inter_node_byte_us == 1e3
     assert fast.per_inter_node_byte_us == pytest.approx(1e6 * 2 / host.node.network)
