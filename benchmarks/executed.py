@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.importing import import_plan
 from app.local_store import find_cost_model, save_cost_model
 from app.planning import answer, build_question
 from benchmarks.executed_models import suite
 from benchmarks.json_lines import emit
+from benchmarks.step_times import Times, round_medians, step_times_us
 from benchmarks.torchrec_here import torchrec_plans
 from executor.imported import TheirPlan
 from executor.launch import Launch
@@ -120,7 +120,7 @@ def comparison(measured: dict[str, Measurement], plans: dict[str, Plan]) -> dict
     times = {name: step_times_us(measurement) for name, measurement in measured.items()}
     best = min((name for name in times if name != OURS), key=lambda name: float(np.median(times[name])))
     theirs, ours = times[best], times[OURS]
-    by_round = np.median(theirs.reshape(ROUNDS, -1), axis=1) / np.median(ours.reshape(ROUNDS, -1), axis=1)
+    by_round = round_medians(theirs, ROUNDS) / round_medians(ours, ROUNDS)
     return {
         "ratio": float(np.median(theirs) / np.median(ours)),
         "ratio_interval": median_interval(by_round),
@@ -129,12 +129,7 @@ def comparison(measured: dict[str, Measurement], plans: dict[str, Plan]) -> dict
     }
 
 
-def step_times_us(measurement: Measurement) -> NDArray[np.float64]:
-    """Of every step the slowest rank's time: they start together."""
-    return np.max([rank.step_times_us for rank in measurement.ranks], axis=0)  # type: ignore[no-any-return]
-
-
-def _figures(measurement: Measurement, times: NDArray[np.float64], plan: Plan) -> dict[str, Any]:
+def _figures(measurement: Measurement, times: Times, plan: Plan) -> dict[str, Any]:
     low, middle, high = (float(np.quantile(times, quantile)) / 1e3 for quantile in (0.05, 0.5, 0.95))
     kinds = [table.sharding_type.value for table in plan.tables]
     failed = [verdict.name for verdict in measurement.verdicts if not verdict.passed]

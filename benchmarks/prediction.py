@@ -26,6 +26,7 @@ from app.local_store import find_cost_model
 from app.planning import answer, build_question
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import Placements, draw_model, draw_plans
+from benchmarks.step_times import round_medians, step_times_us
 from executor.launch import Launch
 from executor.run import run_plans
 from placement.cost_model import CostModel
@@ -40,7 +41,7 @@ from profiler.discover import discover_host
 OURS = "emplace"
 REFERENCE = "reference"
 _REFERENCE_SEED = 7
-ROUNDS, STEPS_PER_ROUND = 8, 6
+ROUNDS, STEPS_PER_ROUND = 12, 6
 SOLVE_SECONDS = 3.0
 LAUNCH_SECONDS = 240.0
 _COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
@@ -121,7 +122,7 @@ def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
 
 def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:
     """`halves` is how far the medians of the first and the second half of the rounds are apart: the machine's own noise."""
-    times = np.max([rank.step_times_us for rank in measurement.ranks], axis=0)
+    times = step_times_us(measurement)
     low, middle, high = (float(np.quantile(times, quantile)) / 1e3 for quantile in (0.05, 0.5, 0.95))
     first, second = float(np.median(times[: len(times) // 2])), float(np.median(times[len(times) // 2 :]))
     worst = max(measurement.ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
@@ -130,6 +131,7 @@ def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:
         "measured_ms": middle,
         "p5_ms": low,
         "p95_ms": high,
+        "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
         "halves": 2 * abs(first - second) / (first + second),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),
         "predicted_bytes": worst.predicted_bytes,

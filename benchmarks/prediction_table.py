@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.json_lines import read_lines
 from benchmarks.markdown import head
 from benchmarks.prediction_plot import plot
+from executor.verdicts import median_interval
 
 CLOSE = 1.02
 """A choice this close to the fastest measured plan is right."""
@@ -38,6 +39,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "repeat noise, median",
         "speed of the machine, p10 to p90",
         "fastest chosen",
+        "or not told apart",
         "peaks of 128 MiB and more: lowest, highest",
     )
     groups = sorted({(line["seed"], line["ranks"]) for line in compared})
@@ -56,13 +58,13 @@ def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]], slowness: Seque
     plans = [plan for line in lines for plan in line["plans"].values()]
     errors = np.array([error_of(plan) for plan in plans])
     usual = np.array([error_of(plan, slow) for line, slow in zip(lines, slowness, strict=True) for plan in line["plans"].values()])
-    right = sum(chose_well(line) for line in lines)
+    right, undecided = sum(chose_well(line) for line in lines), sum(chose_well(line) or is_undecided(line) for line in lines)
     memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([plan["halves"] for plan in plans]))
     figures = [_geometric(errors), float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), _geometric(usual), noise]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)
     speeds = f"{1 / np.quantile(slowness, 0.9) - 1:+.0%}, {1 / np.quantile(slowness, 0.1) - 1:+.0%}"
-    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {right} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
+    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {right} of {len(lines)} | {undecided} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
 
 
 def _geometric(errors: NDArray[np.float64]) -> float:
@@ -76,9 +78,21 @@ def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
 
 def chose_well(line: dict[str, Any]) -> bool:
     """Whether the plan with the least predicted time is the fastest measured, or about as fast."""
+    chosen, fastest = _chosen_and_fastest(line)
+    return float(chosen["measured_ms"]) <= CLOSE * float(fastest["measured_ms"])
+
+
+def is_undecided(line: dict[str, Any]) -> bool:
+    """Whether the plan with the least predicted time and the fastest measured one, which took turns, may be equally fast:
+    the 95% interval of the ratio of their rounds has 1 in it."""
+    chosen, fastest = _chosen_and_fastest(line)
+    interval = median_interval(np.array(chosen["rounds_ms"]) / np.array(fastest["rounds_ms"]))
+    return interval is not None and interval[0] <= 1.0
+
+
+def _chosen_and_fastest(line: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     plans = line["plans"].values()
-    chosen = min(plans, key=lambda plan: float(plan["predicted_ms"]))
-    return float(chosen["measured_ms"]) <= CLOSE * min(float(plan["measured_ms"]) for plan in plans)
+    return min(plans, key=lambda plan: float(plan["predicted_ms"])), min(plans, key=lambda plan: float(plan["measured_ms"]))
 
 
 def main() -> None:
