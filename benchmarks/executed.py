@@ -116,13 +116,18 @@ def compare(model: ModelSpec, host: HostSpec, ranks: int, cost: CostModel, workd
 
 
 def comparison(measured: dict[str, Measurement], plans: dict[str, Plan]) -> dict[str, Any]:
-    """The figures of one line. The ratio is the best of TorchRec's plans, as measured, over Emplace's: above 1, Emplace is faster."""
+    """The figures of one line. The ratio is the best of TorchRec's plans, as measured, over Emplace's: above 1, Emplace is faster.
+    By the cost model no plan at all has a larger one than `largest_ratio`."""
     times = {name: step_times_us(measurement) for name, measurement in measured.items()}
     best = min((name for name in times if name != OURS), key=lambda name: float(np.median(times[name])))
     theirs, ours = times[best], times[OURS]
     by_round = round_medians(theirs, ROUNDS) / round_medians(ours, ROUNDS)
+    predicted_us, bound_us = measured[best].predicted_step_time_us, plans[OURS].lower_bound_us
+    assert bound_us is not None  # a plan that was found has one
     return {
         "ratio": float(np.median(theirs) / np.median(ours)),
+        "predicted_ratio": predicted_us / measured[OURS].predicted_step_time_us,
+        "largest_ratio": predicted_us / bound_us,
         "ratio_interval": median_interval(by_round),
         "torchrec_best": best.removeprefix("torchrec "),
         "plans": {name: _figures(measured[name], times[name], plans[name]) for name in measured},

@@ -12,12 +12,15 @@ from benchmarks.markdown import head, print_table
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown: a row per comparison, then geometric means, then what was left out."""
     compared = [line for line in lines if "left_out" not in line]
-    yield head("model", "ranks", "TorchRec, ms", "Emplace, ms", "TorchRec / Emplace", "Emplace's sharding types")
+    yield head("model", "ranks", "TorchRec, ms", "Emplace, ms", "TorchRec / Emplace", "predicted", "at most", "Emplace's sharding types")
     for line in compared:
         yield _row(line)
     yield ""
     yield from _means(compared)
     yield from (f"- left out: {line['model']}, {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
+
+
+_RATIOS = ("ratio", "predicted_ratio", "largest_ratio")
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -26,7 +29,7 @@ def _row(line: dict[str, Any]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in ours["sharding_types"].items())
     name = line["model"] if line["placement_matters"] else f"{line['model']} *"
     ratio = f"{line['ratio']:.2f} ({low:.2f} .. {high:.2f})"
-    return f"| {name} | {line['ranks']} | {_time(theirs)} | {_time(ours)} | {ratio} | {kinds} |"
+    return f"| {name} | {line['ranks']} | {_time(theirs)} | {_time(ours)} | {ratio} | {line['predicted_ratio']:.2f} | {line['largest_ratio']:.2f} | {kinds} |"
 
 
 def _time(figures: dict[str, Any]) -> str:
@@ -35,9 +38,13 @@ def _time(figures: dict[str, Any]) -> str:
 
 def _means(compared: Sequence[dict[str, Any]]) -> Iterator[str]:
     for matters, which in ((True, "where placement can matter"), (False, "where it can't (*)")):
-        ratios = [line["ratio"] for line in compared if line["placement_matters"] is matters]
-        if ratios:
-            yield f"- geometric mean {which}: {geometric_mean(ratios):.3f} over {len(ratios)} comparisons"
+        lines = [line for line in compared if line["placement_matters"] is matters]
+        if lines:
+            measured, predicted, largest = (geometric_mean([line[key] for line in lines]) for key in _RATIOS)
+            yield (
+                f"- geometric mean {which}: {measured:.3f} over {len(lines)} comparisons; predicted {predicted:.3f}, "
+                f"and by the cost model {largest:.3f} at most under any plan"
+            )
     # Slower beyond noise: the whole interval of the ratio is below 1.
     slower = [line for line in compared if line["ratio_interval"][1] < 1]
     yield f"- Emplace slower beyond noise: {', '.join(_named(line) for line in slower) or 'nowhere'}"
