@@ -194,11 +194,8 @@ def _solve_program(priced: Priced, limits: Limits, report: ReportProgress | None
         outcome = _bounded_anew(outcome, parted)
     if outcome.stopped_by is StoppedBy.PROOF:
         return Attempt(None, math.inf, StoppedBy.PROOF, outcome.bound, outcome.moves)
-    placement, moves = None if outcome.assignment is None else assemble(priced, outcome.assignment), outcome.moves
-    if placement is not None and not placement.fits:
-        here = report and Relay(report, others_us=outcome.lower_bound_us)
-        placement, more = _solve_tighter(priced, limits, here, should_stop)
-        moves += more
+    here = report and Relay(report, others_us=outcome.lower_bound_us)
+    placement, moves = _exact_placement(priced, outcome, limits, here, should_stop)
     plans = [plan for plan in (placement, quick_placement(priced)) if plan is not None]
     best = min(plans, key=lambda plan: plan.step_time_us, default=None)
     stopped_by = outcome.stopped_by if best is not None else _undecided(outcome)
@@ -223,21 +220,42 @@ def quick_placement(priced: Priced) -> Placement | None:
 
 def is_feasible(question: Question, limits: Limits, should_stop: ShouldStop | None = None) -> bool:
     """Whether a plan is found, however slow, within the limits for each variant. Raises InvalidDocument as `variants` does."""
-    programs = [price(question, variant.topology, variant.tiers) for variant in variants(question)]
-    searched = (program for program in programs if program.every_item_has_an_option)
-    return any(quick_placement(program) is not None for program in programs) or any(
-        _solve_program(program, limits, None, should_stop).placement is not None for program in searched
+    searched = []
+    for variant in variants(question):
+        program = price(question, variant.topology, variant.tiers)
+        if quick_placement(program) is not None:
+            return True
+        searched += [program] if program.every_item_has_an_option else []
+    return any(_any_placement(program, limits, should_stop) is not None for program in searched)
+
+
+def _any_placement(priced: Priced, limits: Limits, should_stop: ShouldStop | None) -> Placement | None:
+    """By a search that takes all stages for one: with the same placements, its bound takes a moment."""
+    problem = priced.problem
+    one_stage = replace(
+        problem,
+        stage_base_us=problem.stage_base_us.sum(keepdims=True),
+        unit_time_us=problem.unit_time_us.sum(axis=2, keepdims=True),
     )
+    program = replace(priced, problem=one_stage)
+    outcome = solve_apart(one_stage, priced.apart, limits, None, should_stop)
+    return _exact_placement(program, outcome, limits, None, should_stop)[0]
 
 
 def _undecided(outcome: Outcome) -> StoppedBy:
     return StoppedBy.CANCELLED if outcome.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
 
 
-def _solve_tighter(
-    priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None
+def _exact_placement(
+    priced: Priced, outcome: Outcome, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None
 ) -> tuple[Placement | None, int]:
-    """The program charges a row split its shortest block. Where the exact bytes went over, leave room for the difference."""
+    """What the outcome found, and the moves of finding it.
+
+    The program charges a row split its shortest block. Where the exact bytes went over, leave room for the difference.
+    """
+    placement = None if outcome.assignment is None else assemble(priced, outcome.assignment)
+    if placement is None or placement.fits:
+        return placement, outcome.moves
     problem = priced.problem
     ranks_per_pool = np.bincount(problem.device_pool, minlength=len(problem.ddr_capacity))
     tighter: Problem = replace(
@@ -245,8 +263,6 @@ def _solve_tighter(
         hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
         ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
     )
-    outcome = solve_apart(tighter, priced.apart, limits, report, should_stop)
-    if outcome.assignment is None:
-        return None, outcome.moves
-    placement = assemble(priced, outcome.assignment)
-    return (placement if placement.fits else None), outcome.moves
+    second = solve_apart(tighter, priced.apart, limits, report, should_stop)
+    placement = None if second.assignment is None else assemble(priced, second.assignment)
+    return placement if placement is not None and placement.fits else None, outcome.moves + second.moves

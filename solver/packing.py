@@ -1,51 +1,79 @@
 """A plan in a moment: tables one after the other, each into the best place left. No bound, and no proof if it fails."""
 
+# mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from solver.problem import Assignment, Floats, Ints, Problem, Scope, target_devices
+from solver.compiled import compiled
+from solver.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from solver.search_state import Layout, lay_out, to_assignment
 
 _KEPT_FREE = 0.1
 """Share of HBM that is used only for tables that find no other place: tables in system memory need their buffers there."""
 
 
-@dataclass(frozen=True)
-class _Strategy:
-    """Tables in falling order of `first`; the options of each in rising order of `prefer` [O]."""
+class _Strategy(NamedTuple):
+    """Tables in the order of `tables` [T]; the options of each as in `preferred` [O], and with no HBM kept free as in `least_hbm` [O].
 
-    first: Floats
-    prefer: Floats
-    hbm_bytes: Floats
-    """[O]"""
+    Options of a table keep its places in these, which are those of the problem.
+    """
+
+    tables: Ints
+    preferred: Ints
+    least_hbm: Ints
     spread_bytes: bool
     """Take the target with the most room, else the one with the least time."""
 
 
+class _Room(NamedTuple):
+    """What is left on devices and what is on them, and space to work on."""
+
+    hbm: Floats
+    """[D] bytes"""
+    kept: Floats
+    """[D] of them that a preferred option must leave."""
+    ddr: Floats
+    """[P] bytes"""
+    time_us: Floats
+    """[D]"""
+    unit_time_us: Floats
+    """[U, G]"""
+    pool_bytes: Floats
+    """[P]"""
+    taken: Bools
+    """[targets]"""
+
+
 def pack(problem: Problem) -> Assignment | None:
     """A greedy placement, by the first strategy that places every table; None when each leaves one without a place."""
-    packed = (_Packer(problem, strategy).run() for strategy in _strategies(problem))
-    return next((assignment for assignment in packed if assignment is not None), None)
+    layout = lay_out(problem)
+    option, target = np.full(problem.num_tables, -1), np.full(len(layout.slot_table), -1)
+    for strategy in _strategies(problem):
+        if _pack(layout, strategy, _empty(problem, layout), option, target):
+            return to_assignment(problem, layout, option, target)
+    return None
 
 
-def _strategies(problem: Problem) -> list[_Strategy]:
+def _strategies(problem: Problem) -> Iterator[_Strategy]:
     """Hot tables first where time matters, large tables first where room does."""
-    covered = _covered(problem)
+    covered = devices_covered(problem)
     time_us = _per_option(problem, (covered[:, :, None] * problem.unit_time_us).sum(axis=(1, 2)))
     size = _per_option(problem, (covered * (problem.unit_hbm_bytes + problem.unit_ddr_bytes)).sum(axis=1).astype(np.float64))
     hbm = _per_option(problem, (covered * problem.unit_hbm_bytes).sum(axis=1).astype(np.float64))
     starts = np.flatnonzero(np.diff(problem.option_table, prepend=-1))
     least_us, least_bytes = np.minimum.reduceat(time_us, starts), np.minimum.reduceat(size, starts)
-    return [
-        _Strategy(least_us / np.maximum(least_bytes, 1.0), time_us, hbm, spread_bytes=False),
-        _Strategy(least_bytes, time_us, hbm, spread_bytes=True),
-        _Strategy(least_bytes, size, hbm, spread_bytes=True),
-    ]
+    by_time, by_size, by_hbm = (np.lexsort((each, problem.option_table)) for each in (time_us, size, hbm))
+    hottest, largest = (np.argsort(-each, kind="stable") for each in (least_us / np.maximum(least_bytes, 1.0), least_bytes))
+    yield _Strategy(hottest, by_time, by_hbm, spread_bytes=False)
+    yield _Strategy(largest, by_time, by_hbm, spread_bytes=True)
+    yield _Strategy(largest, by_size, by_hbm, spread_bytes=True)
 
 
-def _covered(problem: Problem) -> Ints:
+def devices_covered(problem: Problem) -> Ints:
     """[U, G] devices of each kind that a unit's target covers."""
     option = np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
     scope, kind = problem.option_scope[option], problem.option_kind[option]
@@ -63,103 +91,117 @@ def _per_option(problem: Problem, per_unit: Floats) -> Floats:
     return np.asarray(np.add.reduceat(per_unit, problem.option_first_unit[:-1]))
 
 
-class _Packer:
-    """One greedy placement."""
+def _empty(problem: Problem, layout: Layout) -> _Room:
+    return _Room(
+        hbm=problem.hbm_capacity.astype(np.float64),
+        kept=np.floor(problem.hbm_capacity * _KEPT_FREE),
+        ddr=problem.ddr_capacity.astype(np.float64),
+        time_us=np.zeros(problem.num_devices),
+        unit_time_us=problem.unit_time_us.sum(axis=2),
+        pool_bytes=np.zeros(len(problem.ddr_capacity)),
+        taken=np.zeros(len(layout.cover_first) - 1, dtype=bool),
+    )
 
-    def __init__(self, problem: Problem, strategy: _Strategy) -> None:
-        self._problem, self._strategy = problem, strategy
-        self._hbm, self._ddr = problem.hbm_capacity.copy(), problem.ddr_capacity.copy()
-        self._kept = (problem.hbm_capacity * _KEPT_FREE).astype(np.int64)
-        self._time = np.zeros(problem.num_devices)
-        nodes = np.unique(problem.device_node[problem.device_is_trainer])
-        self._node_devices = [(int(node), target_devices(problem, Scope.NODE, int(node))) for node in nodes]
-        self._world = [(-1, target_devices(problem, Scope.WORLD, -1))]
-        self._of_kind = [np.flatnonzero(problem.device_kind == kind) for kind in range(problem.num_kinds)]
-        starts = problem.option_first_unit[:-1]
-        self._largest_hbm = np.maximum.reduceat(problem.unit_hbm_bytes.max(axis=1), starts)
-        self._largest_ddr = np.maximum.reduceat(problem.unit_ddr_bytes.max(axis=1), starts)
-        self._unit_time = problem.unit_time_us.sum(axis=2)
 
-    def run(self) -> Assignment | None:
-        problem = self._problem
-        bounds = np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
-        placed: dict[int, tuple[int, tuple[int, ...]]] = {}
-        for table in np.argsort(-self._strategy.first, kind="stable").tolist():
-            found = self._table(table, int(bounds[table]), int(bounds[table + 1]))
-            if found is None:
-                return None
-            placed[table] = found
-        in_order = [placed[table] for table in range(problem.num_tables)]
-        return Assignment(np.array([option for option, _ in in_order], dtype=np.int64), tuple(targets for _, targets in in_order))
+@compiled
+def _pack(layout: Layout, strategy: _Strategy, room: _Room, option: Ints, target: Ints) -> bool:
+    """Place every table: the preferred option that leaves some HBM free; where there is none, the one that takes the least of it.
 
-    def _table(self, table: int, first: int, end: int) -> tuple[int, tuple[int, ...]] | None:
-        """The preferred option that leaves some HBM free; where there is none, the one that takes the least of it."""
-        for prefer, kept in ((self._strategy.prefer, self._kept), (self._strategy.hbm_bytes, np.zeros_like(self._kept))):
-            roomy = (self._largest_hbm[first:end] <= (self._hbm - kept).max()) & (self._largest_ddr[first:end] <= self._ddr.max())
-            order = np.argsort(prefer[first:end], kind="stable")
-            for option in (first + order[roomy[order]]).tolist():
-                targets = self._option(table, option, kept)
-                if targets is not None:
-                    return option, targets
-        return None
+    Writes the option of each table and the targets of its slots; False where a table found no place."""
+    for table in strategy.tables:
+        end = layout.candidate_first[table + 1]
+        option[table] = -1
+        for attempt in range(2):
+            order = strategy.preferred if attempt == 0 else strategy.least_hbm
+            for index in range(layout.candidate_first[table], end):
+                if _place(layout, strategy.spread_bytes, room, table, order[index], 1.0 - attempt, target):
+                    option[table] = order[index]
+                    break
+            if option[table] >= 0:
+                break
+        if option[table] < 0:
+            return False
+    return True
 
-    def _option(self, table: int, option: int, kept: Ints) -> tuple[int, ...] | None:
-        """Targets for the units of an option, all booked; or None, with nothing booked."""
-        units = range(int(self._problem.option_first_unit[option]), int(self._problem.option_first_unit[option + 1]))
-        chosen: list[int] = []
-        for unit in units:
-            target = self._target(table, option, unit, chosen, kept)
-            if target is None:
-                for booked, taken in zip(units, chosen, strict=False):
-                    self._book(option, booked, taken, -1)
-                return None
-            self._book(option, unit, target, 1)
-            chosen.append(target)
-        return tuple(chosen)
 
-    def _target(self, table: int, option: int, unit: int, taken: list[int], kept: Ints) -> int | None:
-        """The best target that has room for a unit and leaves `kept` HBM bytes free."""
-        scope = Scope(self._problem.option_scope[option])
-        if scope is Scope.DEVICE:
-            return self._device(table, self._of_kind[self._problem.option_kind[option]], unit, taken, kept)
-        groups = self._node_devices if scope is Scope.NODE else self._world
-        open_to = [
-            (self._rank(devices), target) for target, devices in groups if target not in taken and self._holds(table, devices, unit, kept)
-        ]
-        return min(open_to)[1] if open_to else None
+@compiled
+def _place(layout: Layout, spread_bytes: bool, room: _Room, table: int, option: int, keep: float, target: Ints) -> bool:
+    """Targets for the units of an option, all booked; or False, with nothing booked."""
+    slot, first = layout.slot_first[table], layout.option_first_unit[option]
+    units, placed = layout.option_first_unit[option + 1] - first, 0
+    while placed < units:
+        best = _best_target(layout, spread_bytes, room, table, option, first + placed, keep)
+        if best < 0:
+            break
+        _book(layout, room, first + placed, best, 1.0)
+        target[slot + placed] = best
+        room.taken[best] = True
+        placed += 1
+    for unit in range(placed):
+        room.taken[target[slot + unit]] = False
+        if placed < units:
+            _book(layout, room, first + unit, target[slot + unit], -1.0)
+    return placed == units
 
-    def _device(self, table: int, devices: Ints, unit: int, taken: list[int], kept: Ints) -> int | None:
-        problem = self._problem
-        kind = problem.device_kind[devices[0]]
-        has_room = (self._hbm[devices] - kept[devices] >= problem.unit_hbm_bytes[unit, kind]) & (
-            self._ddr[problem.device_pool[devices]] >= problem.unit_ddr_bytes[unit, kind]
-        )
-        has_room &= ~np.isin(devices, taken)
-        if problem.allowed is not None:
-            has_room &= problem.allowed[table, devices]
-        left = devices[has_room]
-        if not len(left):
-            return None
-        room = self._hbm[left] + self._ddr[problem.device_pool[left]]
-        return int(left[np.argmax(room) if self._strategy.spread_bytes else np.argmin(self._time[left])])
 
-    def _holds(self, table: int, devices: Ints, unit: int, kept: Ints) -> bool:
-        problem = self._problem
-        kinds = problem.device_kind[devices]
-        pools = np.bincount(problem.device_pool[devices], problem.unit_ddr_bytes[unit, kinds], minlength=len(self._ddr))
-        allowed = problem.allowed is None or bool(problem.allowed[table, devices].all())
-        enough = self._hbm[devices] - kept[devices] >= problem.unit_hbm_bytes[unit, kinds]
-        return allowed and bool(enough.all() and (self._ddr >= pools).all())
+@compiled
+def _best_target(layout: Layout, spread_bytes: bool, room: _Room, table: int, option: int, unit: int, keep: float) -> int:
+    """The best target that has room for a unit and leaves `keep` of the HBM that is to be kept; -1 where none has."""
+    group, best, least = layout.option_group[option], -1, np.inf
+    for index in range(layout.group_first[group], layout.group_first[group + 1]):
+        target = layout.group_target[index]
+        if not room.taken[target] and layout.allowed[table % len(layout.allowed), target] and _holds(layout, room, unit, target, keep):
+            rank = _free_bytes(layout, room, target) if spread_bytes else _busy_us(layout, room, target)
+            if rank < least:
+                best, least = target, rank
+    return best
 
-    def _rank(self, devices: Ints) -> float:
-        if self._strategy.spread_bytes:
-            return -float(self._hbm[devices].sum() + self._ddr[np.unique(self._problem.device_pool[devices])].sum())
-        return float(self._time[devices].max())
 
-    def _book(self, option: int, unit: int, target: int, sign: int) -> None:
-        problem = self._problem
-        devices = target_devices(problem, Scope(problem.option_scope[option]), target)
-        kinds = problem.device_kind[devices]
-        self._hbm[devices] -= sign * problem.unit_hbm_bytes[unit, kinds]
-        np.subtract.at(self._ddr, problem.device_pool[devices], sign * problem.unit_ddr_bytes[unit, kinds])
-        self._time[devices] += sign * self._unit_time[unit, kinds]
+@compiled
+def _holds(layout: Layout, room: _Room, unit: int, target: int, keep: float) -> bool:
+    first, end = layout.cover_first[target], layout.cover_first[target + 1]
+    for index in range(first, end):
+        device = layout.cover_device[index]
+        if room.hbm[device] - keep * room.kept[device] < layout.unit_load[unit, layout.kind[device], -1]:
+            return False
+    holds = True
+    for index in range(first, end):
+        device = layout.cover_device[index]
+        pool = layout.pool[device]
+        room.pool_bytes[pool] += layout.unit_ddr[unit, layout.kind[device]]
+        holds &= room.pool_bytes[pool] <= room.ddr[pool]
+    for index in range(first, end):
+        room.pool_bytes[layout.pool[layout.cover_device[index]]] = 0.0
+    return holds
+
+
+@compiled
+def _free_bytes(layout: Layout, room: _Room, target: int) -> float:
+    """All that is free on a target and in its pools, below zero: the most is the least."""
+    free, first, end = 0.0, layout.cover_first[target], layout.cover_first[target + 1]
+    for index in range(first, end):
+        device = layout.cover_device[index]
+        pool = layout.pool[device]
+        free += room.hbm[device] + (room.ddr[pool] if room.pool_bytes[pool] == 0.0 else 0.0)
+        room.pool_bytes[pool] = 1.0
+    for index in range(first, end):
+        room.pool_bytes[layout.pool[layout.cover_device[index]]] = 0.0
+    return -free
+
+
+@compiled
+def _busy_us(layout: Layout, room: _Room, target: int) -> float:
+    busy = 0.0
+    for index in range(layout.cover_first[target], layout.cover_first[target + 1]):
+        busy = max(busy, room.time_us[layout.cover_device[index]])
+    return busy
+
+
+@compiled
+def _book(layout: Layout, room: _Room, unit: int, target: int, sign: float) -> None:
+    for index in range(layout.cover_first[target], layout.cover_first[target + 1]):
+        device = layout.cover_device[index]
+        kind = layout.kind[device]
+        room.hbm[device] -= sign * layout.unit_load[unit, kind, -1]
+        room.ddr[layout.pool[device]] -= sign * layout.unit_ddr[unit, kind]
+        room.time_us[device] += sign * room.unit_time_us[unit, kind]

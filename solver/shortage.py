@@ -17,8 +17,9 @@ from placement.plan import Question
 from placement.units import show_gib
 from solver.attempt import variants
 from solver.options import Layout
+from solver.packing import devices_covered
 from solver.pricing import Priced, price
-from solver.problem import Ints, Problem, Scope
+from solver.problem import Ints, Problem
 
 _SHOWN_TABLES = 5
 _MEMORY = {Tier.HBM: "HBM", Tier.DDR: "system memory", Tier.REMOTE: "remote servers' memory"}
@@ -84,17 +85,9 @@ def shortages(priced: Priced) -> list[Shortage]:
 
 def _taken_bytes(problem: Problem) -> dict[Tier, Ints]:
     """[O] bytes of each option over all devices it covers, in each tier."""
-    trainers = problem.device_is_trainer
-    on_node = trainers & (problem.device_node == 0)
-    unit_option = np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
-    scope, kind = problem.option_scope[unit_option], problem.option_kind[unit_option]
-    covered = np.zeros((len(unit_option), problem.num_kinds), dtype=np.int64)
-    covered[scope == Scope.WORLD] = np.bincount(problem.device_kind[trainers], minlength=problem.num_kinds)
-    covered[scope == Scope.NODE] = np.bincount(problem.device_kind[on_node], minlength=problem.num_kinds)
-    single = np.flatnonzero(scope == Scope.DEVICE)
-    covered[single, kind[single]] = 1
+    covered = devices_covered(problem)
     is_server = np.ones(problem.num_kinds, dtype=bool)
-    is_server[problem.device_kind[trainers]] = False
+    is_server[problem.device_kind[problem.device_is_trainer]] = False
     taken = {
         Tier.HBM: covered * problem.unit_hbm_bytes,
         Tier.DDR: covered * problem.unit_ddr_bytes * ~is_server,
