@@ -12,7 +12,7 @@ from solver.bound import Bounder, Region
 from solver.bound_lp import lagrangian, relax
 from solver.bound_part import Part
 from solver.bound_rows import usable_options
-from solver.problem import Problem, fits, loads_of, objective_us
+from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 
@@ -45,11 +45,12 @@ def test_what_a_value_leaves_holds_every_assignment_within_it(seed: int) -> None
         assert left is not None
         for cost, options in within:
             if cost <= value:
-                assert left.part.spread(left.part.program.usable, False, True)[list(options)].all()
+                kept = left.part.spread(left.part.program.usable.astype(np.float64), 0.0, 1.0) > 0
+                assert kept[list(options)].all()
         assert bounder.fixed_us + left.relaxation.bound <= within[0][0] * (1 + 1e-9)
 
 
-def _cost(problem: Problem, assignment) -> float:  # type: ignore[no-untyped-def]
+def _cost(problem: Problem, assignment: Assignment) -> float:
     loads = loads_of(problem, assignment)
     return objective_us(problem, loads) if fits(problem, loads) else np.inf
 

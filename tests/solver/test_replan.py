@@ -105,7 +105,8 @@ def test_a_higher_price_moves_less_and_never_costs_more_than_staying() -> None:
     assert start.step_time_us is not None
     assert all(cost_us(plan) <= start.step_time_us * (1 + 1e-9) for plan in plans)
     assert plans[2].step_time_us == pytest.approx(start.step_time_us, rel=1e-9)
-    assert plans[0].step_time_us < start.step_time_us  # type: ignore[operator]
+    assert plans[0].step_time_us is not None
+    assert plans[0].step_time_us < start.step_time_us
 
 
 def test_the_bound_holds_for_every_plan_with_its_moves() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -46,6 +47,10 @@ def chosen(problem: Problem) -> tuple[list[int], Floats]:
     return [int(np.argmax(row)) for row in on_nodes], least_us
 
 
+def loads_of_nodes(node: Sequence[int], on_node: list[float]) -> Floats:
+    return np.bincount(node, weights=on_node, minlength=NODES).astype(np.float64)
+
+
 def least_makespan(on_node: Floats, steps: int) -> float:
     """By trying one makespan after the other."""
     return next(
@@ -64,8 +69,8 @@ def with_room(on_node: Floats) -> float:
 def test_no_other_nodes_lose_fewer_steps(on_node: list[float]) -> None:
     problem = problem_of(on_node, [QUANTUM] * 8 + [2 * QUANTUM] * 5)
     node, least_us = chosen(problem)
-    load = np.bincount(node, weights=on_node, minlength=NODES)
-    every = [np.bincount(nodes, weights=on_node, minlength=NODES) for nodes in product(range(NODES), repeat=len(on_node))]
+    load = loads_of_nodes(node, on_node)
+    every = [loads_of_nodes(nodes, on_node) for nodes in product(range(NODES), repeat=len(on_node))]
     assert least_us[0] == pytest.approx(least_makespan(load, 18))
     assert with_room(load) == pytest.approx(min(with_room(each) for each in every))
 
