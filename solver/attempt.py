@@ -93,9 +93,9 @@ def variants(question: Question) -> list[Variant]:
     return found
 
 
-def parts_of(question: Question) -> list[tuple[Variant, ShardingSets]]:
+def parts_of(question: Question, should_stop: ShouldStop | None = None) -> list[tuple[Variant, ShardingSets]]:
     """Every variant with its programs. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, ShardingSets(price(question, each.topology, each.tiers))) for each in variants(question)]
+    return [(each, ShardingSets(price(question, each.topology, each.tiers), should_stop)) for each in variants(question)]
 
 
 def limits_of(question: Question, parts: list[tuple[Variant, ShardingSets]]) -> Limits:
@@ -107,7 +107,7 @@ def limits_of(question: Question, parts: list[tuple[Variant, ShardingSets]]) -> 
 def attempt(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
     """Solve every variant of the question, except where its bound says that no plan of it is worth a search."""
     report = None if report is None else Whole(report)
-    parts = parts_of(question)
+    parts = parts_of(question, should_stop)
     limits, whole = limits_of(question, parts), Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
     for number, (variant, sets) in enumerate(parts):
         if whole.placement is not None and sets.others_us >= whole.cost_us * (1 - limits.gap):
@@ -147,6 +147,8 @@ def solve_sets(sets: ShardingSets, limits: Limits, report: ReportProgress | None
 
 
 def _solve_set(program: SetProgram, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
+    if should_stop is not None and should_stop():
+        return Attempt(quick_placement(program.priced), program.bound_us, StoppedBy.CANCELLED, program.bound, 0)
     is_shared = program.priced.question.cost_model.ranks_per_core > 1
     found = (_solve_shared if is_shared else _solve_program)(program.priced, limits, report, should_stop)
     found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
@@ -256,6 +258,8 @@ def _exact_placement(
     placement = None if outcome.assignment is None else assemble(priced, outcome.assignment)
     if placement is None or placement.fits:
         return placement, outcome.moves
+    if outcome.stopped_by is StoppedBy.CANCELLED:
+        return None, outcome.moves
     problem = priced.problem
     ranks_per_pool = np.bincount(problem.device_pool, minlength=len(problem.ddr_capacity))
     tighter: Problem = replace(

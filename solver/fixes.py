@@ -50,8 +50,8 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
 
 def _first_verified(question: Question, series: Iterator[Edit], should_stop: ShouldStop | None) -> list[Fix]:
     """The first edit of a series that a plan was found with, if any."""
-    for edit in series:
-        if should_stop is not None and should_stop():
+    while should_stop is None or not should_stop():
+        if (edit := next(series, None)) is None:
             break
         if _helps(question, edit, should_stop):
             return [Fix(change=edit.change, kind=edit.kind, verified=True, cost_bytes=edit.cost_bytes, patch=edit.patch)]

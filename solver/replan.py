@@ -42,7 +42,7 @@ FREED = (1 / 16, 1 / 4)
 def replan(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
     """Solve every program of a question with a start."""
     report = None if report is None else _without_incumbent(Whole(report))
-    parts = parts_of(question)
+    parts = parts_of(question, should_stop)
     limits, whole = limits_of(question, parts), Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
     for number, (variant, sets) in enumerate(parts):
         others_us = min([whole.lower_bound_us, *(later.others_us for _, later in parts[number + 1 :])])
@@ -130,8 +130,10 @@ class _Replanner:
                 tables = assemble(partly, Assignment(np.empty(0, np.int64), ()))
                 if tables.fits:
                     yield tables.tables
-            elif (found := solve_sets(ShardingSets(partly), self._limits(seconds), None, self.should_stop)).placement is not None:
-                yield found.placement.tables
+            else:
+                found = solve_sets(ShardingSets(partly, self.should_stop), self._limits(seconds), None, self.should_stop)
+                if found.placement is not None:
+                    yield found.placement.tables
 
     def _priced(self, held: Mapping[str, TablePlacement]) -> Priced:
         return price(self.question, self.variant.topology, self.variant.tiers, held=held)

@@ -24,6 +24,7 @@ from placement.model import ShardingType
 from placement.stages import PLACED_STAGES, sharding_type_stages_us
 from solver.bound import bound_of
 from solver.options import open_to
+from solver.outcome import ShouldStop
 from solver.pricing import Priced
 from solver.problem import Bools, Floats, Problem, with_options
 from solver.shared_cores import cheap_options, least_work_us
@@ -40,6 +41,8 @@ class SetProgram:
 
     priced: Priced
     bound_us: float
+    bound: str
+    """Its name."""
     unpaid_us: float
     """What a plan of the program may cost beside: for types that it need not use."""
 
@@ -96,22 +99,23 @@ class ShardingSets:
     """The programs of one, in the order of their bounds.
 
     Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
-    is one node: all types.
+    is one node: all types. A bound takes seconds on a large program, so once `should_stop` says so none is computed any more:
+    nodes keep the bound they have, the first one what a step costs without tables.
     """
 
-    def __init__(self, priced: Priced) -> None:
-        self.priced = priced
+    def __init__(self, priced: Priced, should_stop: ShouldStop | None = None) -> None:
+        self.priced, self._should_stop = priced, should_stop
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
         self._computed = 0
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
-        self.name = "a table without an option"
+        self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
         """Of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
-            value, _ = self._bound(self._everything)
+            value = self._without_tables_us if self._is_stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(math.inf)
@@ -123,7 +127,7 @@ class ShardingSets:
 
     def undecided(self, bound_us: float) -> SetProgram:
         """The program with all types, none of which is paid for, and a bound known for all."""
-        return SetProgram(self.priced, bound_us, self._total(self._everything))
+        return SetProgram(self.priced, bound_us, self.name, self._total(self._everything))
 
     @property
     def others_us(self) -> float:
@@ -136,13 +140,13 @@ class ShardingSets:
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
             if (program := self._restricted(allowed, required)) is not None:
-                return SetProgram(program, value, self._total(allowed - required))
+                return SetProgram(program, value, self.name, self._total(allowed - required))
             self._decide_below(cost_us)
         return None
 
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
-        while self.others_us < cost_us and self._computed < MOST_BOUNDS:
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._is_stopped():
             _, _, required, allowed = self._heap[0]
             if required == allowed:
                 return
@@ -151,7 +155,7 @@ class ShardingSets:
 
     def _branch(self, value: float, required: Types, allowed: Types) -> None:
         """On a type that the relaxation does without, if there is one: then ruling it out costs no new bound."""
-        _, used = self._bounds[allowed]
+        _, used = self._bound(allowed)
         decided = min(allowed - required, key=lambda each: (each in used, -self._cost[each], each))
         if not self._is_beaten(required | {decided}):
             self._push(value + self._cost[decided], required | {decided}, allowed)
@@ -160,7 +164,7 @@ class ShardingSets:
             relaxed, _ = self._bound(without)
             value = max(value, relaxed + self._total(required))
         else:
-            self._bounds.setdefault(without, self._bounds[allowed])
+            self._bounds.setdefault(without, self._bound(allowed))
         if math.isfinite(value):
             self._push(value, required, without)
 
@@ -186,6 +190,13 @@ class ShardingSets:
     @cached_property
     def _all_may_be_columns(self) -> bool:
         return all(ShardingType.TABLE_WISE not in types for types in option_types(self._columns))
+
+    def _is_stopped(self) -> bool:
+        return self._should_stop is not None and self._should_stop()
+
+    @property
+    def _without_tables_us(self) -> float:
+        return self.priced.problem.constant_us + float(self.priced.problem.stage_base_us.sum())
 
     @property
     def _everything(self) -> Types:
