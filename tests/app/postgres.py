@@ -41,7 +41,7 @@ class PostgresServer:
 
     def __enter__(self) -> PostgresServer:
         data = self._folder / "data"
-        initdb = [self._programs / "initdb", "-D", data, "-U", "emplace", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
+        initdb: list[str | Path] = [self._programs / "initdb", "-D", data, "-U", "emplace", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
         subprocess.run(initdb, check=True, capture_output=True, cwd=self._folder, **self._as_user)
         options = [
             "-c",

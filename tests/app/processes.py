@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float) -> T:
+def wait_until(condition: Callable[[], T | None], timeout_s: float) -> T:
     """The first true value of `condition`."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):

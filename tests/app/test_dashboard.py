@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import httpx
 import pytest
@@ -95,7 +96,9 @@ def test_one_plan_shows_where_everything_is_and_what_was_measured(page: Page, ap
     assert "not verified" in text
     assert "the update differs by 1e-6" in text
     assert page.locator("svg.chart").count() == 3
-    assert page.locator("svg.chart").first.locator("rect.segment").first.bounding_box()["width"] > 0  # type: ignore[index]
+    segment = page.locator("svg.chart").first.locator("rect.segment").first.bounding_box()
+    assert segment is not None
+    assert segment["width"] > 0
     page.click("text=The same as a table")
     assert page.locator("details table").is_visible()
 
@@ -159,12 +162,12 @@ def test_the_pages_work_without_javascript(browser: Browser, api: httpx.Client, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(browser: Browser, api: httpx.Client, database: Database, scheme: str) -> None:
+def test_text_stands_out_from_its_ground(browser: Browser, api: httpx.Client, database: Database, scheme: Literal["light", "dark"]) -> None:
     """WCAG AA: a contrast of at least 4.5 for every text on the page."""
     plan_id = ask(api)
     plan = finish_plan(database, plan_id)
     store_run(database, plan_id, measurement_of(plan))
-    context = browser.new_context(base_url=str(api.base_url), color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(base_url=str(api.base_url), color_scheme=scheme)
     page = context.new_page()
     for path in ("/", f"/plans/{plan_id}"):
         page.goto(path)

@@ -12,13 +12,14 @@ from placement.audit import audit
 from placement.host import HostSpec
 from placement.measurement import Measurement
 from placement.model import DataType, ModelSpec
+from placement.plan import Plan
 from placement.stages import Stage
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, served_layouts
 
 STEPS = 30
 
 
-def _run(plans: list, workdir: Path, steps: int = STEPS) -> list[Measurement]:
+def _run(plans: list[Plan], workdir: Path, steps: int = STEPS) -> list[Measurement]:
     told: list[str] = []
     measurements = run_plans(plans, Launch(steps, seed=7, workdir=workdir, timeout_s=240, report=told.append))
     assert any("training: step" in line for line in told)
@@ -50,6 +51,7 @@ def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
         assert measurement.plan_digest == plan.content_digest()
         assert [rank.rank for rank in measurement.ranks] == [0, 1]
         assert all(len(rank.step_times_us) == STEPS == measurement.steps for rank in measurement.ranks)
+        assert measurement.step_time_us is not None
         assert measurement.step_time_us >= max(rank.median_step_time_us for rank in measurement.ranks)
         assert measurement.throughput_samples_per_s == pytest.approx(128 / measurement.step_time_us * 1e6)
         assert set(measurement.ranks[0].stages_us) == set(Stage)
@@ -115,5 +117,6 @@ def test_remote_servers_hold_tables_and_feed_nothing(here: HostSpec, tmp_path: P
         assert audit(plan) == []
         _assert_right(measurement)
         assert len(measurement.ranks) == 4
+        assert measurement.step_time_us is not None
         # Servers train no examples of their own.
         assert measurement.throughput_samples_per_s == pytest.approx(2 * 64 / measurement.step_time_us * 1e6)

@@ -48,6 +48,9 @@ def test_the_bound_is_the_solvers_and_holds_for_the_solvers_plan(here: HostSpec)
     plan = build_plan(model, here, {table.name: table_wise(table, 0) for table in model.tables}, ranks=2)
     again = _imported(to_torchrec(plan), here, time_limit=1.0)
     best = solve_question(again.question)
+    assert again.lower_bound_us is not None
+    assert again.step_time_us is not None
+    assert best.step_time_us is not None
     assert 0 < again.lower_bound_us <= best.step_time_us < again.step_time_us
     assert again.gap == pytest.approx(1 - again.lower_bound_us / again.step_time_us)
     assert (again.status, again.solver.stopped_by) == ("feasible", "imported")
@@ -57,7 +60,9 @@ def test_the_plan_of_torchrecs_own_planner(here: HostSpec, tmp_path: Path) -> No
     """Dumped with the lines of the docs."""
     planner = EmbeddingShardingPlanner(topology=Topology(world_size=2, compute_device="cpu"))
     plan = planner.plan(Dlrm(make_model(), torch.device("meta")), [EmbeddingBagCollectionSharder()])
-    dump = json.dumps({"world_size": 2, "plan": plan.plan}, default=lambda value: asdict(value) if is_dataclass(value) else str(value))
+    dump = json.dumps(
+        {"world_size": 2, "plan": plan.plan}, default=lambda value: asdict(value) if is_dataclass(type(value)) else str(value)
+    )
     (tmp_path / "theirs.json").write_text(dump)
     theirs = read_file(tmp_path / "theirs.json", TheirPlan)
     found = import_plan(theirs, "theirs", make_model(), here, PlanOptions(nodes=1))

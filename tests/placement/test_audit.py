@@ -239,6 +239,6 @@ def test_uvm_needs_a_gpu_and_adam_too() -> None:
 
 
 def test_options_reach_the_figures() -> None:
-    for options in (PlanOptions(ranks=2), PlanOptions(nodes=1), PlanOptions(objective="p95")):  # type: ignore[arg-type]
+    for options in (PlanOptions(ranks=2), PlanOptions(nodes=1), PlanOptions(objective="p95")):
         kinds = [choice(ShardingType.ROW_WISE), choice(ShardingType.GRID_SHARD), choice(ShardingType.TABLE_COLUMN_WISE)]
         assert audit(naive_plan(model(), gpu_host(), kinds, options)) == []

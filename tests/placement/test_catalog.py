@@ -26,11 +26,12 @@ HOSTS = ["big-basin-16g", "big-basin-32g", "cpu-dual-socket", "dgx-a100-40g", "d
 
 
 def table_gb(model: ModelSpec) -> float:
-    return sum(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim) for table in model.tables) / 1e9
+    return float(sum(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim) for table in model.tables)) / 1e9
 
 
 def with_state_gb(model: ModelSpec) -> float:
-    return table_gb(model) + sum(optimizer_state_bytes(model.optimizer, t.num_embeddings, t.embedding_dim) for t in model.tables) / 1e9
+    state = sum(optimizer_state_bytes(model.optimizer, table.num_embeddings, table.embedding_dim) for table in model.tables)
+    return table_gb(model) + float(state) / 1e9
 
 
 def test_names() -> None:

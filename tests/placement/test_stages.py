@@ -170,8 +170,19 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
         work = ShardWorkload(10.0, 5.0, 10.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
-        shape = {"row_bytes": 64, "columns": 16, "weight_bytes": 64_000, "optimizer": optimizer, "data_type": DataType.FP32}
-        return float(shard_stages_us(cost, "gpu", ComputeKernel.FUSED, kind, work, **shape)[Stage.ALL_REDUCE])
+        stages = shard_stages_us(
+            cost,
+            "gpu",
+            ComputeKernel.FUSED,
+            kind,
+            work,
+            row_bytes=64,
+            columns=16,
+            weight_bytes=64_000,
+            optimizer=optimizer,
+            data_type=DataType.FP32,
+        )
+        return float(stages[Stage.ALL_REDUCE])
 
     replicated, whole = ShardingType.DATA_PARALLEL, ShardingType.TABLE_WISE
     assert all_reduce(cost, replicated) == pytest.approx(all_reduce(plain, replicated) + 64_000 * per_byte_us)

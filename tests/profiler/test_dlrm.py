@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -29,7 +31,7 @@ def test_parameters_of_every_built_in_model(name: str) -> None:
         {"dense_features": 0, "bottom_mlp": []},
     ],
 )
-def test_every_part_takes_part_in_the_loss(changes: dict) -> None:
+def test_every_part_takes_part_in_the_loss(changes: dict[str, Any]) -> None:
     spec = make_model(**changes)
     model = Dlrm(spec, torch.device("cpu"))
     loss = model(draw_batch(spec, 64, 0, 0, 0))

@@ -112,4 +112,5 @@ def test_a_held_out_point_is_never_in_its_own_fit() -> None:
 
 def test_a_residual_sums_up_relative_errors() -> None:
     found = residual("x", np.array([1.1, 2.0, 6.0]), np.array([1.0, 2.0, 4.0]))
-    assert (found.points, found.mape, found.median, found.worst) == (3, pytest.approx(0.2), pytest.approx(0.1), pytest.approx(0.5))
+    assert found.points == 3
+    assert (found.mape, found.median, found.worst) == pytest.approx((0.2, 0.1, 0.5))

@@ -107,9 +107,9 @@ def samples_of(design: Design) -> list[list[Sample]]:
     for index, point in enumerate(design.dense):
         time_us = true_dense().time_us(dense_part(dense_model(point)), point.batch, 0)
         found.append(sample(Kind.DENSE, index, time_us / 3, time_us * 2 / 3))
-    for index, point in enumerate(design.lookups):
-        tables = counts(point)
-        share = 0.5 if point.optimizer is Optimizer.SGD else 1.0
+    for index, lookup in enumerate(design.lookups):
+        tables = counts(lookup)
+        share = 0.5 if lookup.optimizer is Optimizer.SGD else 1.0
         found.append(sample(Kind.LOOKUP, index, lookup_us(tables), share * 3 * lookup_us(tables), tables))
     return [found, found]
 

@@ -25,7 +25,7 @@ from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
 from profiler.modelling import fit_cost_model
-from profiler.points import Kind, Sample
+from profiler.points import Design, Kind, Sample
 from profiler.profile import profile_host, profile_with
 from profiler.samples import rank_path
 
@@ -117,9 +117,12 @@ def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch
     rank_path(kept, 0).write_text("".join(one.canonical_json() + "\n" for one in (done, ahead)))
     rank_path(kept, 1).write_text(done.canonical_json() + "\n" + ahead.canonical_json()[:-9])
     seen: list[list[list[Sample]]] = []
-    monkeypatch.setattr(
-        "profiler.profile.fit_cost_model", lambda design, samples, host: seen.append(samples) or fit_cost_model(design, samples, host)
-    )
+
+    def fit(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
+        seen.append(samples)
+        return fit_cost_model(design, samples, host)
+
+    monkeypatch.setattr("profiler.profile.fit_cost_model", fit)
     profile_with(TINY, 2, 0, lines.append, tmp_path)
     assert "continuing: 1 points were measured before an interruption" in lines
     for rank in seen[0]:

@@ -19,7 +19,7 @@ build = lambda node: getattr(types, node.pop("@class"))(**node) if "@class" in n
 modules = json.load(open("plan.torchrec.json"), object_hook=build)["plan"]  # noqa: SIM115
 plan = types.ShardingPlan({path: types.EmbeddingModuleShardingPlan(tables) for path, tables in modules.items()})
 
-plain = lambda value: asdict(value) if is_dataclass(value) else str(value)  # noqa: E731
+plain = lambda value: asdict(value) if is_dataclass(type(value)) else str(value)  # noqa: E731
 ranks = {"world_size": int(os.environ["WORLD_SIZE"]), "local_world_size": int(os.environ["LOCAL_WORLD_SIZE"])}
 theirs = json.dumps(ranks | {"plan": plan.plan}, default=plain)
 
@@ -33,7 +33,7 @@ TABLES = {
 
 
 class Model(torch.nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         configs = [
             EmbeddingBagConfig(name=name, num_embeddings=rows, embedding_dim=16, feature_names=features)
@@ -41,11 +41,12 @@ class Model(torch.nn.Module):
         ]
         self.ebc = EmbeddingBagCollection(tables=configs, device=torch.device("meta"))
 
-    def forward(self, sparse):
-        return self.ebc(sparse).values().square().sum()
+    def forward(self, sparse: KeyedJaggedTensor) -> torch.Tensor:
+        pooled: torch.Tensor = self.ebc(sparse).values()
+        return pooled.square().sum()
 
 
-def main():
+def main() -> None:
     dist.init_process_group("gloo")
     dmp = DistributedModelParallel(Model(), device=torch.device("cpu"), plan=plan)
     keys = [feature for _, features in TABLES.values() for feature in features]

@@ -1,13 +1,21 @@
 """A rank that executes something else than it was told, depending on the plan's name."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from torchrec.distributed.model_parallel import DistributedModelParallel
+
 import executor.numerics
 import executor.placed
 import executor.rank
 import executor.training
 from executor.export import to_torchrec
+from executor.job import HeldShard
+from executor.placed import LocalPart
+from placement.plan import Plan
 
 
-def wrong_export(plan):
+def wrong_export(plan: Plan) -> dict[str, Any]:
     exported = to_torchrec(plan)
     tables = exported["plan"]["ebc"]
     if plan.model.name == "moved":
@@ -21,7 +29,7 @@ def wrong_export(plan):
     return exported
 
 
-def denying_parts(dmp):
+def denying_parts(dmp: DistributedModelParallel) -> Iterator[LocalPart]:
     """Says that everything is where it should be."""
     for part in executor.placed.local_parts(dmp):
         if model_name == "swapped-and-denied" and part.table == "user":
@@ -32,14 +40,14 @@ def denying_parts(dmp):
 honest_held_shards = executor.placed.held_shards
 
 
-def denying_held_shards(dmp):
+def denying_held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
     honest = honest_held_shards(dmp)
     columns = {(part.table, part.rows): part.columns for part in denying_parts(dmp)}
     return tuple(shard.model_copy(update={"columns": columns[shard.table, shard.rows]}) for shard in honest)
 
 
 model_name = ""
-executor.training.to_torchrec = wrong_export
-executor.numerics.local_parts = denying_parts
-executor.rank.held_shards = denying_held_shards
+executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
+executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
+executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
 executor.rank.main()
