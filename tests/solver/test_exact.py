@@ -69,15 +69,6 @@ def test_any_assignment_can_be_the_hint() -> None:
             break
 
 
-def test_never_falls_behind_a_hint_that_fits() -> None:
-    big = _hard_problem()
-    hint = _exactly(big, Limits(4.0, 0.0, 0)).assignment
-    assert hint is not None
-    hint_us = objective_us(big, loads_of(big, hint))
-    for seconds in (0.1, 0.3, 1.0):
-        assert _exactly(big, Limits(seconds, 0.0, 0), hint=hint).objective_us <= hint_us
-
-
 def test_stops_when_asked_and_says_so() -> None:
     big = _hard_problem()
     outcome = _exactly(big, Limits(60.0, 0.0, 0), should_stop=lambda: True)
