@@ -129,3 +129,12 @@ def test_both_programs_are_explained_where_servers_are_allowed() -> None:
     reasons = explained(asked).reasons
     assert any(reason.startswith("trainers: ") for reason in reasons)
     assert any(reason.startswith("trainers and servers: ") for reason in reasons)
+
+
+def test_a_fix_that_takes_a_search_is_found() -> None:
+    """Greedily, tables of 8 and 7, then 6 and 5, leave no room for the 4 within 15 and a little; 8 + 7 and 6 + 5 + 4 fit."""
+    whole = {"sharding_types": ["table_wise"]}
+    tables = [table(f"t{size}", 40_000 * size, dim=64, constraints=whole) for size in (8, 7, 6, 5, 4)]
+    asked = question(gpu_host(2, hbm="156MiB"), tables, tiers=["hbm"], hbm_reserve="20MiB", time_limit=0.5, gap=0.5)
+    fix = next(fix for fix in explained(asked).fixes if fix.kind == "reserve")
+    assert solve_question(patched(asked, fix.patch)).has_placement
