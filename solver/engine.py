@@ -13,14 +13,16 @@ from solver.exact import solve_exactly
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.presolve import merge_stages
 from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
-from solver.search import MET, Search
+from solver.search import MET, Found, Search
 
 WORK_PER_SECOND = 7e6
 """Of each lane of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
-EXACT_CHOICES = 20_000
+EXACT_CHOICES = 30_000
 """The most choices (options x targets) for which the exact program is tried."""
 SEARCH_SHARE = 0.3
 """Of the limit that the search takes where the exact program follows."""
+RESTART_WORK = 1e7
+"""Of one search on such a small problem: several from nothing find better plans than a long one (30 tables on 16 devices)."""
 
 
 def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Outcome:
@@ -40,7 +42,9 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
     if not bound.feasible:
         return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
     small = choices(problem) <= EXACT_CHOICES
-    found = _search(problem, bounder, bound, limits, limits.seconds * (SEARCH_SHARE if small else 1.0), watch)
+    seconds = limits.seconds * (SEARCH_SHARE if small else 1.0)
+    restarts = max(1, round(seconds * WORK_PER_SECOND / RESTART_WORK)) if small else 1
+    found = _search(problem, bounder, bound, limits, seconds, restarts, watch)
     if small and found.stopped_by is StoppedBy.LIMIT:
         return _settle(problem, bounder, bound, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
     return found
@@ -56,18 +60,22 @@ def choices(problem: Problem) -> int:
     return int((targets * np.diff(problem.option_first_unit)).sum())
 
 
-def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, seconds: float, watch: _Watch) -> Outcome:
-    search = Search(problem, bounder, bound, limits.seed)
-    stopped_by = StoppedBy.LIMIT
-    for found in search.run(limits.gap, seconds * WORK_PER_SECOND):
-        watch.report(found.objective_us, bound.value_us, "search")
-        if watch.stopped():
-            stopped_by = StoppedBy.CANCELLED
+def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, seconds: float, restarts: int, watch: _Watch) -> Outcome:
+    """The best of `restarts` searches that share the seconds."""
+    best, moves = Found(None, math.inf, 0.0, 0), 0
+    for restart in range(restarts):
+        search = Search(problem, bounder, bound, limits.seed + restart)
+        for found in search.run(limits.gap, seconds * WORK_PER_SECOND / restarts):
+            watch.report(min(best.objective_us, found.objective_us), bound.value_us, "search")
+            if watch.stopped():
+                break
+        moves += search.best.moves
+        best = min(best, search.best, key=lambda each: each.objective_us)
+        met = best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= max(limits.gap, MET)
+        if met or watch.stopped():
             break
-    best = search.best
-    if best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= max(limits.gap, MET):
-        stopped_by = StoppedBy.GAP
-    return Outcome(best.assignment, best.objective_us, min(bound.value_us, best.objective_us), bound.name, stopped_by, best.moves)
+    stopped_by = StoppedBy.GAP if met else StoppedBy.CANCELLED if watch.stopped() else StoppedBy.LIMIT
+    return Outcome(best.assignment, best.objective_us, min(bound.value_us, best.objective_us), bound.name, stopped_by, moves)
 
 
 def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:

@@ -55,10 +55,10 @@ def solve_exactly(
     if hint is None:
         return by_cp_sat(problem, limits, report, should_stop)
     first = by_cp_sat(problem, replace(limits, seconds=limits.seconds * _CP_SAT_SHARE), report, should_stop, hint)
-    if first.stopped_by is not StoppedBy.LIMIT or (first.assignment is None and not fits(problem, loads_of(problem, hint))):
+    plans = [first, _of(problem, hint, StoppedBy.LIMIT)] if fits(problem, loads_of(problem, hint)) else [first]
+    start = replace(min(plans, key=lambda plan: plan.objective_us), lower_bound_us=first.lower_bound_us)
+    if first.stopped_by is not StoppedBy.LIMIT or start.assignment is None:
         return first
-    start = first if first.assignment is not None else _of(problem, hint, StoppedBy.LIMIT)
-    start = replace(start, lower_bound_us=first.lower_bound_us)
     rest = replace(limits, seconds=limits.seconds * (1 - _CP_SAT_SHARE))
     return _by_patterns(problem, bounder, bound, rest, report, should_stop, start)
 

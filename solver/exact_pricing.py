@@ -1,11 +1,13 @@
 """The dearest pattern: which shards one device could hold that are worth most at given prices.
 
-A multiple-choice knapsack with several resources, by depth-first search under a Lagrangian bound.
+A multiple-choice knapsack with several resources, by depth-first search under a Lagrangian bound and, where that prunes too
+little, under one by dynamic programming over two of the resources.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +16,14 @@ from solver.problem import Floats, Ints
 
 ROUNDING = 1e-12
 _SUBGRADIENT_STEPS = 120
+QUICK_STEPS = 50_000
+"""Of the search without a grid, which takes longer to fill."""
+CELLS = 128
+"""Of a grid along each resource."""
+CELLS_PER_STEP = 20
+"""Of a grid, filled in the time of a step of the search."""
+INSIDE = 1e-9
+"""Of a resource: more than rounding can add to what is used, so that no cell is missed."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +55,39 @@ class Dearest:
     steps: int
 
 
+class Grid(NamedTuple):
+    """What tables are worth at most in what is left of two resources, the others at their Lagrangian prices."""
+
+    resource: Ints
+    """[2]"""
+    price: Floats
+    """[R] of each resource; 0 for those two."""
+    worth: Floats
+    """[T + 1, cells of the first + 1, of the second + 1] of the tables at a level and below; of no size where there is no grid."""
+
+
 def dearest(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int) -> Dearest:
     """The pattern worth most by `value` [I], if worth more than `threshold`; after `most_steps` the best one seen."""
-    tables, resources = len(knapsack.first) - 1, knapsack.use.shape[1]
-    best = np.full(tables, -1, dtype=np.int64)
-    steps = np.zeros(2, dtype=np.int64)
     multiplier, score = _multipliers(knapsack, value)
     order = np.argsort(-score, kind="stable")
     suffix = np.append(np.cumsum(score[order][::-1])[::-1], 0.0)
+    quick = _depth_first(knapsack, value, order, _no_grid(), suffix, multiplier, threshold, min(most_steps, QUICK_STEPS))
+    if quick.finished or most_steps <= QUICK_STEPS:
+        return quick
+    grid, steps = _completions(knapsack, value, order, multiplier)
+    better = threshold if quick.items is None else quick.value
+    slow = _depth_first(knapsack, value, order, grid, suffix, multiplier, better, most_steps)
+    found = slow if slow.items is not None else quick
+    return replace(found, finished=slow.finished, steps=quick.steps + slow.steps + steps)
+
+
+def _depth_first(
+    knapsack: Knapsack, value: Floats, order: Ints, grid: Grid, suffix: Floats, multiplier: Floats, threshold: float, most_steps: int
+) -> Dearest:
+    """Decides on tables in `order`; what those from a level on are worth is at most `suffix` and the room's worth, and the grid's."""
+    tables, resources = len(order), knapsack.use.shape[1]
+    best = np.full(tables, -1, dtype=np.int64)
+    steps = np.zeros(2, dtype=np.int64)
     worth = _search(
         knapsack.first,
         knapsack.use,
@@ -61,6 +96,7 @@ def dearest(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int
         knapsack.limit * (1 + ROUNDING),
         value,
         order,
+        grid,
         suffix,
         multiplier,
         threshold,
@@ -73,8 +109,48 @@ def dearest(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int
         best,
         steps,
     )
-    found = worth > threshold
-    return Dearest(best if found else None, worth, bool(steps[1] == 0), int(steps[0]))
+    return Dearest(best if worth > threshold else None, worth, bool(steps[1] == 0), int(steps[0]))
+
+
+def _no_grid() -> Grid:
+    return Grid(np.zeros(2, dtype=np.int64), np.empty(0), np.empty((0, 0, 0)))
+
+
+def _completions(knapsack: Knapsack, value: Floats, order: Ints, multiplier: Floats) -> tuple[Grid, int]:
+    """For the two dearest resources, with what items use rounded down to whole cells; and how many steps that counts for."""
+    resource = np.argsort(-multiplier, kind="stable")[[0, min(1, len(multiplier) - 1)]]
+    cells = np.array([CELLS, CELLS if len(multiplier) > 1 else 0])
+    price = multiplier.copy()
+    price[resource] = 0.0
+    cell = np.floor(knapsack.use[:, resource] * cells).astype(np.int64)
+    worth = np.zeros((len(order) + 1, cells[0] + 1, cells[1] + 1))
+    _fill(knapsack.first, cell, value - knapsack.use @ price, order, worth)
+    return Grid(resource, price, worth), int(len(cell) * worth[0].size / CELLS_PER_STEP)
+
+
+@compiled
+def _fill(first: Ints, cell: Ints, value: Floats, order: Ints, worth: Floats) -> None:
+    """The most that at most one item of each table is worth, from the last table up."""
+    for level in range(len(order) - 1, -1, -1):
+        for i in range(worth.shape[1]):
+            for j in range(worth.shape[2]):
+                worth[level, i, j] = worth[level + 1, i, j]
+        for item in range(first[order[level]], first[order[level] + 1]):
+            a, b = cell[item, 0], cell[item, 1]
+            for i in range(a, worth.shape[1]):
+                for j in range(b, worth.shape[2]):
+                    worth[level, i, j] = max(worth[level, i, j], value[item] + worth[level + 1, i - a, j - b])
+
+
+@compiled
+def _left(grid: Grid, used: Floats, level: int) -> float:
+    """What tables at this level and below add at most, in the grid."""
+    left = 0.0
+    for r in range(len(grid.price)):
+        left += grid.price[r] * (1.0 - used[level, r])
+    i = int((1.0 + INSIDE - used[level, grid.resource[0]]) * (grid.worth.shape[1] - 1))
+    j = int((1.0 + INSIDE - used[level, grid.resource[1]]) * (grid.worth.shape[2] - 1))
+    return float(left + grid.worth[level, i, j])
 
 
 def _multipliers(knapsack: Knapsack, value: Floats) -> tuple[Floats, Floats]:
@@ -162,6 +238,7 @@ def _search(
     limit: float,
     value: Floats,
     order: Ints,
+    grid: Grid,
     suffix: Floats,
     multiplier: Floats,
     threshold: float,
@@ -200,7 +277,8 @@ def _search(
         chosen[table] = item if item < first[table + 1] else -1
         worth[level + 1] = worth[level] + (value[item] if chosen[table] >= 0 else 0.0)
         fits = _with(use, time, lower, limit, chosen[table], level, used, spent)
-        if fits and worth[level + 1] + suffix[level + 1] + _room(multiplier, used, level + 1) > top:
+        fits = fits and worth[level + 1] + suffix[level + 1] + _room(multiplier, used, level + 1) > top
+        if fits and (len(grid.worth) == 0 or worth[level + 1] + _left(grid, used, level + 1) > top):
             level += 1
             if level < len(order):
                 at[level] = first[order[level]]

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solver import exact
 from solver.bound import Bounder
-from solver.exact import solve_exactly
+from solver.exact import by_cp_sat, solve_exactly
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
@@ -67,6 +68,17 @@ def test_any_assignment_can_be_the_hint() -> None:
             assert _exactly(problem, LIMITS, hint=assignment).objective_us == pytest.approx(optimum, rel=1e-6)
         if index > 40:
             break
+
+
+def test_never_falls_behind_a_hint_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-SAT may take no notice of the hint and find something worse."""
+    big = _hard_problem()
+    hint = _exactly(big, Limits(4.0, 0.0, 0)).assignment
+    assert hint is not None
+    monkeypatch.setattr(exact, "by_cp_sat", lambda problem, limits, *_, **__: by_cp_sat(problem, limits))
+    hint_us = objective_us(big, loads_of(big, hint))
+    assert by_cp_sat(big, Limits(0.15, 0.0, 0)).objective_us > hint_us
+    assert _exactly(big, Limits(1.0, 0.0, 0), hint=hint).objective_us <= hint_us
 
 
 def test_stops_when_asked_and_says_so() -> None:
