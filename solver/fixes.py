@@ -43,7 +43,12 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
     ):
         found += _first_verified(question, series, should_stop)
     hardware = []
-    for series in (hbm_edits(question), system_memory_edits(question), server_edits(question), node_edits(question)):
+    for series in (
+        hbm_edits(question, cases),
+        system_memory_edits(question, cases),
+        server_edits(question, cases),
+        node_edits(question, cases),
+    ):
         hardware += _first_verified(question, series, should_stop)
     return found + sorted(hardware, key=lambda fix: fix.cost_bytes or 0)
 

@@ -23,7 +23,7 @@ _MAX_SEARCH = 12
 _MAX_NODES = 4096
 
 
-def hbm_edits(question: Question) -> Iterator[Edit]:
+def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More memory on every CUDA device."""
     devices = [device for device in question.host.node.devices if device.type is DeviceType.CUDA]
     if Tier.HBM not in allowed_tiers(question) or not devices:
@@ -45,10 +45,10 @@ def hbm_edits(question: Question) -> Iterator[Edit]:
         patch = {"host": {"node": {"devices": [device.to_data() for device in changed]}}}
         return Edit(f"{sizes} (hbm_capacity in the host document)", "hbm", patch, added)
 
-    yield from _smallest(question, edit, units_bytes=_GIB * nodes * sum(device.count for device in devices))
+    yield from _smallest(question, found, edit, units_bytes=_GIB * nodes * sum(device.count for device in devices))
 
 
-def system_memory_edits(question: Question) -> Iterator[Edit]:
+def system_memory_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More system memory in every node."""
     if Tier.DDR not in allowed_tiers(question):
         return
@@ -60,10 +60,10 @@ def system_memory_edits(question: Question) -> Iterator[Edit]:
         change = f"give each node {size} of system memory instead of {now} (ddr_capacity in the host document)"
         return Edit(change, "ddr", {"host": {"node": {"ddr_capacity": size}}}, extra * _GIB * nodes)
 
-    yield from _smallest(question, edit, units_bytes=_GIB * nodes)
+    yield from _smallest(question, found, edit, units_bytes=_GIB * nodes)
 
 
-def server_edits(question: Question) -> Iterator[Edit]:
+def server_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More remote servers."""
     remote = question.host.remote_servers
     if remote is None or Tier.REMOTE not in allowed_tiers(question):
@@ -74,10 +74,10 @@ def server_edits(question: Question) -> Iterator[Edit]:
         change = f"use {remote.count + extra} remote servers instead of {remote.count} (remote_servers.count in the host document)"
         return Edit(change, "remote_servers", patch, extra * remote.ddr_capacity)
 
-    yield from _smallest(question, edit, units_bytes=remote.ddr_capacity - remote.ddr_reserve)
+    yield from _smallest(question, found, edit, units_bytes=remote.ddr_capacity - remote.ddr_reserve)
 
 
-def node_edits(question: Question) -> Iterator[Edit]:
+def node_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More nodes, with as many ranks on each as before."""
     options, host = question.options, question.host
     nodes = options.nodes or host.nodes
@@ -100,12 +100,15 @@ def node_edits(question: Question) -> Iterator[Edit]:
             extra * (hbm + host.node.ddr_capacity),
         )
 
-    yield from _smallest(question, edit, units_bytes=per_node, most=_MAX_NODES - nodes)
+    yield from _smallest(question, found, edit, units_bytes=per_node, most=_MAX_NODES - nodes)
 
 
-def _smallest(question: Question, edit: Callable[[int], Edit], *, units_bytes: int, most: int = 2**20) -> Iterator[Edit]:
-    """Edits of the smallest size (in units of `units_bytes`, at least 1) at which nothing is provably short, then larger ones."""
-    size = 1
+def _smallest(question: Question, found: list[Case], edit: Callable[[int], Edit], *, units_bytes: int, most: int = 2**20) -> Iterator[Edit]:
+    """Edits of the smallest size (in units of `units_bytes`, at least 1) at which nothing is provably short, then larger ones.
+
+    `found` is what the question itself lacks. No unit is worth more than `units_bytes`, so nothing smaller than what is missing would do.
+    """
+    size = max(1, _missing_units(found, units_bytes, 0))
     for _ in range(_MAX_SEARCH):
         if size > most:
             return
