@@ -196,7 +196,7 @@ def suite() -> list[Case]:
 def _cases() -> Iterator[Case]:
     m1 = Case("m1", 30, 8, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), seconds=60.0)
     m2 = Case("m2", 13, 8, 0.85, mean_rows=7.3e6, mean_pooling=17.0, dims=(128,), seconds=60.0)
-    m3 = Case("m3", 127, 64, 0.95, mean_rows=3.7e6, mean_pooling=49.0, dims=(128,))
+    m3 = Case("m3", 127, 64, 0.95, mean_rows=3.7e6, mean_pooling=49.0, dims=(128,), seconds=60.0)
     yield from (replace(m2, name=f"m2x{devices}-85", devices=devices) for devices in (8, 16))
     yield from (replace(m1, name=f"m1x{devices}-95", devices=devices) for devices in (8, 16))
     yield replace(m3, name="m3x64-95")

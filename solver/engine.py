@@ -21,8 +21,9 @@ EXACT_CHOICES = 30_000
 """The most choices (options x targets) for which the exact program is tried."""
 SEARCH_SHARE = 0.3
 """Of the limit that the search takes where the exact program follows."""
-RESTART_WORK = 1e7
-"""Of one search on such a small problem: several from nothing find better plans than a long one (30 tables on 16 devices)."""
+RESTART_WORK = 5.5e5
+"""Per table, of one search where there is time for several: from nothing they find better plans than a long one does
+(30 tables on 16 devices, 127 on 64)."""
 
 
 def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Outcome:
@@ -43,7 +44,7 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
         return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
     small = choices(problem) <= EXACT_CHOICES
     seconds = limits.seconds * (SEARCH_SHARE if small else 1.0)
-    restarts = max(1, round(seconds * WORK_PER_SECOND / RESTART_WORK)) if small else 1
+    restarts = max(1, round(seconds * WORK_PER_SECOND / (RESTART_WORK * problem.num_tables)))
     found = _search(problem, bounder, bound, limits, seconds, restarts, watch)
     if small and found.stopped_by is StoppedBy.LIMIT:
         return _settle(problem, bounder, bound, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)

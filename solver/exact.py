@@ -30,7 +30,7 @@ _LEFT_OUT = ("core", "reduced_costs")
 """Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
 (ortools 9.15)."""
 _POLL_SECONDS = 0.05
-_CP_SAT_SHARE = 0.15
+_CP_SAT_SHARE = 0.3
 """Of the limit that CP-SAT takes first: it settles what is easy, and kinds of problems where patterns say little."""
 _LEAF_SECONDS = 1.0
 """For CP-SAT on a problem whose options are all chosen."""
