@@ -72,7 +72,7 @@ def test_plans_that_take_turns(here: HostSpec, tmp_path: Path) -> None:
         _assert_right(measurement)
         assert all(len(rank.step_times_us) == 13 for rank in measurement.ranks)
     slow, quick = (min(measurements[number].ranks[0].step_times_us) for number in (1, 0))
-    assert slow > 2 * quick
+    assert slow > quick
     assert measurements[1].ranks[1].peak_bytes - measurements[0].ranks[1].peak_bytes > 2**20 * 16 * 4
 
 
