@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 
 from executor.errors import ExecutionCancelled, ExecutionFailed
-from executor.failure import root_cause
 from executor.job import RankProcess, job_path, process_path, progress_path
 from placement.errors import InvalidDocument
 from placement.reading import read_file
+from profiler.failure import root_cause
 
 LOGS = "logs"
 _POLL_S = 0.1

@@ -21,7 +21,6 @@ import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from executor.export import plan_topology
-from executor.failure import DISK_FULL
 from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
 from executor.numerics import compare_updates
 from executor.peak_memory import peak_bytes
@@ -37,6 +36,7 @@ from profiler.agent import AGENT_PID_VARIABLE, die_with
 from profiler.allocator import keep_freed_memory
 from profiler.batches import draw_batch
 from profiler.dlrm import Batch
+from profiler.failure import DISK_FULL
 
 SOFTWARE = ("torch", "torchrec")
 

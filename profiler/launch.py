@@ -14,10 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from placement.errors import ToolError
+from profiler.failure import root_cause
 
 _POLL_S = 0.2
 _STOP_S = 15.0
-_SHOWN_LINES = 15
+_LOGS, _AGENT_LOG = "logs", "agent.log"
 
 
 def run_ranks(
@@ -25,26 +26,28 @@ def run_ranks(
 ) -> None:
     """Run module `program` on `ranks` ranks with `threads` threads each, until all have ended; `on_poll` is called meanwhile.
 
-    Raises ToolError with the end of the failing rank's stderr, or when `limit_s` seconds have passed.
+    Raises ToolError with the root cause when a rank fails, or when `limit_s` seconds have passed.
     """
     command = [sys.executable, "-m", "profiler.agent", str(os.getpid()), "--standalone", f"--nproc-per-node={ranks}", "--max-restarts=0"]
-    command += [f"--log-dir={workdir / 'logs'}", "--redirects=3", "-m", program, *arguments]
+    command += [f"--log-dir={workdir / _LOGS}", "--redirects=3", "-m", program, *arguments]
     root = str(Path(__file__).resolve().parent.parent)
     python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path}
     deadline = time.monotonic() + limit_s
-    with (workdir / "agent.log").open("wb") as log, _sigterm_as_exit():
+    with (workdir / _AGENT_LOG).open("wb") as log, _sigterm_as_exit():
         agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         try:
             while agent.poll() is None:
                 if time.monotonic() > deadline:
-                    raise ToolError(f"the measurement did not end within {limit_s:.0f} s\n{_last_words(workdir)}")
+                    raise ToolError(f"the measurement did not end within {limit_s:.0f} s")
                 on_poll()
                 time.sleep(_POLL_S)
         finally:
             _stop(agent)
     if agent.returncode != 0:
-        raise ToolError(f"the measurement failed (exit code {agent.returncode})\n{_last_words(workdir)}")
+        raise ToolError(
+            f"the measurement failed: {root_cause(workdir / _LOGS, (workdir / _AGENT_LOG).read_text(errors='replace')).message}"
+        )
     on_poll()
 
 
@@ -75,10 +78,3 @@ def _sigterm_as_exit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _last_words(workdir: Path) -> str:
-    """The end of the stderr of the first rank that said something, else the agent's."""
-    logs = [path for path in sorted((workdir / "logs").rglob("stderr.log")) if "Error" in path.read_text(errors="replace")]
-    path = logs[0] if logs else workdir / "agent.log"
-    return "\n".join(path.read_text(errors="replace").splitlines()[-_SHOWN_LINES:])

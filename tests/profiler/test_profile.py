@@ -150,7 +150,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"(?s)exit code 1.*nowhere\.json"):
+    with pytest.raises(ToolError, match=r"(?s)the measurement failed: rank 0 failed: .*nowhere\.json"):
         run_ranks("profiler.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 60)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from executor.failure import DISK_FULL, root_cause
+from profiler.failure import DISK_FULL, root_cause
 
 SUMMARY = """
   rank      : {rank} (local_rank: {rank})
@@ -52,6 +52,13 @@ def test_an_exit_code_is_better_than_nothing(tmp_path: Path) -> None:
     assert cause.rank == 2
     assert "exit code 3" in cause.message
     assert "last words" in cause.message
+
+
+def test_an_abort_says_why_on_stderr(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "attempt_0" / "1"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_text("malloc(): invalid size\n")
+    assert root_cause(tmp_path, SUMMARY.format(rank=1, code=-6)).message == "rank 1 was killed by SIGABRT\nmalloc(): invalid size"
 
 
 def test_a_launch_that_never_reached_a_rank(tmp_path: Path) -> None:

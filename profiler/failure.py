@@ -47,7 +47,7 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     killed = {rank: -code for rank, code in exit_codes.items() if code < 0 and code != -signal.SIGTERM}
     if killed:
         rank = min(killed)
-        return Cause(f"rank {rank} was killed by {_signal_name(killed[rank])}", rank)
+        return Cause(f"rank {rank} was killed by {_signal_and_words(killed[rank], logs, rank)}", rank)
     raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
     full = [rank for rank, code in exit_codes.items() if code == DISK_FULL]
     if full and all(error.lost_peer for error in raised):
@@ -56,13 +56,13 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
         return Cause(f"rank {raised[0].rank} failed: {raised[0].message}", raised[0].rank)
     if exit_codes:
         rank = min(exit_codes)
-        return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}\n{_tail(_stderr(logs, rank))}", rank)
-    return Cause(f"torchrun failed\n{_tail(agent_log)}")
+        return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}{_last_words(logs, rank)}", rank)
+    return Cause(f"torchrun failed{_tail(agent_log)}")
 
 
-def _signal_name(number: int) -> str:
+def _signal_and_words(number: int, logs: Path, rank: int) -> str:
     name = signal.Signals(number).name
-    return f"{name}; the kernel sends it when memory runs out" if number == signal.SIGKILL else name
+    return f"{name}; the kernel sends it when memory runs out" if number == signal.SIGKILL else name + _last_words(logs, rank)
 
 
 def _raised(logs: Path) -> list[_Raised]:
@@ -77,9 +77,10 @@ def _raised(logs: Path) -> list[_Raised]:
     return errors
 
 
-def _stderr(logs: Path, rank: int) -> str:
-    return "".join(path.read_text(errors="replace") for path in logs.glob(f"*/attempt_*/{rank}/stderr.log"))
+def _last_words(logs: Path, rank: int) -> str:
+    """A native abort says why on stderr, and nowhere else."""
+    return _tail("".join(path.read_text(errors="replace") for path in logs.glob(f"*/attempt_*/{rank}/stderr.log")))
 
 
 def _tail(text: str) -> str:
-    return "\n".join(text.splitlines()[-_SHOWN_LINES:])
+    return "".join(f"\n{line}" for line in text.splitlines()[-_SHOWN_LINES:])
