@@ -28,7 +28,7 @@ from placement.errors import EmplaceError
 from placement.measurement import Measurement
 from placement.plan import Plan
 from placement.reading import read_file
-from profiler.agent import die_with
+from profiler.agent import die_with, leave
 from profiler.discover import discover_host
 
 
@@ -56,6 +56,7 @@ def main() -> None:
         by_rank = run_job(job)
     if by_rank:
         _show(measurement(plan, job, [reports[0] for reports in by_rank]), arguments.out)
+    leave()
 
 
 def _arguments() -> argparse.Namespace:

@@ -32,7 +32,7 @@ from executor.traces.batches import prepared_batches
 from executor.training import timed_steps, training_of
 from placement.plan import Plan
 from placement.reading import read_file
-from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.agent import AGENT_PID_VARIABLE, die_with, leave
 from profiler.allocator import keep_freed_memory
 from profiler.batches import draw_batch
 from profiler.dlrm import Batch
@@ -49,7 +49,7 @@ def main() -> None:
             raise
         # Cut short, the agent could not read it, and would fail itself.
         Path(os.environ["TORCHELASTIC_ERROR_FILE"]).unlink(missing_ok=True)
-        sys.exit(DISK_FULL)
+        leave(DISK_FULL)
 
 
 @record
@@ -59,6 +59,7 @@ def _run_recorded() -> None:
     path = Path(sys.argv[1])
     with in_use(path.parent):
         run_job(read_file(path, Job))
+    leave()
 
 
 def run_job(job: Job) -> list[list[RankReport]]:

@@ -40,15 +40,16 @@ class _Raised:
 def root_cause(logs: Path, agent_log: str) -> Cause:
     """From torchrun's error files (one per rank that raised) and the exit codes in its summary.
 
-    A rank that a signal killed comes first: its peers only report lost connections. Then the earliest error that is not such a
-    report, then a full disk, then any error, then an exit code, then the agent's last words.
+    A rank that a signal killed comes first, unless it had raised before: its peers only report lost connections. Then the earliest
+    error that is not such a report, then a full disk, then any error, then an exit code, then the agent's last words.
     """
     exit_codes = {int(rank): int(code) for rank, code in _FAILED_RANK.findall(agent_log)}
-    killed = {rank: -code for rank, code in exit_codes.items() if code < 0 and code != -signal.SIGTERM}
+    raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
+    silent = exit_codes.keys() - {error.rank for error in raised}
+    killed = {rank: -exit_codes[rank] for rank in silent if exit_codes[rank] < 0 and exit_codes[rank] != -signal.SIGTERM}
     if killed:
         rank = min(killed)
         return Cause(f"rank {rank} was killed by {_signal_and_words(killed[rank], logs, rank)}", rank)
-    raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
     full = [rank for rank, code in exit_codes.items() if code == DISK_FULL]
     if full and all(error.lost_peer for error in raised):
         return Cause(f"rank {min(full)} failed: no space left on the disk of the run's folder", min(full))

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from placement.reading import read_file
-from profiler.agent import AGENT_PID_VARIABLE, die_with
+from profiler.agent import AGENT_PID_VARIABLE, die_with, leave
 from profiler.allocator import keep_freed_memory
 from profiler.collectives import collective_exercise
 from profiler.dense import DenseExercise
@@ -56,6 +56,7 @@ def main() -> None:
             if measured >= design.fewest and largest_of_ranks(time.monotonic()) > deadline:
                 break
     dist.destroy_process_group()
+    leave()
 
 
 def measure(design: Design, device: torch.device, done: Done) -> Iterator[list[Sample]]:

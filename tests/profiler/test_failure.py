@@ -61,6 +61,11 @@ def test_an_abort_says_why_on_stderr(tmp_path: Path) -> None:
     assert root_cause(tmp_path, SUMMARY.format(rank=1, code=-6)).message == "rank 1 was killed by SIGABRT\nmalloc(): invalid size"
 
 
+def test_what_a_rank_raised_is_the_cause_even_if_it_was_killed_afterwards(tmp_path: Path) -> None:
+    _error(tmp_path, 1, "ValueError: bad", 10)
+    assert root_cause(tmp_path, SUMMARY.format(rank=1, code=-6)).message == "rank 1 failed: ValueError: bad"
+
+
 def test_a_launch_that_never_reached_a_rank(tmp_path: Path) -> None:
     cause = root_cause(tmp_path, "address already in use")
     assert cause.rank is None
