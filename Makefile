@@ -5,6 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
 PACKAGES := placement solver profiler executor app
+TEST_LIMIT := 30m
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests)
 
 .PHONY: help setup demo test lint format serve clean
@@ -37,7 +38,7 @@ demo: setup
 
 test: setup
 	@.ci/system-packages
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check $(SOURCES)

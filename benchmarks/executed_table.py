@@ -8,6 +8,8 @@ from typing import Any
 
 from benchmarks.markdown import head, print_table
 
+_RATIOS = ("ratio", "predicted_ratio", "largest_ratio")
+
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown: a row per comparison, then geometric means, then what was left out."""
@@ -20,16 +22,14 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield from (f"- left out: {line['model']}, {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
 
 
-_RATIOS = ("ratio", "predicted_ratio", "largest_ratio")
-
-
 def _row(line: dict[str, Any]) -> str:
     theirs, ours = line["plans"][f"torchrec {line['torchrec_best']}"], line["plans"]["emplace"]
     low, high = line["ratio_interval"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in ours["sharding_types"].items())
     name = line["model"] if line["placement_matters"] else f"{line['model']} *"
-    ratio = f"{line['ratio']:.2f} ({low:.2f} .. {high:.2f})"
-    return f"| {name} | {line['ranks']} | {_time(theirs)} | {_time(ours)} | {ratio} | {line['predicted_ratio']:.2f} | {line['largest_ratio']:.2f} | {kinds} |"
+    measured, predicted, largest = (f"{line[key]:.2f}" for key in _RATIOS)
+    ratios = f"{measured} ({low:.2f} .. {high:.2f}) | {predicted} | {largest}"
+    return f"| {name} | {line['ranks']} | {_time(theirs)} | {_time(ours)} | {ratios} | {kinds} |"
 
 
 def _time(figures: dict[str, Any]) -> str:

@@ -64,7 +64,8 @@ def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]], slowness: Seque
     figures = [_geometric(errors), float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), _geometric(usual), noise]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)
     speeds = f"{1 / np.quantile(slowness, 0.9) - 1:+.0%}, {1 / np.quantile(slowness, 0.1) - 1:+.0%}"
-    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {right} of {len(lines)} | {undecided} of {len(lines)} | {min(memory):+.1%}, {max(memory):+.1%} |"
+    choices = f"{right} of {len(lines)} | {undecided} of {len(lines)}"
+    return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {choices} | {min(memory):+.1%}, {max(memory):+.1%} |"
 
 
 def _geometric(errors: NDArray[np.float64]) -> float:

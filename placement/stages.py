@@ -1,9 +1,10 @@
-"""The step-time model. Training is bulk-synchronous: every stage waits for its slowest rank (stage_lengths_us says what happens where ranks share cores).
+"""The step-time model. Training is bulk-synchronous: every stage waits for its slowest rank.
 
     step = overhead + sum over stages of (fixed + max over ranks of the rank's load)
 
 A rank's load in a stage is the sum over its shards. The fixed part is that of the dense layers, and of each sharding type
-that any table uses: TorchRec exchanges ids, vectors and gradients for each type apart.
+that any table uses: TorchRec exchanges ids, vectors and gradients for each type apart. Where ranks share cores, stages are as
+stage_lengths_us says.
 """
 
 from __future__ import annotations

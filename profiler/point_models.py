@@ -1,4 +1,7 @@
-"""The models of dense and step points, where a step's tables are, and how large a replicated parameter is. Imports no torch: the fit prices what ranks ran."""
+"""The models of dense and step points, where a step's tables are, and how large a replicated parameter is.
+
+Imports no torch: the fit prices what ranks ran.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from profiler.points import DensePoint, StepPoint
 _DENSE_FEATURES = 13
 _COLUMN_MULTIPLE = 4
 REPLICA_COLUMNS = 64
+"""Of the table that stands for replicated parameters: a common width."""
 _SPREAD = 0.7
 """Of feature lengths: ranks get different batches, and wait for each other."""
 

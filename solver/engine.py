@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from solver.bound import Bound, Bounder
-from solver.exact import solve_exactly
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.presolve import merge_stages
 from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
@@ -81,6 +80,8 @@ def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, se
 
 def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
     """Give what the search found to the exact program; the better plan and the higher bound of both count."""
+    from solver.exact import solve_exactly  # imports OR-Tools, and with it pandas: most of what `emplace check` would take to start
+
     exact = solve_exactly(problem, bounder, bound, limits, watch.relay(found), watch.should_stop, found.assignment)
     if exact.stopped_by is StoppedBy.PROOF and found.assignment is None:
         return exact
