@@ -5,7 +5,6 @@ Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,13 +181,15 @@ def _widths(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
-    """Kernels take turns, and so do the variants of the first kernel."""
-    with warnings.catch_warnings():  # scipy warns that a number of points is no power of two; any prefix will do here
-        warnings.simplefilter("ignore", UserWarning)
-        places = qmc.Sobol(d=6, seed=rng).random(effort.lookup_points)
-    points = [_lookup_point(effort, rng, place, kernels[index % len(kernels)], table_bytes) for index, place in enumerate(places)]
-    for turn, index in enumerate(range(0, len(points), len(kernels))):
-        points[index] = points[index].model_copy(update=_VARIANTS[turn % len(_VARIANTS)])
+    """Kernels take turns, and so do the variants of the first kernel. Each has a sequence of its own: every fourth point of one
+    sequence would leave half of the range out."""
+    sequences = {(kernel, variant): qmc.Sobol(d=6, seed=rng) for kernel in kernels for variant in range(len(_VARIANTS))}
+    points = []
+    for index in range(effort.lookup_points):
+        turn, place_of_turn = divmod(index, len(kernels))
+        kernel, variant = kernels[place_of_turn], turn % len(_VARIANTS) if place_of_turn == 0 else 0
+        point = _lookup_point(effort, rng, sequences[kernel, variant].random()[0], kernel, table_bytes)
+        points.append(point.model_copy(update=_VARIANTS[variant]))
     return tuple(points)
 
 

@@ -1,8 +1,9 @@
 """What every microbenchmark is: something with a forward and a backward that can be timed again and again.
 
 Points are timed in rounds: each in turn, forward and backward, again and again. Before either the core's own caches are filled
-with something else, as the rest of a step would, forward never follows forward, and every visit brings another batch: neither
-data nor code is warm because of what else happens to be in the round.
+with something else, as the rest of a step would, forward never follows forward, and every visit brings another batch. What a rank
+computes on its own follows the reference of its kind, always the same: neither data nor code is warm, or cold, because of what else
+happens to be in the round.
 All ranks do the same at the same time, so what they take from each other is in the figures.
 """
 
@@ -12,6 +13,7 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -52,8 +54,9 @@ _Visit = Callable[[Exercise, int, torch.device], Timings]
 _Clock = Callable[[torch.device], float]
 
 
-def time_round(exercises: Sequence[Exercise], kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
-    """Time each exercise, as often as `round_s` seconds allow (the slowest rank decides), after one repetition unmeasured.
+def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
+    """Time each exercise, and last the reference, as often as `round_s` seconds allow (the slowest rank decides), after one
+    repetition unmeasured.
 
     Whole steps follow each other as in training, several of one exercise at a time, with nothing in between. Of what a rank
     computes on its own, its work counts, whoever else has its core; of what ranks do together, the time that passes.
@@ -64,17 +67,27 @@ def time_round(exercises: Sequence[Exercise], kind: Kind, round_s: float, device
     try:
         for _ in range(2):
             start = now_us(device)
-            _repeat(exercises, 0, visit, device)
+            _repeat(exercises, reference, 0, visit, device)
         elapsed_s = largest_of_ranks(now_us(device) - start) / 1e6
         repetitions = int(min(max(round_s / elapsed_s, _MIN_REPETITIONS), _MAX_REPETITIONS))
-        rounds = [_repeat(exercises, 1 + repetition, visit, device) for repetition in range(repetitions)]
+        rounds = [_repeat(exercises, reference, 1 + repetition, visit, device) for repetition in range(repetitions)]
     finally:
         gc.enable()
-    return [_joined([one[index] for one in rounds]) for index in range(len(exercises))]
+    return [_joined([one[index] for one in rounds]) for index in range(len(exercises) + 1)]
 
 
-def _repeat(exercises: Sequence[Exercise], repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
-    return [visit(exercise, repetition, device) for exercise in exercises]
+def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
+    """Each visited once, the same order on every rank and another in every repetition."""
+    everything = (*exercises, reference)
+    timings: list[Timings] = [([], [])] * len(everything)
+    visits = repetition * (len(everything) + 1)
+    """Of the reference so far, so that its batches never come twice in a row."""
+    for index in np.random.default_rng(repetition).permutation(len(everything)):
+        if visit is _compute:
+            _compute(reference, visits, device)
+            visits += 1
+        timings[index] = visit(everything[index], visits if everything[index] is reference else repetition, device)
+    return timings
 
 
 def _joined(timings: list[Timings]) -> Timings:

@@ -66,7 +66,7 @@ def measure(design: Design, device: torch.device, done: Done) -> Iterator[list[S
         if kind not in references:
             references[kind] = _reference(design, kind, device)
         exercises = [build() for _, build in points]
-        *timings, reference = time_round([*exercises, references[kind]], kind, design.round_s, device)
+        *timings, reference = time_round(exercises, references[kind], kind, design.round_s, device)
         yield [
             Sample(
                 kind=kind,
