@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -80,13 +81,12 @@ def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int,
     """Each visited once, the same order on every rank and another in every repetition."""
     everything = (*exercises, reference)
     timings: list[Timings] = [([], [])] * len(everything)
-    visits = repetition * (len(everything) + 1)
-    """Of the reference so far, so that its batches never come twice in a row."""
+    # Of the reference, whose batches must not come twice in a row either.
+    batches = count(repetition * (len(everything) + 1))
     for index in np.random.default_rng(repetition).permutation(len(everything)):
         if visit is _compute:
-            _compute(reference, visits, device)
-            visits += 1
-        timings[index] = visit(everything[index], visits if everything[index] is reference else repetition, device)
+            _compute(reference, next(batches), device)
+        timings[index] = visit(everything[index], next(batches) if everything[index] is reference else repetition, device)
     return timings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -55,8 +55,9 @@ def keep_common(directory: Path, ranks: int) -> int:
     return len(common)
 
 
-def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
-    """The points that all ranks have, in times that pass while all ranks work and the machine is as fast as it usually was.
+def together(samples: list[list[Sample]], ranks_per_core: float = 1.0, as_it_was: Collection[Kind] = ()) -> dict[tuple[Kind, int], Timed]:
+    """The points that all ranks have, in times that pass while all ranks work and the machine is as fast as it usually was; for
+    kinds in `as_it_was`, as fast as it was just then.
 
     Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
     `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times.
@@ -65,7 +66,7 @@ def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[t
     for sample in (sample for rank in samples for sample in rank):
         by_point[sample.kind, sample.index].append(sample)
     complete = {point: found for point, found in by_point.items() if len(found) == len(samples)}
-    slowness = _slowness(complete)
+    slowness = _slowness({point: found for point, found in complete.items() if point[0] not in as_it_was})
     return {point: _timed(found, ranks_per_core, slowness.get(point, 1.0)) for point, found in complete.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -44,6 +44,18 @@ def test_points_reach_every_regime() -> None:
     assert min(table.rows for table in tables) < 100
     assert max(table.rows for table in tables) > 1e6
     assert {table.lookups_per_bag == 1 for table in tables} == {True, False}
+
+
+def test_every_kernel_and_variant_fills_the_range() -> None:
+    """What alternates must not take every fourth point of one sequence: that has only half of the columns."""
+    found = defaultdict(list)
+    for point in make_design(FULL, 2, 0, KERNELS, 128 * MIB).lookups:
+        found[point.kernel, point.optimizer, point.data_type].append(point.tables[0])
+    for tables in found.values():
+        assert {4, 8, 128, 256} < {table.columns for table in tables}
+        assert min(table.rows for table in tables) < 100
+        assert max(table.rows for table in tables) > 50_000
+        assert {table.zipf for table in tables} == {0.0, 0.8, 1.05, 1.2}
 
 
 @pytest.mark.parametrize("effort", [QUICK, FULL])

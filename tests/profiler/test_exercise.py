@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
-from profiler.exercise import batches_to_rotate
+from itertools import pairwise
+
+import pytest
+import torch
+
+from profiler.exercise import batches_to_rotate, time_round
+from profiler.points import Kind
 
 MIB = 2**20
+
+
+class Recording:
+    """Writes down that it was visited, and with which batch."""
+
+    def __init__(self, name: str, visits: list[tuple[str, int]]) -> None:
+        self._name, self._visits = name, visits
+
+    def prepare(self, repetition: int) -> None:
+        self._visits.append((self._name, repetition))
+
+    def forward(self) -> None:
+        assert self._visits[-1][0] == self._name
+
+    def backward(self) -> None:
+        assert self._visits[-1][0] == self._name
+
+
+def visits_of(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """A round of two points and the reference. One process: there is nobody to wait for."""
+    monkeypatch.setattr("profiler.exercise.dist.barrier", lambda: None)
+    monkeypatch.setattr("profiler.exercise.largest_of_ranks", lambda value: value)
+    visits: list[tuple[str, int]] = []
+    points = [Recording("first", visits), Recording("second", visits)]
+    timings = time_round(points, Recording("reference", visits), kind, 0.05, torch.device("cpu"))
+    assert len(timings) == 3
+    assert len({len(times) for both in timings for times in both}) == 1
+    return visits
+
+
+def test_what_a_rank_computes_always_follows_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = visits_of(Kind.LOOKUP, monkeypatch)
+    before = {name: {visits[at - 1][0] for at, (visited, _) in enumerate(visits) if visited == name} for name in ("first", "second")}
+    assert before == {"first": {"reference"}, "second": {"reference"}}
+    batches = [batch for name, batch in visits if name == "reference"]
+    assert all(batch != following for batch, following in pairwise(batches))
+
+
+def test_the_order_of_a_round_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no point is always measured after the same other one."""
+    names = [name for name, _ in visits_of(Kind.STEP, monkeypatch)]
+    turns = [name for name, following in pairwise(names) if name != following]
+    assert {before for before, name in pairwise(turns) if name == "first"} == {"second", "reference"}
 
 
 def test_batches_come_back_when_their_rows_have_left_the_caches() -> None:

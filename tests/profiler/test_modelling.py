@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from placement.cost_model import CostSource, DenseCost, KernelCost, LookupCost
@@ -213,6 +214,32 @@ def test_a_slow_moment_of_the_machine_is_taken_out() -> None:
         assert [timed[kind, index].forward_us for index in range(3)] == pytest.approx([100, 200, 300])
         assert [timed[kind, index].backward_us for index in range(3)] == pytest.approx([100, 200, 300])
         assert 0.2 < drift([of_rank, of_rank]) <= 0.5
+
+
+def test_times_stay_as_they_were_where_that_is_asked_for() -> None:
+    point = Sample(kind=Kind.STEP, index=0, forward_us=(100.0,) * 4, backward_us=(0.0,) * 4, reference_us=(40.0,) * 4)
+    slow = point.model_copy(update={"index": 1, "forward_us": (300.0,) * 4, "reference_us": (60.0,) * 4})
+    usual = slow.model_copy(update={"index": 2, "reference_us": (40.0,) * 4})
+    of_rank = [point, slow, usual]
+    assert together([of_rank, of_rank])[Kind.STEP, 1].forward_us == pytest.approx(200)
+    assert together([of_rank, of_rank], as_it_was=[Kind.STEP])[Kind.STEP, 1].forward_us == pytest.approx(300)
+
+
+@pytest.mark.parametrize("machine_was_slow", [True, False])
+def test_steps_are_corrected_only_where_that_helps(machine_was_slow: bool) -> None:
+    """The reference step varies: with the machine, and so do the others, or by itself."""
+    design, rng = design_of(), np.random.default_rng(0)
+
+    def disturbed(sample: Sample) -> Sample:
+        slow = float(rng.lognormal(0, 0.3)) if sample.kind is Kind.STEP else 1.0
+        time_us = sample.forward_us[0] * (slow if machine_was_slow else 1.0)
+        return sample.model_copy(update={"forward_us": (time_us,) * 4, "reference_us": (1000.0 * slow,) * 4})
+
+    measured = [disturbed(sample) for sample in samples_of(design)[0]]
+    model = fit_cost_model(design, [measured, measured], discover_host())
+    error = next(one.mape for one in model.residuals if one.what == "whole steps")
+    # Where the machine was slow, "usual" is the median of a few dozen rounds.
+    assert error < 0.03
 
 
 def test_too_few_points_are_an_error_that_names_the_part() -> None:
