@@ -141,6 +141,25 @@ def grid_layouts(model: ModelSpec) -> dict[str, Layout]:
     }
 
 
+def make_model_of_seven(name: str) -> ModelSpec:
+    """With a table for each sharding type."""
+    model = make_model(name)
+    shop, query = (
+        Table.model_validate(
+            {"name": each, "num_embeddings": rows, "embedding_dim": 16, "features": [{"name": each, "length": {"poisson": 2.0}}]}
+        )
+        for each, rows in (("shop", 4001), ("query", 9000))
+    )
+    return model.model_copy(update={"tables": (*model.tables, shop, query)})
+
+
+def every_layout(model: ModelSpec) -> dict[str, Layout]:
+    """Four ranks on two nodes, seven tables of make_model_of_seven: every sharding type at once."""
+    *others, shop, query = model.tables
+    layouts = grid_layouts(model.model_copy(update={"tables": tuple(others)}))
+    return layouts | {"shop": table_wise(shop, 2), "query": column_wise(query, [3, 0])}
+
+
 def served_layouts(model: ModelSpec) -> dict[str, Layout]:
     """Two trainers (0, 1) and two remote servers (2, 3): tables on either side, cut into columns on either side."""
     user, item, page, country, tag = model.tables

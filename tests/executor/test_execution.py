@@ -11,10 +11,10 @@ from executor.run import run_plans
 from placement.audit import audit
 from placement.host import HostSpec
 from placement.measurement import Measurement
-from placement.model import DataType, ModelSpec
+from placement.model import DataType, ModelSpec, ShardingType
 from placement.plan import Plan
 from placement.stages import Stage
-from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, served_layouts
+from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts, served_layouts
 
 STEPS = 30
 
@@ -82,8 +82,9 @@ def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
 
 
 def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path: Path) -> None:
-    model, half = make_model("grid"), _in_half(make_model("grid-half"))
-    plans = [build_plan(model, here, grid_layouts(model), ranks=4, nodes=2) for model in (model, half)]
+    model, half = make_model_of_seven("every"), _in_half(make_model_of_seven("every-half"))
+    plans = [build_plan(model, here, every_layout(model), ranks=4, nodes=2) for model in (model, half)]
+    assert {table.sharding_type for table in plans[0].tables} == set(ShardingType)
     for measurement in _run(plans, tmp_path, steps=10):
         _assert_right(measurement)
 
