@@ -95,7 +95,7 @@ def _show(measured: Measurement, out: Path | None) -> None:
         print(f"{'passed' if verdict.passed else 'FAILED'}  {verdict.name}: {verdict.detail}")
     print(measured.status, flush=True)
     if not measured.verified:
-        sys.exit(1)
+        leave(1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`python -m profiler.agent PARENT_PID TORCHRUN_ARGUMENTS...`: torchrun that does not outlive the process that started it.
 
-And how its ranks end: with it, or well.
+Its ranks take from here how to end: with the agent (`die_with`), and once they have nothing left to do (`leave`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ def die_with(parent_pid: int, signal_number: int) -> None:
 
 
 def leave(exit_code: int = os.EX_OK) -> NoReturn:
-    """End a rank that has nothing left to do, at once. A thread of gloo that wants the interpreter's lock while the interpreter is being
-    torn down aborts the process (github.com/pytorch/pytorch, pull request 179291): about one profile in ten, on a busy machine."""
+    """End this rank at once, without the interpreter's own shutdown.
+
+    A thread of gloo that wants the interpreter's lock during that aborts the process (github.com/pytorch/pytorch, pull request
+    179291): about one profile in ten, on a busy machine.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)

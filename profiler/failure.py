@@ -49,7 +49,7 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     killed = {rank: -exit_codes[rank] for rank in silent if exit_codes[rank] < 0 and exit_codes[rank] != -signal.SIGTERM}
     if killed:
         rank = min(killed)
-        return Cause(f"rank {rank} was killed by {_signal_and_words(killed[rank], logs, rank)}", rank)
+        return Cause(f"rank {rank} was killed by {_killed_by(killed[rank], logs, rank)}", rank)
     full = [rank for rank, code in exit_codes.items() if code == DISK_FULL]
     if full and all(error.lost_peer for error in raised):
         return Cause(f"rank {min(full)} failed: no space left on the disk of the run's folder", min(full))
@@ -61,7 +61,7 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     return Cause(f"torchrun failed{_tail(agent_log)}")
 
 
-def _signal_and_words(number: int, logs: Path, rank: int) -> str:
+def _killed_by(number: int, logs: Path, rank: int) -> str:
     name = signal.Signals(number).name
     return f"{name}; the kernel sends it when memory runs out" if number == signal.SIGKILL else name + _last_words(logs, rank)
 
@@ -84,4 +84,5 @@ def _last_words(logs: Path, rank: int) -> str:
 
 
 def _tail(text: str) -> str:
+    """The last lines, each after a line break."""
     return "".join(f"\n{line}" for line in text.splitlines()[-_SHOWN_LINES:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,16 +33,8 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     long the ranks of a reference step wait for each other may vary more than the machine's speed. Raises ToolError when too few
     points were measured for a part.
     """
-    ways: tuple[tuple[Kind, ...], ...] = ((), (Kind.STEP,))
-    return min((_fit(design, samples, host, as_it_was) for as_it_was in ways), key=_error_of_steps)
-
-
-def _error_of_steps(model: CostModel) -> float:
-    return next(one.mape for one in model.residuals if one.what == WHOLE_STEPS)
-
-
-def _fit(design: Design, samples: list[list[Sample]], host: HostSpec, as_it_was: Collection[Kind]) -> CostModel:
-    timed = together(samples, ranks_per_core(host, len(samples)), as_it_was)
+    shared = ranks_per_core(host, len(samples))
+    timed = together(samples, shared)
     kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
     updates, errors = fit_updates(design, timed, len(samples))
     known = Known(tuple(kernels), updates)
@@ -50,12 +42,15 @@ def _fit(design: Design, samples: list[list[Sample]], host: HostSpec, as_it_was:
     points = fit.points(design, timed)
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
+    uncorrected = fit.points(design, together(samples, shared, as_it_was=(Kind.STEP,)))
+    ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
+    points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
     model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
     found = {
-        "residuals": (*residuals, *errors, *step_residuals(points, design.seed)),
+        "residuals": (*residuals, *errors, *step_errors),
         "noise": repeat_noise(samples),
         "drift": drift(samples),
     }
