@@ -22,6 +22,7 @@ from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingTy
 Coefficient = Annotated[float, Field(ge=0)]
 _VALUE_BYTES = 4
 """Dense layers are fp32."""
+_PAGE_BYTES = 4096
 Times = NDArray[np.float64]
 
 
@@ -35,10 +36,13 @@ class LookupCost(Document):
 
     fixed + lookups x (per_lookup + row_bytes x per_lookup_byte)
           + unique rows x (per_unique_row + row_bytes x per_unique_byte)
-          + bags x bag_bytes x per_bag_byte
+          + bags x (per_bag + bag_bytes x per_bag_byte)
           + lookups x row_bytes x miss(working set) x per_overflow_byte
+          + pages x per_page
+          + lookups x log2(1 + rows) x per_sorted_bit
 
-    where a bag is one pooled output vector and miss(w) = max(0, 1 - cache_bytes / w).
+    where a bag is one pooled output vector, miss(w) = max(0, 1 - cache_bytes / w), and pages are those that the unique rows lie on,
+    if they lie anywhere among the shard's rows.
     """
 
     fixed_us: Coefficient = 0.0
@@ -46,20 +50,39 @@ class LookupCost(Document):
     per_lookup_byte_us: Coefficient = 0.0
     per_unique_row_us: Coefficient = 0.0
     per_unique_byte_us: Coefficient = 0.0
+    per_bag_us: Coefficient = 0.0
     per_bag_byte_us: Coefficient = 0.0
     per_overflow_byte_us: Coefficient = 0.0
+    per_page_us: Coefficient = 0.0
+    """Of a page of memory that is touched for the first time."""
+    per_sorted_bit_us: Coefficient = 0.0
+    """Of sorting an id by one bit of its row number: the fused backward brings the lookups of a row together."""
     cache_bytes: Annotated[int, Field(ge=0)] = 0
 
-    def time_us(self, lookups: ArrayLike, unique_rows: ArrayLike, row_bytes: ArrayLike, bags: ArrayLike, bag_bytes: ArrayLike) -> Times:
-        lookups, unique_rows, row_bytes = (np.asarray(side, dtype=np.float64) for side in (lookups, unique_rows, row_bytes))
+    def time_us(
+        self, lookups: ArrayLike, unique_rows: ArrayLike, row_bytes: ArrayLike, bags: ArrayLike, bag_bytes: ArrayLike, rows: ArrayLike
+    ) -> Times:
+        """Of a shard of `rows` rows."""
+        sides = (lookups, unique_rows, row_bytes, bags, bag_bytes, rows)
+        lookups, unique_rows, row_bytes, bags, bag_bytes, rows = (np.asarray(side, dtype=np.float64) for side in sides)
         working_set = np.maximum(unique_rows * row_bytes, 1.0)
         miss = np.maximum(0.0, 1.0 - self.cache_bytes / working_set)
+        per_byte_us = self.per_lookup_byte_us + miss * self.per_overflow_byte_us
         return np.asarray(
             self.fixed_us
-            + lookups * (self.per_lookup_us + row_bytes * (self.per_lookup_byte_us + miss * self.per_overflow_byte_us))
+            + lookups * (self.per_lookup_us + row_bytes * per_byte_us + np.log2(1.0 + rows) * self.per_sorted_bit_us)
             + unique_rows * (self.per_unique_row_us + row_bytes * self.per_unique_byte_us)
-            + np.asarray(bags, dtype=np.float64) * np.asarray(bag_bytes, dtype=np.float64) * self.per_bag_byte_us
+            + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
+            + touched_pages(unique_rows, row_bytes, rows) * self.per_page_us
         )
+
+
+def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike) -> Times:
+    """Pages that `unique_rows` of `rows` rows are expected to lie on: one of b rows is spared with probability (1 - unique / rows)^b."""
+    unique_rows, row_bytes, rows = (np.asarray(side, dtype=np.float64) for side in (unique_rows, row_bytes, rows))
+    rows_together = np.maximum(_PAGE_BYTES / row_bytes, 1.0)
+    touched_share = 1.0 - (1.0 - np.minimum(unique_rows / np.maximum(rows, 1.0), 1.0)) ** rows_together
+    return np.asarray(rows / rows_together * touched_share * np.maximum(row_bytes / _PAGE_BYTES, 1.0))
 
 
 class OtherBackward(Document):

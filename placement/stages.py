@@ -54,7 +54,7 @@ def shard_stages_us(
     hit_rate: Any = 0.0,
 ) -> dict[Stage, Any]:
     """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
-    pricer = _Lookups(cost, device, work, row_bytes, columns, optimizer, data_type)
+    pricer = _Lookups(cost, device, work, row_bytes, columns, weight_bytes / row_bytes, optimizer, data_type)
     forward, backward = pricer.time_us(kernel, hit_rate)
     splits_rows = sharding_type in ROW_SPLIT
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
@@ -99,6 +99,7 @@ class _Lookups:
     work: ShardWorkload
     row_bytes: Any
     columns: Any
+    rows: Any
     optimizer: Optimizer
     data_type: DataType
 
@@ -114,7 +115,8 @@ class _Lookups:
         entry = self.cost.kernel(self.device, kernel)
         if entry is None:
             raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
-        arguments = (self.work.lookups * share, self.work.unique_rows * share, self.row_bytes, bags, self.columns * OUTPUT_BYTES)
+        lookups, unique_rows = self.work.lookups * share, self.work.unique_rows * share
+        arguments = (lookups, unique_rows, self.row_bytes, bags, self.columns * OUTPUT_BYTES, self.rows)
         return entry.forward.time_us(*arguments), entry.backward_of(self.optimizer, self.data_type).time_us(*arguments)
 
 

@@ -18,11 +18,11 @@ from profiler.points import CollectivePoint, DensePoint, Design, LookupPoint, Op
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
-_VARIANTS: tuple[dict[str, object], ...] = (
-    {},
-    {"optimizer": Optimizer.SGD},
-    {"optimizer": Optimizer.ADAGRAD},
-    {"data_type": DataType.FP16},
+_STANDARD = (Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
+_OTHERS = (
+    (Optimizer.SGD, DataType.FP32),
+    (Optimizer.ADAGRAD, DataType.FP32),
+    (Optimizer.ROWWISE_ADAGRAD, DataType.FP16),
 )
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
@@ -58,6 +58,8 @@ class Effort:
     budget_s: float
     round_s: float
     lookup_points: int
+    variants: tuple[tuple[Optimizer, DataType], ...]
+    """Optimizers and data types that the first kernel of every turn is measured with."""
     collective_sizes: int
     dense_points: int
     step_points: int
@@ -74,6 +76,7 @@ QUICK = Effort(
     budget_s=46.0,
     round_s=0.6,
     lookup_points=96,
+    variants=(_STANDARD,),
     collective_sizes=8,
     dense_points=12,
     step_points=12,
@@ -87,7 +90,8 @@ QUICK = Effort(
 FULL = Effort(
     budget_s=780.0,
     round_s=3.0,
-    lookup_points=420,
+    lookup_points=560,
+    variants=_OTHERS,
     collective_sizes=14,
     dense_points=60,
     step_points=60,
@@ -181,20 +185,21 @@ def _widths(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
-    """Kernels take turns, and so do the variants of the first kernel. Each has a sequence of its own: every fourth point of one
+    """Kernels take turns, and so do the variants of the first one. Each has a sequence of its own: every fourth point of one
     sequence would leave half of the range out."""
-    sequences = {(kernel, variant): qmc.Sobol(d=6, seed=rng) for kernel in kernels for variant in range(len(_VARIANTS))}
-    points = []
-    for index in range(effort.lookup_points):
-        turn, place_of_turn = divmod(index, len(kernels))
-        kernel, variant = kernels[place_of_turn], turn % len(_VARIANTS) if place_of_turn == 0 else 0
-        point = _lookup_point(effort, rng, sequences[kernel, variant].random()[0], kernel, table_bytes)
-        points.append(point.model_copy(update=_VARIANTS[variant]))
-    return tuple(points)
+    turns = [divmod(index, len(kernels)) for index in range(effort.lookup_points)]
+    chosen = [(kernels[place], _STANDARD if place else effort.variants[turn % len(effort.variants)]) for turn, place in turns]
+    sequences = {each: qmc.Sobol(d=6, seed=rng) for each in dict.fromkeys(chosen)}
+    return tuple(_lookup_point(effort, rng, sequences[each].random()[0], *each, table_bytes) for each in chosen)
 
 
 def _lookup_point(
-    effort: Effort, rng: np.random.Generator, place: NDArray[np.float64], kernel: ComputeKernel, table_bytes: int
+    effort: Effort,
+    rng: np.random.Generator,
+    place: NDArray[np.float64],
+    kernel: ComputeKernel,
+    variant: tuple[Optimizer, DataType],
+    table_bytes: int,
 ) -> LookupPoint:
     """`place` is a point of the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
     count = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
@@ -203,8 +208,8 @@ def _lookup_point(
     most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
     return LookupPoint(
         kernel=kernel,
-        data_type=DataType.FP32,
-        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        data_type=variant[1],
+        optimizer=variant[0],
         bags=int(np.exp(np.log(16) + place[4] * np.log(most / 16))),
         tables=tuple(shapes),
     )

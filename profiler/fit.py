@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from placement.cost_model import LookupCost, Residual
+from placement.cost_model import LookupCost, Residual, touched_pages
 from profiler.points import TableCounts
 
 Array = NDArray[np.float64]
@@ -23,6 +23,18 @@ _FOLDS = 5
 _REWEIGHTINGS = 12
 _SMALLEST_ERROR = 0.02
 """Relative errors below this count alike: the clock does not resolve them."""
+_TERMS = (
+    "fixed_us",
+    "per_lookup_us",
+    "per_lookup_byte_us",
+    "per_unique_row_us",
+    "per_unique_byte_us",
+    "per_bag_us",
+    "per_bag_byte_us",
+    "per_overflow_byte_us",
+    "per_page_us",
+    "per_sorted_bit_us",
+)
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
 
@@ -32,6 +44,8 @@ class LookupPoints:
 
     groups: Sequence[tuple[TableCounts, ...]]
     times_us: Array
+    sorts_ids: bool = False
+    """The direction brings the lookups of a row together (backward of the fused kernels)."""
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
@@ -49,9 +63,9 @@ class LookupFit:
         return np.array([self._group(tables, points.with_gradient) for tables in points.groups])
 
     def _group(self, tables: tuple[TableCounts, ...], with_gradient: bool) -> float:
-        lookups, unique, row_bytes, bags, bag_bytes, weight_bytes = _counts(tables)
-        gradient = self.per_weight_byte_us * weight_bytes.sum() if with_gradient else 0.0
-        return float(self.group_us + gradient + self.cost.time_us(lookups, unique, row_bytes, bags, bag_bytes).sum())
+        lookups, unique, row_bytes, bags, bag_bytes, rows = _counts(tables)
+        gradient = self.per_weight_byte_us * (rows * row_bytes).sum() if with_gradient else 0.0
+        return float(self.group_us + gradient + self.cost.time_us(lookups, unique, row_bytes, bags, bag_bytes, rows).sum())
 
 
 def fit_lookup(points: LookupPoints) -> LookupFit:
@@ -63,34 +77,34 @@ def fit_lookup(points: LookupPoints) -> LookupFit:
 
 
 def _fit_lookup(points: LookupPoints, cache_bytes: int) -> LookupFit:
-    rows = [_quantities(tables, cache_bytes, points.with_gradient) for tables in points.groups]
-    fixed, lookup, lookup_byte, unique, unique_byte, bag_byte, overflow, group, weight = fit_nonnegative(
-        np.array(rows), points.times_us
-    ).tolist()
-    cost = LookupCost(
-        fixed_us=fixed,
-        per_lookup_us=lookup,
-        per_lookup_byte_us=lookup_byte,
-        per_unique_row_us=unique,
-        per_unique_byte_us=unique_byte,
-        per_bag_byte_us=bag_byte,
-        per_overflow_byte_us=overflow,
-        cache_bytes=cache_bytes,
-    )
+    quantities = np.array([_quantities(tables, cache_bytes, points) for tables in points.groups])
+    *coefficients, group, weight = fit_nonnegative(quantities, points.times_us).tolist()
+    cost = LookupCost(**dict(zip(_TERMS, coefficients, strict=True)), cache_bytes=cache_bytes)
     return LookupFit(cost, group, weight)
 
 
-def _quantities(tables: tuple[TableCounts, ...], cache_bytes: int, with_gradient: bool) -> Array:
-    """One row of the regression: LookupCost's quantities summed over the group's tables, the group, its gradient's bytes."""
-    lookups, unique, row_bytes, bags, bag_bytes, weight_bytes = _counts(tables)
+def _quantities(tables: tuple[TableCounts, ...], cache_bytes: int, points: LookupPoints) -> Array:
+    """One row of the regression: what each of `_TERMS` multiplies, summed over the group's tables, the group, its gradient's bytes."""
+    lookups, unique, row_bytes, bags, bag_bytes, rows = _counts(tables)
     miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
-    terms = [np.ones(len(tables)), lookups, lookups * row_bytes, unique, unique * row_bytes, bags * bag_bytes, lookups * row_bytes * miss]
-    return np.append([term.sum() for term in terms], [1.0, weight_bytes.sum() if with_gradient else 0.0])
+    terms = [
+        np.ones(len(tables)),
+        lookups,
+        lookups * row_bytes,
+        unique,
+        unique * row_bytes,
+        bags,
+        bags * bag_bytes,
+        lookups * row_bytes * miss,
+        touched_pages(unique, row_bytes, rows),
+        lookups * np.log2(1.0 + rows) * points.sorts_ids,
+    ]
+    return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * points.with_gradient])
 
 
 def _counts(tables: tuple[TableCounts, ...]) -> Array:
-    """[6, tables]: lookups, unique rows, row bytes, bags, bag bytes, weight bytes."""
-    return np.array([(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes, t.weight_bytes) for t in tables], dtype=np.float64).T
+    """[6, tables]: lookups, unique rows, row bytes, bags, bag bytes, rows."""
+    return np.array([(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes, t.rows) for t in tables], dtype=np.float64).T
 
 
 def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:

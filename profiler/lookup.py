@@ -117,12 +117,11 @@ def _to_tensors(tables: list[tuple[NDArray[np.int64], NDArray[np.int64]]], devic
 
 def _counts(point: LookupPoint, index: int, batches: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> TableCounts:
     table = point.tables[index]
-    weight_bytes = row_bytes(point.data_type, table.columns)
     return TableCounts(
         lookups=float(np.mean([len(ids) for ids, _ in batches])),
         unique_rows=float(np.mean([len(np.unique(ids)) for ids, _ in batches])),
-        row_bytes=weight_bytes,
+        row_bytes=row_bytes(point.data_type, table.columns),
         bags=point.bags,
         bag_bytes=table.columns * OUTPUT_BYTES,
-        weight_bytes=table.rows * weight_bytes,
+        rows=table.rows,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -77,7 +77,9 @@ class _Lookups:
 
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
-        return LookupPoints([timed.tables for timed in self.timed], times, kernel is ComputeKernel.DENSE and name == "backward")
+        is_dense, is_backward = kernel is ComputeKernel.DENSE, name == "backward"
+        groups = [timed.tables for timed in self.timed]
+        return LookupPoints(groups, times, sorts_ids=is_backward and not is_dense, with_gradient=is_backward and is_dense)
 
 
 def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:
@@ -131,7 +133,8 @@ def _predict_unseen(points: LookupPoints, seen: NDArray[np.intp], unseen: NDArra
 
 
 def _part(points: LookupPoints, chosen: NDArray[np.intp]) -> LookupPoints:
-    return LookupPoints([points.groups[index] for index in chosen], points.times_us[chosen], points.with_gradient)
+    groups = [points.groups[index] for index in chosen]
+    return replace(points, groups=groups, times_us=points.times_us[chosen])
 
 
 def _refuse_too_few(what: str, points: int, fewest: int) -> None:

@@ -125,7 +125,8 @@ class TableCounts(Document):
     row_bytes: int
     bags: int
     bag_bytes: int
-    weight_bytes: int
+    rows: int
+    """Of the table, looked up or not."""
 
 
 class Sample(Document):

@@ -7,8 +7,18 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from placement.cost_model import CollectiveCost, CostModel, KernelCost, LookupCost, OtherBackward, datasheet_cost_model
+from placement.cost_model import (
+    CollectiveCost,
+    CostModel,
+    KernelCost,
+    LookupCost,
+    OtherBackward,
+    datasheet_cost_model,
+    touched_pages,
+)
 from placement.dense_part import dense_part
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
@@ -67,13 +77,42 @@ def test_lookup_cost_adds_its_terms() -> None:
         per_lookup_byte_us=0.01,
         per_unique_row_us=0.2,
         per_unique_byte_us=0.02,
+        per_bag_us=0.3,
         per_bag_byte_us=0.001,
         per_overflow_byte_us=0.05,
+        per_page_us=5,
+        per_sorted_bit_us=0.01,
         cache_bytes=1600,
     )
-    # working set 50 x 64 = 3200 bytes, half of it misses the cache
-    assert cost.time_us(100, 50, 64, 10, 32) == pytest.approx(1 + 10 + 64 + 10 + 64 + 0.32 + 100 * 64 * 0.5 * 0.05)
-    assert cost.time_us(100, 10, 64, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8)
+    # working set 50 x 64 = 3200 bytes, half of it misses the cache; 63 rows lie on 63/64 of a page
+    pages, bits = 63 / 64 * (1 - (13 / 63) ** 64), 6
+    by_terms = 1 + 10 + 64 + 10 + 64 + 3 + 0.32 + 100 * 64 * 0.5 * 0.05 + 5 * pages + 100 * bits * 0.01
+    assert cost.time_us(100, 50, 64, 10, 32, 63) == pytest.approx(by_terms)
+    assert cost.time_us(100, 10, 64, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8)
+
+
+@pytest.mark.parametrize(("row_bytes", "pages"), [(64, 1000 / 64), (4096, 1000), (10240, 2500)])
+def test_all_rows_of_a_table_lie_on_all_its_pages(row_bytes: int, pages: float) -> None:
+    assert touched_pages(1000, row_bytes, 1000) == pytest.approx(pages)
+
+
+def test_pages_are_counted_as_rows_drawn_at_random_lie_on_them() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [len({row // 32 for row in rng.choice(6400, 150, replace=False)}) for _ in range(200)]
+    assert touched_pages(150, 128, 6400) == pytest.approx(np.mean(drawn), rel=0.01)
+
+
+SIDES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(4, 8192), st.integers(1, 10**7))
+
+
+@given(SIDES, st.floats(0, 1))
+def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple[int, int, int, int], share: float) -> None:
+    """Blocks are priced by their shortest, so that bounds hold."""
+    cost = LookupCost(per_lookup_us=1, per_unique_row_us=1, per_overflow_byte_us=0.1, per_page_us=1, per_sorted_bit_us=1, cache_bytes=2**16)
+    lookups, unique, row_bytes, rows = sides[0], min(sides[1], sides[3]), sides[2], sides[3]
+    table = float(cost.time_us(lookups, unique, row_bytes, 10, row_bytes, rows))
+    block = float(cost.time_us(lookups * share, unique * share, row_bytes, 10, row_bytes, rows * share))
+    assert block <= table * (1 + 1e-9)
 
 
 def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
@@ -81,8 +120,8 @@ def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
     fused, uvm = (cost.kernel("gpu", kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM))
     assert fused is not None
     assert uvm is not None
-    assert fused.forward.time_us(1000, 0, 64, 0, 0) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
-    assert uvm.backward.time_us(1000, 0, 64, 0, 0) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
+    assert fused.forward.time_us(1000, 0, 64, 0, 0, 1000) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
+    assert uvm.backward.time_us(1000, 0, 64, 0, 0, 1000) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
     # four devices share 100 Gbit/s; a server has 25 Gbit/s of its own
     links = cost.all_to_all
     assert links.per_intra_node_byte_us == pytest.approx(1e6 / 100e9)

@@ -58,14 +58,18 @@ def test_every_kernel_and_variant_fills_the_range() -> None:
         assert {table.zipf for table in tables} == {0.0, 0.8, 1.05, 1.2}
 
 
-@pytest.mark.parametrize("effort", [QUICK, FULL])
-def test_some_points_have_another_optimizer_or_data_type(effort: Effort) -> None:
-    points = make_design(effort, 2, 0, KERNELS, 128 * MIB).lookups
+def test_a_full_profile_has_other_optimizers_and_data_types() -> None:
+    points = make_design(FULL, 2, 0, KERNELS, 128 * MIB).lookups
     kinds = Counter((point.optimizer, point.data_type) for point in points)
     others = {(Optimizer.SGD, DataType.FP32), (Optimizer.ADAGRAD, DataType.FP32), (Optimizer.ROWWISE_ADAGRAD, DataType.FP16)}
     assert set(kinds) == others | {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
-    assert kinds[Optimizer.ROWWISE_ADAGRAD, DataType.FP32] > 0.7 * len(points)
-    assert min(kinds.values()) >= 3
+    assert kinds[Optimizer.ROWWISE_ADAGRAD, DataType.FP32] > 0.6 * len(points)
+    assert min(kinds.values()) >= 40
+
+
+def test_a_quick_profile_spends_its_time_on_the_standard() -> None:
+    points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
+    assert {(point.optimizer, point.data_type) for point in points} == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
 
 
 def test_one_rank_has_no_collectives() -> None:

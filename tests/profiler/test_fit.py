@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,8 +27,11 @@ TRUTH = LookupCost(
     per_lookup_byte_us=2e-5,
     per_unique_row_us=0.02,
     per_unique_byte_us=5e-5,
+    per_bag_us=0.006,
     per_bag_byte_us=4e-5,
     per_overflow_byte_us=1e-4,
+    per_page_us=0.03,
+    per_sorted_bit_us=5e-4,
     cache_bytes=2**22,
 )
 
@@ -37,22 +42,22 @@ def draw_groups(count: int, seed: int) -> list[tuple[TableCounts, ...]]:
     def table() -> TableCounts:
         lookups = 10 ** rng.uniform(2, 6)
         columns = int(2 ** rng.integers(2, 9))
+        unique_rows = max(1.0, lookups * 10 ** rng.uniform(-2, 0))
         return TableCounts(
             lookups=lookups,
-            unique_rows=max(1.0, lookups * 10 ** rng.uniform(-2, 0)),
+            unique_rows=unique_rows,
             row_bytes=4 * columns,
             bags=int(lookups / 10 ** rng.uniform(0, 2)) + 1,
             bag_bytes=4 * columns,
-            weight_bytes=4 * columns * int(10 ** rng.uniform(1, 5)),
+            rows=int(unique_rows * 10 ** rng.uniform(0, 2)),
         )
 
     return [tuple(table() for _ in range(rng.choice([1, 1, 2, 4]))) for _ in range(count)]
 
 
-def points_of(fit: LookupFit, count: int, seed: int, noise: float, with_gradient: bool = False) -> LookupPoints:
-    groups = draw_groups(count, seed)
-    exact = fit.predict(LookupPoints(groups, np.ones(count), with_gradient))
-    return LookupPoints(groups, exact * np.random.default_rng(seed + 1).lognormal(0, noise, count), with_gradient)
+def points_of(fit: LookupFit, count: int, seed: int, noise: float, *, with_gradient: bool = False) -> LookupPoints:
+    points = LookupPoints(draw_groups(count, seed), np.ones(count), sorts_ids=True, with_gradient=with_gradient)
+    return replace(points, times_us=fit.predict(points) * np.random.default_rng(seed + 1).lognormal(0, noise, count))
 
 
 def test_known_lookup_coefficients_come_back() -> None:
@@ -60,6 +65,11 @@ def test_known_lookup_coefficients_come_back() -> None:
     for key, value in TRUTH.model_dump().items():
         assert getattr(found.cost, key) == pytest.approx(value, rel=0.02), key
     assert found.group_us == pytest.approx(30.0, rel=0.02)
+
+
+def test_ids_are_sorted_only_where_they_are_sorted() -> None:
+    points = points_of(LookupFit(TRUTH, 30.0, 0.0), 200, seed=0, noise=0.0)
+    assert fit_lookup(replace(points, sorts_ids=False)).cost.per_sorted_bit_us == 0
 
 
 def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
