@@ -14,6 +14,8 @@ import numpy as np
 from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
 from placement.plan import Shard, TablePlacement
 
+OURS = "emplace"
+"""Emplace's own plan, beside those that are drawn here."""
 _TABLE_BYTES = 1_500_000_000
 """Of all tables of one model: all plans for it are in memory at once."""
 _LOOKUPS = 150_000

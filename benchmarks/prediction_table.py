@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from benchmarks.json_lines import read_lines
 from benchmarks.markdown import head
+from benchmarks.prediction_cases import OURS
 from benchmarks.prediction_plot import plot
 from executor.verdicts import median_interval
 
+Plans = Mapping[str, dict[str, Any]]
+"""The figures of one model's plans, by name."""
 CLOSE = 1.02
 """A choice this close to the fastest measured plan is right."""
 LARGE_BYTES = 128 * 2**20
@@ -38,7 +41,9 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "geometric mean at the machine's usual speed",
         "repeat noise, median",
         "speed of the machine, p10 to p90",
-        "fastest chosen",
+        "fastest by hand chosen",
+        "or not told apart",
+        "fastest of all chosen",
         "or not told apart",
         "peaks of 128 MiB and more: lowest, highest",
     )
@@ -58,14 +63,19 @@ def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]], slowness: Seque
     plans = [plan for line in lines for plan in line["plans"].values()]
     errors = np.array([error_of(plan) for plan in plans])
     usual = np.array([error_of(plan, slow) for line, slow in zip(lines, slowness, strict=True) for plan in line["plans"].values()])
-    right, undecided = sum(chose_well(line) for line in lines), sum(chose_well(line) or is_undecided(line) for line in lines)
     memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([plan["halves"] for plan in plans]))
     figures = [_geometric(errors), float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), _geometric(usual), noise]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)
     speeds = f"{1 / np.quantile(slowness, 0.9) - 1:+.0%}, {1 / np.quantile(slowness, 0.1) - 1:+.0%}"
-    choices = f"{right} of {len(lines)} | {undecided} of {len(lines)}"
+    by_hand = [{name: plan for name, plan in line["plans"].items() if name != OURS} for line in lines]
+    choices = f"{_choices(by_hand)} | {_choices([line['plans'] for line in lines])}"
     return f"| {seed} | {ranks} | {len(plans)} | {shown} | {speeds} | {choices} | {min(memory):+.1%}, {max(memory):+.1%} |"
+
+
+def _choices(models: Sequence[Plans]) -> str:
+    right, undecided = sum(map(chose_well, models)), sum(chose_well(plans) or is_undecided(plans) for plans in models)
+    return f"{right} of {len(models)} | {undecided} of {len(models)}"
 
 
 def _geometric(errors: NDArray[np.float64]) -> float:
@@ -77,23 +87,23 @@ def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
     return abs(float(plan["predicted_ms"]) * slowness / float(plan["measured_ms"]) - 1)
 
 
-def chose_well(line: dict[str, Any]) -> bool:
+def chose_well(plans: Plans) -> bool:
     """Whether the plan with the least predicted time is the fastest measured, or about as fast."""
-    chosen, fastest = _chosen_and_fastest(line)
+    chosen, fastest = _chosen_and_fastest(plans)
     return float(chosen["measured_ms"]) <= CLOSE * float(fastest["measured_ms"])
 
 
-def is_undecided(line: dict[str, Any]) -> bool:
+def is_undecided(plans: Plans) -> bool:
     """Whether the plan with the least predicted time and the fastest measured one, which took turns, may be equally fast:
     the 95% interval of the ratio of their rounds has 1 in it."""
-    chosen, fastest = _chosen_and_fastest(line)
+    chosen, fastest = _chosen_and_fastest(plans)
     interval = median_interval(np.array(chosen["rounds_ms"]) / np.array(fastest["rounds_ms"]))
     return interval is not None and interval[0] <= 1.0
 
 
-def _chosen_and_fastest(line: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    plans = line["plans"].values()
-    return min(plans, key=lambda plan: float(plan["predicted_ms"])), min(plans, key=lambda plan: float(plan["measured_ms"]))
+def _chosen_and_fastest(plans: Plans) -> tuple[dict[str, Any], dict[str, Any]]:
+    predicted, measured = (min(plans.values(), key=lambda plan: float(plan[key])) for key in ("predicted_ms", "measured_ms"))
+    return predicted, measured
 
 
 def main() -> None:

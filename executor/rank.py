@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
 import torch.distributed as dist
@@ -132,7 +133,10 @@ class Trial:
         tell.phase(f"{self._name}: training")
         self._take(job.warmup_steps, "warming up")
 
-    def train(self, steps: int) -> None:
+    def train(self, steps: int, *, after_another: bool) -> None:
+        """The first step after another trial's is not timed: it finds that trial's data in the caches."""
+        if after_another:
+            self._take(1, "warming up")
         self._times += self._take(steps, "training")
 
     def report(self) -> RankReport:
@@ -158,12 +162,14 @@ class Trial:
 
 
 def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> list[RankReport]:
-    """Plans side by side: all are built, then take their steps in `job.rounds` turns, every other round in reverse order."""
+    """Plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
-    for turn in range(job.rounds):
-        steps = job.steps * (turn + 1) // job.rounds - job.steps * turn // job.rounds
-        for trial in trials[:: -1 if turn % 2 else 1]:
-            trial.train(steps)
+    rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
+    for number in range(job.rounds):
+        steps = job.steps * (number + 1) // job.rounds - job.steps * number // job.rounds
+        order = order[::-1] if number % 2 else rng.permutation(len(trials))
+        for index in order:
+            trials[index].train(steps, after_another=len(trials) > 1)
     return [trial.report() for trial in trials]
 
 

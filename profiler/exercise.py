@@ -22,7 +22,8 @@ from profiler.clock import now_us, work_us
 from profiler.points import Kind
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
-_STEPS_TOGETHER = 5
+_STEPS_TOGETHER = 6
+"""The first of them finds another exercise's data in the caches and does not count."""
 _OTHER_DATA = torch.zeros(2**20)
 """4 MiB: more than a core's own caches, less than the caches that cores share."""
 
@@ -59,7 +60,8 @@ def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, r
     """Time each exercise, and last the reference, as often as `round_s` seconds allow (the slowest rank decides), after one
     repetition unmeasured.
 
-    Whole steps follow each other as in training, several of one exercise at a time, with nothing in between. Of what a rank
+    Whole steps follow each other as in training, several of one exercise at a time, with nothing in between; the first is not
+    counted. Of what a rank
     computes on its own, its work counts, whoever else has its core; of what ranks do together, the time that passes.
     """
     visit = _VISITS[kind]
@@ -109,7 +111,7 @@ def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings
     for number in range(_STEPS_TOGETHER):
         exercise.prepare(repetition * _STEPS_TOGETHER + number)
         times.append(_time(exercise.forward, now_us, device))
-    return times, [0.0] * _STEPS_TOGETHER
+    return times[1:], [0.0] * (_STEPS_TOGETHER - 1)
 
 
 _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}

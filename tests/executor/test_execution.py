@@ -67,7 +67,11 @@ def test_plans_that_take_turns(here: HostSpec, tmp_path: Path) -> None:
     light = make_model("light")
     heavy = _with_rows(make_model("heavy"), "tag", 2**20).model_copy(update={"local_batch_size": 64 * 100})
     plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in (light, heavy)]
-    measurements = run_plans(plans, Launch(steps=13, seed=7, workdir=tmp_path, timeout_s=240, rounds=3))
+    lines: list[str] = []
+    measurements = run_plans(plans, Launch(steps=13, seed=7, workdir=tmp_path, timeout_s=240, rounds=3, report=lines.append))
+    turns = [line.split(":")[0] for line in lines if line.endswith("warming up: step 1 of 1")]
+    assert sorted(turns) == ["heavy"] * 3 + ["light"] * 3
+    assert len({tuple(turns[start : start + 2]) for start in (0, 2, 4)}) == 2, "always the same order"
     for measurement in measurements:
         _assert_right(measurement)
         assert all(len(rank.step_times_us) == 13 for rank in measurement.ranks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -29,10 +30,15 @@ class Recording:
         assert self._visits[-1][0] == self._name
 
 
-def visits_of(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """A round of two points and the reference. One process: there is nobody to wait for."""
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody to wait for."""
     monkeypatch.setattr("profiler.exercise.dist.barrier", lambda: None)
     monkeypatch.setattr("profiler.exercise.largest_of_ranks", lambda value: value)
+
+
+def visits_of(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """A round of two points and the reference."""
+    one_process(monkeypatch)
     visits: list[tuple[str, int]] = []
     points = [Recording("first", visits), Recording("second", visits)]
     timings = time_round(points, Recording("reference", visits), kind, 0.05, torch.device("cpu"))
@@ -54,6 +60,31 @@ def test_the_order_of_a_round_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [name for name, _ in visits_of(Kind.STEP, monkeypatch)]
     turns = [name for name, following in pairwise(names) if name != following]
     assert {before for before, name in pairwise(turns) if name == "first"} == {"second", "reference"}
+
+
+class SlowAtFirst:
+    """Every sixth forward, from the first, finds something else in the caches."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+
+    def forward(self) -> None:
+        time.sleep(0.02 if self._steps % 6 == 0 else 0.0)
+        self._steps += 1
+
+    def backward(self) -> None:
+        raise AssertionError("of a step, all is timed as forward")
+
+
+def test_the_first_step_after_another_exercise_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_process(monkeypatch)
+    timings = time_round([SlowAtFirst()], SlowAtFirst(), Kind.STEP, 0.5, torch.device("cpu"))
+    for forward, _ in timings:
+        assert len(forward) % 5 == 0
+        assert max(forward) < 15_000
 
 
 def test_batches_come_back_when_their_rows_have_left_the_caches() -> None:
