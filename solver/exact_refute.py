@@ -101,8 +101,8 @@ class Patterns:
                     rows[stage].SetCoefficient(span, -float(self.by_kind[kind]))
         self.scale = max(float(problem.unit_time_us.max(initial=0.0)), 1e-9)
 
-    def refute(self, keep: Bools, window: Window, start: Prices | None = None) -> Verdict:
-        """Whether no placement with the options in `keep` lies in the window; what was learnt otherwise."""
+    def refute(self, keep: Bools, window: Window, start: Prices | None = None, most_steps: float = np.inf) -> Verdict:
+        """Whether no placement with the options in `keep` lies in the window; what was learnt otherwise, or until it takes too long."""
         problem = self.problem
         nothing = Prices(np.zeros(problem.num_tables), np.zeros((problem.num_kinds, problem.num_stages)), 0.0)
         keep = possible(problem, self.classes, keep, window)
@@ -131,7 +131,7 @@ class Patterns:
                 best, center = slack - over, prices
             if slack - over > MARGIN * 1e-3:
                 return Verdict(True, np.zeros(problem.num_options), window.lower, window.lower, prices, steps)
-            if not added:
+            if not added or steps >= most_steps:
                 break
             active = self._activate(keep, window)
             prices = None

@@ -91,11 +91,14 @@ class Tree:
             level = min(level, self.best_us * (1 - self.gap))
             window = self._window(node.lower, node.upper, level)
             keep = node.keep & candidates
-            verdict = self.patterns.refute(keep, window, node.prices)
+            verdict = self.patterns.refute(keep, window, node.prices, most_steps - self.steps)
             self.steps += verdict.steps + NODE_STEPS
             if verdict.refuted:
                 refuted.append(replace(node, prices=verdict.prices))
                 yield
+                continue
+            if self.steps >= most_steps:
+                waiting.append(replace(node, prices=verdict.prices))
                 continue
             left = possible(self.problem, self.patterns.classes, keep, window)
             if np.bincount(self.problem.option_table[left]).max() > 1:

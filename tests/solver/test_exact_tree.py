@@ -65,13 +65,17 @@ def test_patterns_refute_most_values_below_the_optimum() -> None:
     assert sum(refuted(problem, optimum * 0.97) for problem, optimum in feasible) > 0.8 * len(feasible)
 
 
-def closed(problem: Problem, start_us: float) -> Tree:
+def planted(problem: Problem) -> Tree:
     bounder = Bounder(problem)
 
     def settle(part: Problem, below_us: float, effort: int) -> Outcome:
         return by_cp_sat(part, Limits(5.0 * effort, 0.0, 0), below_us=below_us)
 
-    tree = Tree(problem, bounder, bounder.bound(), settle, 1)
+    return Tree(problem, bounder, bounder.bound(), settle, 1)
+
+
+def closed(problem: Problem, start_us: float) -> Tree:
+    tree = planted(problem)
     for _ in tree.raise_bound(start_us, 1e-7, 10**9):
         pass
     return tree
@@ -138,6 +142,22 @@ def test_closes_a_packing_and_says_the_same_twice() -> None:
     assert first.assignment is not None
     assert second.assignment is not None
     assert first.assignment.targets == second.assignment.targets
+
+
+@pytest.mark.parametrize("most_steps", [1, 20_000, 1_000_000])
+def test_a_tree_that_runs_out_of_steps_stops_there_and_loses_no_part(most_steps: int) -> None:
+    """In the middle of a node too, which alone may take many times the steps."""
+    problem = packing()
+    optimum = closed(problem, 1e9).best_us
+    tree = planted(problem)
+    for _ in tree.raise_bound(optimum * 1.2, 1e-7, most_steps):
+        pass
+    assert most_steps <= tree.steps < most_steps + 200_000
+    assert tree.open
+    assert tree.bound_us < optimum
+    for _ in tree.raise_bound(tree.best_us, 1e-7, 10**9):
+        pass
+    assert tree.best_us == pytest.approx(optimum, rel=1e-6)
 
 
 def test_devices_that_differ_in_anything_are_of_different_classes() -> None:
