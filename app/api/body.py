@@ -19,7 +19,10 @@ _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
 class BodyLimit:
-    """ASGI middleware: refuses a body over the limit as soon as its length is known, without keeping it."""
+    """ASGI middleware: refuses a body over the limit as soon as its length is known, without keeping it.
+
+    The connection stays open and the server drops the rest: closing it under a client that still sends would take the answer along.
+    """
 
     def __init__(self, app: ASGIApp, max_bytes: int = MAX_BODY_BYTES) -> None:
         self._app = app
@@ -46,7 +49,7 @@ class BodyLimit:
         await self._app(scope, counted, send)
 
     def _refusal(self) -> ASGIApp:
-        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._rule(), headers={"Connection": "close"})
+        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._rule())
 
     def _rule(self) -> str:
         return f"a request body must be at most {self._max_bytes} bytes"

@@ -86,4 +86,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def bug(_: Request, __: Exception) -> Response:
-        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where")
+        # The exception goes on to the server, which then closes the connection.
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where", headers={"Connection": "close"})

@@ -106,6 +106,19 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(api: httpx.Client) -
     assert b"application/problem+json" in answer
 
 
+def test_a_client_that_sends_all_of_it_first_reads_the_answer_and_goes_on(api: httpx.Client) -> None:
+    """A close while it sends would reset the connection, and what was answered would be lost."""
+    head = f"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {MAX_BODY_BYTES + 2**20}\r\n\r\n"
+    with socket.create_connection((api.base_url.host, api.base_url.port or 80), timeout=10) as connection:
+        for _ in range(3):
+            connection.sendall(head.encode())
+            for _ in range(MAX_BODY_BYTES // 2**20 + 1):
+                connection.sendall(b" " * 2**20)
+            answer = connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 413 ")
+            assert b"must be at most" in answer or b"must be at most" in connection.recv(65536)
+
+
 def test_a_client_that_sends_50_mb_reads_the_answer(api: httpx.Client) -> None:
     assert_problem(api.post("/v1/plans", content=b" " * 50_000_000, headers={"content-type": "application/json"}), 413)
 
@@ -131,3 +144,12 @@ def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.Monkey
     monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
     problem = assert_problem(api.get("/v1/plans"), 500)
     assert "division" not in problem["detail"]
+
+
+def test_after_a_defect_the_connection_is_not_used_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends it; a client that is not told sends its next request into the void."""
+    from app.database import plans
+
+    monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
+    assert api.get("/v1/plans").headers["connection"] == "close"
+    assert api.get("/healthz").status_code == 200
