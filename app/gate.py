@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from placement.cost_model import CostSource
-from placement.document import Document
+from placement.document import Document, broken_rule
 from placement.errors import InvalidDocument, Problem
 from placement.model import Name
 from placement.plan import Explanation, Plan, PlanStatus
@@ -25,30 +25,23 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-class Baseline(Document):
-    """What another plan promised, and what it must have in common with a new one for the two to be comparable."""
-
-    name: Name
-    host: Name
-    cost_model_digest: str
-    trainers: int
-    step_time_us: Annotated[float, Field(gt=0)]
-
-
 class Budgets(Document):
     """What a plan must keep. Absent means anything goes."""
 
-    max_step_time_us: Annotated[float, Field(gt=0)] | None = None
-    min_throughput: Annotated[float, Field(gt=0)] | None = None
+    max_step_time_us: Annotated[float, Field(strict=True, gt=0)] | None = None
+    min_throughput: Annotated[float, Field(strict=True, gt=0)] | None = None
     """Examples per second of all trainers together."""
-    baseline: Baseline | None = None
-    max_regression: Annotated[float, Field(ge=0)] | None = None
+    baseline: Plan | None = None
+    max_regression: Annotated[float, Field(strict=True, ge=0)] | None = None
     """Percent by which the step may take longer than the baseline's."""
 
     @model_validator(mode="after")
     def _baseline_with_its_margin(self) -> Budgets:
         if (self.baseline is None) != (self.max_regression is None):
             raise ValueError("baseline and max_regression go together")
+        if self.baseline is not None and not self.baseline.has_placement:
+            rule = f"must be a plan with a placement; the one of {self.baseline.model.name} is {self.baseline.status}"
+            raise broken_rule("/baseline", "", rule)
         return self
 
 
@@ -89,19 +82,6 @@ class CheckResult(Document):
     tightest_memory: TightestMemory | None = None
 
 
-def baseline_of(plan: Plan, source: str) -> Baseline:
-    """What later plans are held against. Raises InvalidDocument for a plan without a placement."""
-    if plan.step_time_us is None:
-        raise InvalidDocument(source, [Problem("/status", plan.status, "a baseline must be a plan with a placement")])
-    return Baseline(
-        name=plan.model.name,
-        host=plan.host.name,
-        cost_model_digest=plan.cost_model.digest,
-        trainers=plan.num_trainers,
-        step_time_us=plan.step_time_us,
-    )
-
-
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
     results: tuple[BudgetResult, ...] = ()
@@ -135,22 +115,27 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
         limits.append(("min-throughput", examples * 1e6 / budgets.min_throughput, f"at least {budgets.min_throughput:,.0f} examples/s"))
     if budgets.baseline is not None and budgets.max_regression is not None:
         _refuse_incomparable(plan, budgets.baseline)
-        limit_us = budgets.baseline.step_time_us * (1 + budgets.max_regression / 100)
-        words = f"at most {budgets.max_regression:g}% over the baseline's step of {budgets.baseline.step_time_us:,.1f} us"
+        step_us = budgets.baseline.step_time_us or 0.0
+        limit_us = step_us * (1 + budgets.max_regression / 100)
+        words = f"at most {budgets.max_regression:g}% over the baseline's step of {step_us:,.1f} us"
         limits.append(("max-regression", limit_us, words))
     return limits
 
 
-def _refuse_incomparable(plan: Plan, baseline: Baseline) -> None:
-    theirs = {"/host": baseline.host, "/cost_model_digest": baseline.cost_model_digest, "/trainers": baseline.trainers}
-    ours = {"/host": plan.host.name, "/cost_model_digest": plan.cost_model.digest, "/trainers": plan.num_trainers}
+def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
+    theirs, ours = _conditions(baseline), _conditions(plan)
     problems = [
-        Problem(pointer, str(theirs[pointer]), f"is not comparable with this check's {ours[pointer]}; plan the baseline again")
+        Problem(pointer, theirs[pointer], f"is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs
         if theirs[pointer] != ours[pointer]
     ]
     if problems:
-        raise InvalidDocument(f"baseline {baseline.name}", problems)
+        raise InvalidDocument(f"baseline {baseline.model.name}", problems)
+
+
+def _conditions(plan: Plan) -> dict[str, str]:
+    """What two plans must have in common for their times to be comparable, by where a plan says it."""
+    return {"/host/name": plan.host.name, "/cost_model/digest": plan.cost_model.digest, "/ranks": f"{plan.num_trainers} trainers"}
 
 
 def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetResult:

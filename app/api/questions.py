@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -13,11 +13,14 @@ from app.database import profiles
 from app.planning import build_question
 from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from placement.cost_model import CostModel
+from placement.document import Document
 from placement.errors import InvalidDocument, Problem
 from placement.host import HostSpec
 from placement.model import ModelSpec, Tier
 from placement.plan import PlanOptions, Question
 from placement.reading import from_data
+
+D = TypeVar("D", bound=Document)
 
 QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
 
@@ -36,7 +39,7 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         [*host_names(), LOCAL_HOST],
         lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name),
     )
-    options = from_data(data.get("options") or {}, PlanOptions, source="body", pointer="/options")
+    options = part_of(data, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
     given = data.get("cost_model")
@@ -46,6 +49,12 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         cost_model = profiles.find_cost_model(session, host, options.ranks)
     with pointing_into("/cost_model"):
         return build_question(model, host, options, cost_model)
+
+
+def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
+    """The document under a key of the body; its defaults when there is none. Raises InvalidDocument."""
+    given = data.get(key)
+    return from_data({} if given is None else given, kind, source="body", pointer=f"/{key}")
 
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:

@@ -43,7 +43,7 @@ class ProfileRequest(Document):
     cost_model: CostModel | None = None
     fingerprint: str | None = None
     ranks: Annotated[int, Field(strict=True, gt=0, le=1024)] | None = None
-    quick: bool = True
+    quick: Annotated[bool, Field(strict=True)] = True
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
 
 

@@ -13,7 +13,7 @@ from app.cli.options import plan_options, read_cost_model, read_model, read_plan
 from app.cli.output import print_text, save
 from app.cli.progress import StatusLine
 from app.cli.remote import check_on_server
-from app.gate import Budgets, CheckResult, baseline_of, judge
+from app.gate import Budgets, CheckResult, judge
 from app.planning import answer, build_question, resolve_host
 from app.reports.check import REPORTERS
 from placement.errors import EmplaceError, InvalidDocument, Problem
@@ -107,20 +107,17 @@ def _budgets(
     baselines = _baseline_plans(specs, baseline_paths)
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression}
     stated = {key: value for key, value in given.items() if value is not None}
-    return [
-        from_data(stated | ({"baseline": baseline_of(plan, str(path)).to_data()} if plan else {}), Budgets, source="options")
-        for path, plan in baselines
-    ]
+    return [from_data(stated | ({"baseline": plan} if plan else {}), Budgets, source="options") for plan in baselines]
 
 
-def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[tuple[Path | None, Plan | None]]:
+def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | None]:
     """The baseline of each model: the one of its name, or the only one of the only model."""
     if not paths:
-        return [(None, None)] * len(specs)
-    plans = [(path, read_plan(path)) for path in paths]
+        return [None] * len(specs)
+    plans = [read_plan(path) for path in paths]
     if len(specs) == len(plans) == 1:
         return [plans[0]]
-    by_name = {plan.model.name: (path, plan) for path, plan in plans}
+    by_name = {plan.model.name: plan for plan in plans}
     missing = [spec.name for spec in specs if spec.name not in by_name]
     if missing:
         raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])

@@ -62,6 +62,33 @@ def test_bad_budgets_are_named(api: httpx.Client) -> None:
     assert {error["pointer"] for error in response.json()["errors"]} == {"/budgets/max_step_time_us", "/budgets/max_cost"}
 
 
+@pytest.mark.parametrize("budgets", [[], "", 0, False, {"max_step_time_us": "1"}, {"max_step_time_us": True}, {"min_throughput": "1"}])
+def test_budgets_of_another_type_are_refused(api: httpx.Client, budgets: Any) -> None:
+    response = api.post("/v1/checks", json=QUESTION | {"budgets": budgets})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/".join(["", "budgets", *(budgets if isinstance(budgets, dict) else ())])
+
+
+def test_a_baseline_is_a_plan(api: httpx.Client, database: Database) -> None:
+    finish_plan(database, api.post("/v1/plans", json=QUESTION).json()["id"])
+    baseline = api.get("/v1/plans").json()["items"][0]["id"]
+    baseline = api.get(f"/v1/plans/{baseline}").json()["plan"]
+    (kept,) = check(api, budgets={"baseline": baseline, "max_regression": 0})["budgets"]
+    assert (kept["rule"], kept["kept"], kept["limit_us"]) == ("max-regression", True, baseline["step_time_us"])
+    elsewhere = {"host": "zion", "budgets": {"baseline": baseline, "max_regression": 0}}
+    refused = api.post("/v1/checks", json=QUESTION | elsewhere)
+    assert refused.status_code == 422
+    assert "/budgets/baseline/host/name" in {error["pointer"] for error in refused.json()["errors"]}
+
+
+def test_a_baseline_without_a_placement_is_refused(api: httpx.Client, database: Database) -> None:
+    plan = finish_plan(database, api.post("/v1/plans", json=QUESTION).json()["id"], infeasible=True)
+    response = api.post("/v1/checks", json=QUESTION | {"budgets": {"baseline": plan.to_data(), "max_regression": 5}})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/budgets/baseline"
+    assert "is infeasible" in response.json()["detail"]
+
+
 def test_a_client_that_leaves_takes_its_solve_along(api: httpx.Client) -> None:
     question = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
 

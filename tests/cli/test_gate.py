@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.gate import Budgets, Verdict, baseline_of, judge
+from app.gate import Budgets, Verdict, judge
 from placement.errors import InvalidDocument
 from placement.plan import Plan
 from placement.reading import read_file
@@ -35,13 +35,13 @@ def test_throughput_is_the_same_limit_the_other_way_round(plan: Plan) -> None:
 
 
 def test_regression_is_percent_of_the_baseline(plan: Plan) -> None:
-    baseline = baseline_of(plan.model_copy(update={"step_time_us": 800.0}), "baseline.json")
+    baseline = plan.model_copy(update={"step_time_us": 800.0})
     assert judge(plan, Budgets(baseline=baseline, max_regression=25)).fits is True
     assert judge(plan, Budgets(baseline=baseline, max_regression=24)).fits is None
     assert judge(plan, Budgets(baseline=baseline, max_regression=12)).fits is False
 
 
 def test_a_baseline_priced_otherwise_is_refused(plan: Plan) -> None:
-    baseline = baseline_of(plan, "baseline.json").model_copy(update={"cost_model_digest": "sha256:other"})
-    with pytest.raises(InvalidDocument, match="cost_model_digest"):
+    baseline = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"digest": "sha256:other"})})
+    with pytest.raises(InvalidDocument, match="/cost_model/digest"):
         judge(plan, Budgets(baseline=baseline, max_regression=5))

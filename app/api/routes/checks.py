@@ -11,14 +11,14 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.body import Body
 from app.api.dependencies import Service, TheService
-from app.api.questions import QUESTION_KEYS, pointing_into, read_question
+from app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from app.api.requests import CheckRequest, body_of
 from app.database import plans
 from app.gate import Budgets, CheckResult, judge
 from app.jobs.child import ChildFailed, ChildStopped, run_child
 from placement.errors import InvalidDocument, Problem, ToolError
 from placement.plan import Plan, Question
-from placement.reading import from_data, read_text
+from placement.reading import read_text
 
 router = APIRouter(prefix="/v1", tags=["checks"])
 
@@ -45,7 +45,7 @@ async def _watch(request: Request, gone: threading.Event) -> None:
 
 
 def _check(service: Service, body: dict[str, Any], gone: threading.Event) -> CheckResult:
-    budgets = from_data(body.get("budgets") or {}, Budgets, source="body", pointer="/budgets")
+    budgets = part_of(body, "budgets", Budgets)
     with service.database.reading() as session:
         question = read_question(service, session, body, QUESTION_KEYS | {"budgets"})
         row = plans.find_answer(session, question.content_digest())
