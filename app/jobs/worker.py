@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbos import DBOS, DBOSConfig
+from dbos import error as dbos_error
 from sqlalchemy.exc import OperationalError
 
 from app.database import workers
@@ -74,6 +75,7 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         "log_level": "ERROR",
     }
     DBOS(config=config)
+    logging.getLogger("dbos").addFilter(_is_no_cancellation)
     for name, work in ((SOLVE, worker.solve), (RUN, worker.run), (PROFILE, worker.profile)):
         _register(name, work)
     queues = [ANY_WORKER] + ([host_queue(host.fingerprint)] if host.fingerprint else [])
@@ -81,6 +83,11 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
     DBOS.launch()
     for queue in queues:
         DBOS.register_queue(queue, worker_concurrency=1, polling_interval_sec=_QUEUE_POLL_SECONDS, on_conflict="always_update")
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """That someone cancelled a job is no error of the worker's; DBOS logs it as one."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], dbos_error.DBOSAwaitedWorkflowCancelledError)
 
 
 def _register(name: str, work: Callable[[str], None]) -> None:

@@ -91,6 +91,7 @@ def test_cancelling_leaves_no_process_and_a_worker_that_goes_on(api: httpx.Clien
     wait_for(api, small, "done")
     assert worker.steps() == []
     assert state_of(api, busy) == "cancelled"
+    assert "ERROR" not in worker.log.read_text()
 
 
 @ONLY_SQLITE
