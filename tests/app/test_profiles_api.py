@@ -81,6 +81,26 @@ def test_the_catalog_lists_what_can_be_named_and_what_is_stored(api: httpx.Clien
     )
 
 
+def test_the_catalog_is_paged(api: httpx.Client) -> None:
+    ask(api)
+    for path in ("/v1/models", "/v1/hosts"):
+        whole = api.get(path).json()
+        assert whole["next"] is None
+        seen, parameters = [], {"limit": 3}
+        while True:
+            page = api.get(path, params=parameters).json()
+            assert 1 <= len(page["items"]) <= 3
+            seen += page["items"]
+            if page["next"] is None:
+                break
+            parameters["cursor"] = page["next"]
+        assert seen == whole["items"]
+        for cursor in ("zz", "0" * 32):
+            refused = api.get(path, params={"cursor": cursor})
+            assert refused.status_code == 422
+            assert [error["pointer"] for error in refused.json()["errors"]] == ["/cursor"]
+
+
 def test_health(api: httpx.Client) -> None:
     ask(api)
     assert api.get("/healthz").json() == {"status": "ok"}

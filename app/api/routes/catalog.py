@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy import func, select
 
-from app.api.dependencies import Reading, TheService
+from app.api.dependencies import MAX_PAGE, Cursor, Limit, Reading, TheService
 from app.api.hosts_at_work import hosts_at_work
-from app.api.problems import not_found
+from app.api.problems import Refused, not_found
+from app.api.resources import Page
 from app.database.tables import PlanRow
 from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+from placement.errors import Problem
 
 router = APIRouter(prefix="/v1", tags=["catalog"])
 
@@ -27,16 +30,17 @@ class CatalogEntry(BaseModel):
     plans: int = 0
 
 
-class Catalog(BaseModel):
+class Catalog(Page):
     items: list[CatalogEntry]
 
 
 @router.get("/models")
-def list_models(session: Reading) -> Catalog:
+def list_models(session: Reading, cursor: Cursor = None, limit: Limit = MAX_PAGE) -> Catalog:
     """Built-in models, then other models that plans are stored for."""
     stored = _stored(session, PlanRow.model_name, PlanRow.model_digest)
     models = [builtin_model(name) for name in model_names()]
-    return _catalog([(model.name, model.content_digest(), "built-in", model.description) for model in models], stored)
+    entries = [(model.name, model.content_digest(), "built-in", model.description) for model in models]
+    return _page(_catalog(entries, stored), cursor, limit)
 
 
 @router.get("/models/{name}")
@@ -48,14 +52,14 @@ def get_model(name: str) -> dict[str, Any]:
 
 
 @router.get("/hosts")
-def list_hosts(session: Reading, service: TheService) -> Catalog:
+def list_hosts(session: Reading, service: TheService, cursor: Cursor = None, limit: Limit = MAX_PAGE) -> Catalog:
     """Built-in hosts, this machine and those of the workers, then other hosts that plans are stored for."""
     hosts = [(builtin_host(name), "built-in") for name in host_names()]
     machines = {service.local_host.content_digest(): service.local_host}
     machines |= {host.content_digest(): host for host in hosts_at_work(session).values()}
     hosts += [(host, "discovered") for host in machines.values()]
     entries = [(host.name, host.content_digest(), source, host.description) for host, source in hosts]
-    return _catalog(entries, _stored(session, PlanRow.host_name, PlanRow.host_digest))
+    return _page(_catalog(entries, _stored(session, PlanRow.host_name, PlanRow.host_digest)), cursor, limit)
 
 
 @router.get("/hosts/{name}")
@@ -70,14 +74,25 @@ def get_host(name: str, service: TheService) -> dict[str, Any]:
 
 def _stored(session: Reading, name: Any, digest: Any) -> dict[str, tuple[str, int]]:
     """Name and number of plans by digest."""
-    rows = session.execute(select(digest, func.min(name), func.count()).group_by(digest).order_by(func.min(name)))
+    rows = session.execute(select(digest, func.min(name), func.count()).group_by(digest).order_by(func.min(name), digest))
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def _catalog(known: list[tuple[str, str, str, str | None]], stored: dict[str, tuple[str, int]]) -> Catalog:
+def _catalog(known: list[tuple[str, str, str, str | None]], stored: dict[str, tuple[str, int]]) -> list[CatalogEntry]:
     entries = [
         CatalogEntry(name=name, digest=digest, source=source, description=description, plans=stored.pop(digest, ("", 0))[1])
         for name, digest, source, description in known
     ]
     entries += [CatalogEntry(name=name, digest=digest, source="stored", plans=plans) for digest, (name, plans) in stored.items()]
-    return Catalog(items=entries)
+    return entries
+
+
+def _page(entries: list[CatalogEntry], cursor: str | None, limit: int) -> Catalog:
+    """The entries after the one that the cursor names. Raises Refused when that one is there no more."""
+    cursors = [entry.digest.removeprefix("sha256:")[:32] for entry in entries]
+    if cursor is not None and cursor not in cursors:
+        problem = Problem("/cursor", cursor, "must be `next` of the page before; that page has changed, start at the first one")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem), [problem], "query")
+    start = 0 if cursor is None else cursors.index(cursor) + 1
+    end = start + limit
+    return Catalog(items=entries[start:end], next=cursors[end - 1] if end < len(entries) else None)
