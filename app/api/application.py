@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
 from app.api import problems
 from app.api.body import BodyLimit
 from app.api.dependencies import Service
+from app.api.head import HeadAsGet
+from app.api.parameters import refuse_unknown_parameters
 from app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
 from app.api.routes import catalog, checks, health, plans, profiles, runs
 from app.dashboard import pages
@@ -62,13 +64,17 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool) -> 
         version="1",
         description="Decides where the embedding tables of a recommendation model live. Errors are RFC 9457 problem documents.",
         lifespan=lifespan,
+        redoc_url=None,  # one page that loads scripts from elsewhere is enough
     )
     app.state.closing = lambda: False
     problems.install(app)
-    for module in (plans, runs, checks, profiles, catalog, health, pages):
+    for resource in (plans, runs, checks, profiles, catalog):
+        app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
+    for module in (health, pages):
         app.include_router(module.router)
     app.mount("/static", pages.static_files())
     app.add_middleware(BodyLimit)
+    app.add_middleware(HeadAsGet)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

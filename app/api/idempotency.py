@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from app.api.problems import Refused
 from app.database.tables import IdempotencyRow
+from placement.errors import Problem
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]
 
@@ -35,7 +36,8 @@ def once(session: Session, key: str | None, route: str, body: dict[str, Any], ma
             continue  # another request with this key was faster: what this one made is undone
         return resource_id
     if earlier.request_digest != digest:
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "this Idempotency-Key was used for another request body; use a new key")
+        problem = Problem("/idempotency-key", key, "was used for another request body; use a new key")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem), [problem], "header")
     return earlier.resource_id
 
 

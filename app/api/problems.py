@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
 
@@ -73,7 +74,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
         detail = f"{request.method} {request.url.path}: {error.detail}"
-        return problem(error.status_code, detail, headers=dict(error.headers or {}))
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_methods_of(request))  # the framework names those of one route
+        return problem(error.status_code, detail, headers=headers)
 
     @app.exception_handler(DataError)
     def no_such_value(_: Request, __: DataError) -> Response:
@@ -88,3 +92,10 @@ def install(app: FastAPI) -> None:
     def bug(_: Request, __: Exception) -> Response:
         # The exception goes on to the server, which then closes the connection.
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where", headers={"Connection": "close"})
+
+
+def _methods_of(request: Request) -> list[str]:
+    """What the routes of this path know together. Files, which no route serves, are there to be read."""
+    scopes = {method: dict(request.scope) | {"method": method} for method in ("GET", "POST", "DELETE")}
+    known = [method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)]
+    return ["GET", "HEAD", *known[1:]] if known[:1] in ([], ["GET"]) else known

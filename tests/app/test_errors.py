@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from app.api.body import MAX_BODY_BYTES
+from tests.app.questions import model_data
 
 UNKNOWN_ID = "0" * 32
 
@@ -51,6 +52,35 @@ def test_every_path_refuses_other_methods(api: httpx.Client) -> None:
         response = api.request("PUT", re.sub(r"{\w*}", UNKNOWN_ID, path))
         assert_problem(response, 405)
         assert response.headers["allow"]
+
+
+def test_a_refused_method_is_told_every_other(api: httpx.Client) -> None:
+    for path, allowed in (
+        ("/v1/plans", "GET, HEAD, POST"),
+        (f"/v1/plans/{UNKNOWN_ID}", "GET, HEAD, DELETE"),
+        ("/v1/checks", "POST"),
+        ("/static/emplace.css", "GET, HEAD"),
+        ("/", "GET, HEAD"),
+    ):
+        assert api.put(path).headers["allow"] == allowed
+
+
+def test_head_answers_as_get_without_a_body(api: httpx.Client) -> None:
+    plan_id = api.post("/v1/plans", json={"model": model_data(), "host": "zion"}).json()["id"]
+    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/models", f"/v1/plans/{plan_id}", f"/plans/{plan_id}", "/v1/nothing"):
+        got, head = api.get(path), api.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        assert head.headers["content-type"] == got.headers["content-type"]
+    stream = api.head(f"/v1/plans/{plan_id}/events")  # goes on for as long as the plan is queued
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert api.head("/v1/checks").status_code == 405
+
+
+def test_unknown_parameters_are_named_beside_those_that_exist(api: httpx.Client) -> None:
+    (error,) = assert_problem(api.get("/v1/plans?hots=zion&limit=2"), 422)["errors"]
+    assert (error["in"], error["pointer"], error["value"]) == ("query", "/hots", "zion")
+    assert "model, host, status, state, cursor, limit" in error["detail"]
+    assert_problem(api.post("/v1/plans?wait=3", json={"model": "m1", "host": "zion"}), 422)
 
 
 def test_what_is_not_there(api: httpx.Client) -> None:
@@ -132,8 +162,6 @@ def test_a_body_of_unknown_length_is_refused_once_it_is_too_long(api: httpx.Clie
 
 
 def test_more_than_ten_thousand_tables_are_refused(api: httpx.Client) -> None:
-    from tests.app.questions import model_data
-
     problem = assert_problem(api.post("/v1/plans", json={"model": model_data(tables=10_001), "host": "zion"}), 422)
     assert problem["errors"][0]["pointer"] == "/model/tables"
 

@@ -153,7 +153,7 @@ async def _wait_for(service: Service, plan_id: str, wait_s: float) -> PlanResour
 
 def _wait_of(prefer: str | None) -> int | None:
     """Seconds of `wait=N` (RFC 7240) among the preferences; what else is preferred is ignored, as the RFC says."""
-    found = re.search(r"(?:^|[,;\s])wait=\"?([0-9]{1,9})\b", prefer or "")
+    found = re.search(r"(?:^|[,;\s])wait=\"?([0-9]{1,9})\b", prefer or "", re.IGNORECASE)
     return min(int(found[1]), MAX_WAIT_SECONDS) if found else None
 
 
