@@ -61,7 +61,9 @@ async def read_mapping(request: Request) -> dict[str, Any]:
     if media_type not in _JSON + _YAML:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a body is application/json or application/yaml, not {media_type}")
     body = await request.body()
-    return await run_in_threadpool(_parse, body, media_type in _JSON)
+    data = await run_in_threadpool(_parse, body, media_type in _JSON)
+    request.state.body = data  # for problems to show what was sent
+    return data
 
 
 def _parse(body: bytes, as_json: bool) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Errors: RFC 9457 problem documents, one shape on every route.
 
-    {"type": "about:blank", "title": "Unprocessable Content", "status": 422, "detail": "...",
+    {"type": "about:blank", "title": "Unprocessable Entity", "status": 422, "detail": "...",
      "errors": [{"in": "body", "pointer": "/model/tables/0/embedding_dim", "detail": "must be ...", "value": "7"}]}
 
-`errors` is there on every problem, empty when no single field is to blame.
+`errors` is there on every problem, empty when no single field is to blame. A `value` is shortened JSON, or a parameter's text.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +21,7 @@ from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from app.api.sent import as_sent
 from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
 
 _log = logging.getLogger(__name__)
@@ -55,8 +57,10 @@ def install(app: FastAPI) -> None:
         return problem(error.status, error.detail, error.problems, error.where)
 
     @app.exception_handler(InvalidDocument)
-    def invalid(_: Request, error: InvalidDocument) -> Response:
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), error.problems)
+    def invalid(request: Request, error: InvalidDocument) -> Response:
+        body = getattr(request.state, "body", None)
+        shown = InvalidDocument(error.source, [as_sent(item, body) for item in error.problems])
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(shown), shown.problems)
 
     @app.exception_handler(UnknownName)
     @app.exception_handler(ToolError)
@@ -68,7 +72,7 @@ def install(app: FastAPI) -> None:
     def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         details: list[dict[str, Any]] = list(error.errors())
         where = str(details[0]["loc"][0]) if details else "query"
-        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), repr(item.get("input")), item["msg"]) for item in details]
+        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), _rule(item["msg"])) for item in details]
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, problems)), problems, where)
 
     @app.exception_handler(HTTPException)
@@ -92,6 +96,11 @@ def install(app: FastAPI) -> None:
     def bug(_: Request, __: Exception) -> Response:
         # The exception goes on to the server, which then closes the connection.
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where", headers={"Connection": "close"})
+
+
+def _rule(message: str) -> str:
+    """Pydantic's message about a parameter, worded as the rules of documents are."""
+    return re.sub("^(Input|String) should", "must", message).partition(", unable to")[0]
 
 
 def _methods_of(request: Request) -> list[str]:

@@ -94,6 +94,30 @@ def test_bad_parameters_are_named(api: httpx.Client) -> None:
         assert [(error["in"], error["pointer"]) for error in problem["errors"]] == [("query", f"/{parameter}")]
 
 
+def test_values_are_shown_as_they_were_sent(api: httpx.Client) -> None:
+    for pointer, sent, shown in (
+        ("/options/seed", '"2"', '"2"'),
+        ("/options/seed", "true", "true"),
+        ("/options/seed", "2001-02-03", '"2001-02-03"'),
+        ("/options/seed", "[{x: 1.5}, no]", '[{"x": 1.5}, false]'),
+        ("/options/seed", "a" * 1000, '"' + "a" * 76 + "..."),
+        ("/model", "~none", '"~none"'),
+    ):
+        key = pointer.rpartition("/")[2]
+        text = f"host: zion\nmodel: {sent if key == 'model' else 'm1'}\noptions: {{{key}: {sent}}}"
+        response = api.post("/v1/plans", content=text, headers={"content-type": "application/yaml"})
+        problem = assert_problem(response, 422)
+        assert (pointer, shown) in [(error["pointer"], error["value"]) for error in problem["errors"]]
+        assert f"(got {shown})" in problem["detail"]
+
+
+def test_parameters_are_worded_as_fields_are(api: httpx.Client) -> None:
+    for parameters, detail in (({"limit": "0"}, "must be greater than or equal to 1"), ({"limit": "x"}, "must be a valid integer")):
+        problem = assert_problem(api.get("/v1/plans", params=parameters), 422)
+        assert [(error["detail"], error["value"]) for error in problem["errors"]] == [(detail, parameters["limit"])]
+    assert "should" not in api.get("/v1/plans?cursor=zz&status=x").text
+
+
 @pytest.mark.parametrize(
     "body",
     [
