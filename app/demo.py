@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -31,7 +32,7 @@ from placement.plan import Plan
 from placement.reading import from_data
 
 MODEL, HOST, RANKS, STEPS = "criteo-kaggle", "local", 2, 30
-HOME = Path("build/demo")
+HOME = Path("build/demo").absolute()
 _START_SECONDS, _STOP_SECONDS = 60.0, 60.0
 
 
@@ -65,7 +66,7 @@ def _demo() -> None:
     print(f"\npredicted throughput  {rate(measured.predicted_throughput_samples_per_s)}")
     print(f"measured throughput   {rate(measured.throughput_samples_per_s)}")
     print(f"\nDone in {time.monotonic() - started:.0f} s; nothing is left running. To look at it:")
-    print(f"  EMPLACE_HOME={HOME} {Path(sys.executable).parent / 'emplace'} serve")
+    print(f"  EMPLACE_HOME={shlex.quote(str(HOME))} {shlex.quote(str(Path(sys.executable).parent / 'emplace'))} serve")
     print(f"  then open http://127.0.0.1:8000/plans/{resource['id']}")
 
 
@@ -75,8 +76,10 @@ def _service() -> Iterator[httpx.Client]:
     port = _free_port()
     log_path = HOME / "service.log"
     _say(0, f"starting the service on port {port}, its database in {HOME}")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("EMPLACE_")}
-    environment["EMPLACE_HOME"] = str(HOME.resolve())
+    ours = sorted(name for name in os.environ if name.startswith("EMPLACE_"))
+    if ours:
+        print(f"  {', '.join(ours)}: set, but not used by the demo", flush=True)
+    environment = {name: value for name, value in os.environ.items() if name not in ours} | {"EMPLACE_HOME": str(HOME)}
     with log_path.open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "app.cli", "serve", "--port", str(port)],
