@@ -84,7 +84,7 @@ def test_unknown_parameters_are_named_beside_those_that_exist(api: httpx.Client)
 
 
 def test_what_is_not_there(api: httpx.Client) -> None:
-    for path in ("/v1/nothing", f"/plans/{UNKNOWN_ID}", "/static/nothing.css", f"/v1/plans/{UNKNOWN_ID}/nothing"):
+    for path in ("/v1/nothing", "/redoc", f"/plans/{UNKNOWN_ID}", "/static/nothing.css", f"/v1/plans/{UNKNOWN_ID}/nothing"):
         assert_problem(api.get(path), 404)
 
 

@@ -8,8 +8,9 @@ import httpx
 
 from app.database import workers
 from app.database.connection import Database
+from app.local_store import save_cost_model
 from app.planning import resolve_host
-from placement.cost_model import CostSource, datasheet_cost_model
+from placement.cost_model import CostModel, CostSource, datasheet_cost_model
 from tests.app.questions import model_data
 
 
@@ -38,6 +39,15 @@ def test_an_uploaded_model_prices_this_machine(api: httpx.Client) -> None:
     assert (before["cost_source"], after["cost_source"]) == ("datasheet", "measured")
     assert after["id"] != before["id"]
     assert ask(api, host="zion", options={})["cost_source"] == "datasheet"
+
+
+def test_the_services_own_home_prices_this_machine_until_its_database_does(api: httpx.Client) -> None:
+    save_cost_model(CostModel.model_validate(measured(ranks=2)))
+    from_home = ask(api)
+    assert from_home["cost_source"] == "measured"
+    stored = measured(ranks=2) | {"step_overhead_us": 1234.0}
+    assert api.post("/v1/profiles", json={"cost_model": stored}).status_code == 201
+    assert ask(api)["id"] != from_home["id"]
 
 
 def test_another_machines_model_is_kept_but_never_used(api: httpx.Client) -> None:
