@@ -39,7 +39,7 @@ class Budgets(Document):
     def _baseline_with_its_margin(self) -> Budgets:
         if (self.baseline is None) != (self.max_regression is None):
             raise ValueError("baseline and max_regression go together")
-        if self.baseline is not None and not self.baseline.has_placement:
+        if self.baseline is not None and self.baseline.step_time_us is None:
             rule = f"must be a plan with a placement; the one of {self.baseline.model.name} is {self.baseline.status}"
             raise broken_rule("/baseline", "", rule)
         return self
@@ -125,7 +125,7 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
 def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
     theirs, ours = _conditions(baseline), _conditions(plan)
     problems = [
-        Problem(pointer, theirs[pointer], f"is not comparable with this check's {ours[pointer]}; plan the baseline again")
+        Problem(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs
         if theirs[pointer] != ours[pointer]
     ]

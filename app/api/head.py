@@ -18,6 +18,6 @@ class HeadAsGet:
                 await send({"type": "http.response.body"})
 
         if scope["type"] == "http" and scope["method"] == "HEAD":
-            await self._app(scope | {"method": "GET"}, receive, headers_alone)
+            await self._app({**scope, "method": "GET"}, receive, headers_alone)
         else:
             await self._app(scope, receive, send)

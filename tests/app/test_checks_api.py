@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +16,7 @@ from placement.reading import from_data
 from tests.app.finished import finish_plan
 from tests.app.processes import step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data
+from tests.cli.command import run_emplace
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -101,3 +104,14 @@ def test_a_client_that_leaves_takes_its_solve_along(api: httpx.Client) -> None:
     wait_until(step_processes, 20)
     client.join()
     wait_until(lambda: not step_processes(), 20)
+
+
+def test_the_command_asks_a_service_with_a_plan_as_baseline(api: httpx.Client, database: Database, tmp_path: Path) -> None:
+    plan = finish_plan(database, api.post("/v1/plans", json=QUESTION).json()["id"])
+    (tmp_path / "model.json").write_text(json.dumps(model_data()))
+    (tmp_path / "plan.json").write_text(plan.model_dump_json(exclude_none=True))
+    question = ("model.json", "--host", "cpu-dual-socket", "--ranks", "2", "--time-limit", "2")
+    budget = ("--baseline", "plan.json", "--max-regression", "0")
+    done = run_emplace("check", *question, *budget, "--server", str(api.base_url), cwd=tmp_path, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "kept: at most 0% over the baseline's step" in done.stdout
