@@ -45,7 +45,7 @@ def audit(plan: Plan) -> list[Violation]:
     try:
         topology = plan.topology()
     except InvalidDocument as error:
-        return found + [Violation(where=f"/question/options{problem.pointer}", what=problem.rule) for problem in error.problems]
+        return found + [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
     unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
     found += [*_together(plan), *_apart(plan)]
     if unsound:

@@ -18,6 +18,7 @@ from placement.dense_part import PASSES, DensePart
 from placement.document import Document
 from placement.host import DeviceType, HostSpec
 from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
+from placement.units import MAX_SIZE_BYTES
 
 Coefficient = Annotated[float, Field(ge=0)]
 _VALUE_BYTES = 4
@@ -57,7 +58,7 @@ class LookupCost(Document):
     """Of a page of memory that is touched for the first time."""
     per_sorted_bit_us: Coefficient = 0.0
     """Of sorting an id by one bit of its row number: the fused backward brings the lookups of a row together."""
-    cache_bytes: Annotated[int, Field(ge=0)] = 0
+    cache_bytes: Annotated[int, Field(ge=0, le=MAX_SIZE_BYTES)] = 0
 
     def time_us(
         self, lookups: ArrayLike, unique_rows: ArrayLike, row_bytes: ArrayLike, bags: ArrayLike, bag_bytes: ArrayLike, rows: ArrayLike

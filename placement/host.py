@@ -12,8 +12,12 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from placement.document import Document, broken_rule
-from placement.model import Count, Name
+from placement.model import Name
 from placement.units import Flops, Rate, Size, format_size
+
+MAX_RANKS = 16_384
+"""Trainers of a job; also the most devices of a kind in a node, nodes, and remote servers."""
+Count = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
 class DeviceType(StrEnum):

@@ -15,7 +15,6 @@ from placement.lengths import FeatureLength, LengthDistribution, length_distribu
 
 MAX_TABLES = 10_000
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$")]
-Count = Annotated[int, Field(strict=True, gt=0)]
 Width = Annotated[int, Field(strict=True, gt=0, le=1_000_000)]
 
 

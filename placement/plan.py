@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from placement.cost_model import CostModel, CostSource
 from placement.document import Document, broken_rule
 from placement.host import HostSpec
+from placement.magnitude import refuse_uncountable
 from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from placement.reserve import Reserve
 from placement.stages import Stage
@@ -94,8 +95,10 @@ class Question(Document):
     options: PlanOptions
 
     def topology(self, *, with_servers: bool) -> Topology:
-        """Of the question's host, as the options ask. Raises InvalidDocument."""
-        return self.options.topology(self.host, with_servers=with_servers)
+        """Of the question's host, as the options ask. Raises InvalidDocument, also for a model of more bytes than can be counted."""
+        topology = self.options.topology(self.host, with_servers=with_servers)
+        refuse_uncountable(self.model, topology)
+        return topology
 
 
 class JobSize(Document):

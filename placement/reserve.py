@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from placement.units import format_size, parse_size
+from placement.units import MAX_SIZE_BYTES, NUMBER, format_size, parse_size
 
-_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
+_SHARE = re.compile(rf"\s*({NUMBER})\s*%\s*")
 
 
 def normal_reserve(value: Any) -> str:
@@ -20,11 +20,12 @@ def normal_reserve(value: Any) -> str:
         try:
             return format_size(parse_size(value))
         except ValueError:
-            raise ValueError("must be a share such as '5%' or a size such as '2GiB'") from None
-    share = Decimal(match[1])
+            most = format_size(MAX_SIZE_BYTES)
+            raise ValueError(f"must be a share such as '5%' or a size such as '2GiB', at most {most}") from None
+    share = Decimal(match[1]).normalize()
     if share >= 100:
         raise ValueError("must be less than 100%")
-    return f"{share.normalize():f}%"
+    return f"{share:f}%"
 
 
 def reserve_bytes(reserve: str | None, capacity_bytes: int) -> int:

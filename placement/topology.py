@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from placement.errors import InvalidDocument, Problem
-from placement.host import DeviceKind, DeviceType, HostSpec
+from placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
 from placement.model import Tier
 from placement.reserve import reserve_bytes
 from placement.units import format_size
-
-MAX_RANKS = 16_384
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,14 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
     sizes = (local_batch_size * trainers, local_batch_size)
     lookups = [sum(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
     unique = table.accesses.unique_rows(lookups)
-    peak = [sum(int(np.ceil(f.lengths.total_quantile(MEMORY_QUANTILE, size))) for f in table.features) for size in sizes]
+    peak = [peak_ids(table, size) for size in sizes]
     bags = [len(table.features) * size for size in sizes]
     return TableLoad(lookups[0], lookups[1], float(unique[0]), float(unique[1]), peak[0], peak[1], bags[0], bags[1])
+
+
+def peak_ids(table: Table, examples: int) -> int:
+    """Ids of a batch of so many examples that memory is held for."""
+    return sum(int(np.ceil(feature.lengths.total_quantile(MEMORY_QUANTILE, examples))) for feature in table.features)
 
 
 def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -> float:

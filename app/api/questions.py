@@ -48,7 +48,10 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
     else:
         cost_model = profiles.find_cost_model(session, host, options.ranks)
     with pointing_into("/cost_model"):
-        return build_question(model, host, options, cost_model)
+        question = build_question(model, host, options, cost_model)
+    with pointing_into("/model"):
+        question.topology(with_servers=options.allows(Tier.REMOTE))
+    return question
 
 
 def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:

@@ -190,6 +190,53 @@ def test_more_than_ten_thousand_tables_are_refused(api: httpx.Client) -> None:
     assert problem["errors"][0]["pointer"] == "/model/tables"
 
 
+NODE, DEVICE = "/node", "/node/devices/0"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "key", "value", "rule"),
+    [
+        (DEVICE, "hbm_capacity", "99999999TiB", "must be at most 128TiB"),
+        (DEVICE, "hbm_capacity", "9" * 30 + "TiB", "must be at most 128TiB"),
+        (NODE, "ddr_capacity", "99999999TiB", "must be at most 128TiB"),
+        (NODE, "network", "0.5B/s", "must be at least 1B/s"),
+        (NODE, "intra_node_link", "0.5B/s", "must be at least 1B/s"),
+        (DEVICE, "memory_bandwidth", "0." + "0" * 300 + "1GB/s", "must be at least 1B/s"),
+        (DEVICE, "fp32_flops", "0." + "0" * 300 + "1GFLOP/s", "must be at least 0.000000001GFLOP/s"),
+    ],
+)
+def test_figures_of_a_host_that_nothing_has_are_refused_at_the_door(
+    api: httpx.Client, pointer: str, key: str, value: str, rule: str
+) -> None:
+    host = api.get("/v1/hosts/dgx-h100").json()
+    part = host["node"] if pointer == NODE else host["node"]["devices"][0]
+    part[key] = value
+    for path in ("/v1/plans", "/v1/checks"):
+        (error,) = assert_problem(api.post(path, json={"model": "ncf", "host": host}), 422)["errors"]
+        assert error["pointer"] == f"/host{pointer}/{key}"
+        assert rule in error["detail"]
+        assert error["value"].startswith(f"'{value[:20]}")
+    assert api.get("/v1/plans").json()["items"] == []
+
+
+@pytest.mark.parametrize("digits", [22, 400])
+def test_a_reserve_beyond_every_memory_is_refused(api: httpx.Client, digits: int) -> None:
+    body = {"model": "ncf", "host": "dgx-h100", "options": {"hbm_reserve": "9" * digits + "GiB"}}
+    (error,) = assert_problem(api.post("/v1/checks", json=body), 422)["errors"]
+    assert error["pointer"] == "/options/hbm_reserve"
+    assert "at most 128TiB" in error["detail"]
+
+
+def test_tables_whose_bytes_cannot_be_counted_are_refused(api: httpx.Client) -> None:
+    from tests.app.questions import model_data
+
+    model = model_data()
+    model["tables"][0] |= {"num_embeddings": 10**12, "embedding_dim": 65_536}
+    (error,) = assert_problem(api.post("/v1/plans", json={"model": model, "host": "dgx-h100"}), 422)["errors"]
+    assert error["pointer"] == "/model/tables"
+    assert "2^62 bytes" in error["detail"]
+
+
 def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from app.database import plans
 

@@ -87,6 +87,14 @@ def test_a_host_with_a_bare_number(emplace_here: Emplace, tmp_path: Path) -> Non
     _refused(emplace_here("check", "ncf", "--host", "host.json"), "host.json", "/node/ddr_capacity", "unit")
 
 
+@pytest.mark.parametrize(("key", "value", "limit"), [("ddr_capacity", "99999999TiB", "128TiB"), ("network", "0.5B/s", "1B/s")])
+def test_a_host_beyond_the_limits(emplace_here: Emplace, tmp_path: Path, key: str, value: str, limit: str) -> None:
+    host = json.loads(emplace_here("hosts", "dgx-h100", "--format", "json").stdout)
+    host["node"][key] = value
+    (tmp_path / "host.json").write_text(json.dumps(host))
+    _refused(emplace_here("check", "ncf", "--host", "host.json"), "host.json", f"/node/{key}", value, limit)
+
+
 def test_every_wrong_model_is_named(emplace_here: Emplace, tmp_path: Path) -> None:
     for name in ("one.json", "two.json"):
         (tmp_path / name).write_text(json.dumps(_with_table(num_embeddings=0)))
@@ -106,6 +114,7 @@ USAGE = {
     "uneven ranks": (["plan", "ncf", "--host", "dgx-h100", "--nodes", "2", "--ranks", "3"], "multiple"),
     "no time": (["plan", "ncf", "--host", "dgx-h100", "--time-limit", "0"], "/time_limit"),
     "not a number": (["plan", "ncf", "--host", "dgx-h100", "--gap", "nan"], "/gap"),
+    "a reserve beyond every memory": (["plan", "ncf", "--host", "dgx-h100", "--hbm-reserve", "9" * 400 + "GiB"], "128TiB"),
     "negative budget": (["check", "ncf", "--host", "dgx-h100", "--max-step-time-us", "-1"], "/max_step_time_us"),
     "half a baseline": (["check", "ncf", "--host", "dgx-h100", "--max-regression", "5"], "--baseline"),
     "no plan": (["audit", "nowhere.json"], "nowhere.json"),
