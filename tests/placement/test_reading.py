@@ -109,6 +109,9 @@ LENGTH = "/tables/0/features/0/length"
         ),
         ("/dcn", {}, "/dcn: is only for interaction dcn"),
         ("/schema_version", 2, "/schema_version: must be 1 (got 2)"),
+        (f"{LENGTH}", {"poisson": 500_001}, f"{LENGTH}/poisson: must be less than or equal to 500000"),
+        ("/name", "-a", "/name: String should match pattern"),
+        ("/name", ":a", "/name: String should match pattern"),
         ("/name", "a b/c", "/name: String should match pattern"),
     ],
 )

@@ -13,10 +13,11 @@ from pydantic import BaseModel, TypeAdapter
 
 from placement.access import ACCESS_SPELLINGS, Access
 from placement.document import Document
-from placement.host import DeviceType, HostSpec
-from placement.lengths import LENGTH_SPELLINGS, FeatureLength
+from placement.host import MAX_RANKS, DeviceType, HostSpec
+from placement.lengths import LENGTH_SPELLINGS, MAX_LENGTH, FeatureLength
 from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType, Tier
 from placement.reading import read_text
+from placement.units import MAX_SIZE_BYTES, format_size
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", TEXT, flags=re.DOTALL)
@@ -65,3 +66,14 @@ def test_every_key_is_explained(document: type[BaseModel]) -> None:
 @pytest.mark.parametrize("values", [DataType, Optimizer, Interaction, Tier, ShardingType, ComputeKernel, DeviceType])
 def test_every_value_is_listed(values: type[Enum]) -> None:
     assert [value.value for value in values if f"`{value.value}`" not in TEXT] == []
+
+
+def test_the_limits_are_stated() -> None:
+    for limit in (
+        f"{MAX_LENGTH:,}",
+        f"above {MAX_LENGTH // 2:,}",
+        f"at most {format_size(MAX_SIZE_BYTES)}",
+        f"1 .. {MAX_RANKS:,}",
+        "the first is none of `-` and `:`",
+    ):
+        assert limit in TEXT
