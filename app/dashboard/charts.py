@@ -11,6 +11,8 @@ from placement.stages import Stage
 MAX_BARS = 48
 """More ranks than this are shown by their most loaded ones."""
 
+OVERHEAD = "overhead"
+
 STAGE_TITLES = {
     Stage.INPUT_DIST: "ids all-to-all",
     Stage.LOOKUP_FORWARD: "lookup forward",
@@ -75,8 +77,10 @@ def memory_charts(plan: Plan) -> list[Chart]:
 
 
 def stage_chart(plan: Plan) -> Chart:
-    """Predicted microseconds of each rank's own work, by stage."""
-    return _chart("Predicted step by stage", [Bar(_rank_label(rank), _stage_segments(rank)) for rank in plan.ranks])
+    """Predicted microseconds of each rank's own work, by stage, and of what every step takes beside it."""
+    overhead = Segment(OVERHEAD, OVERHEAD, plan.question.cost_model.step_overhead_us)
+    with_overhead = (overhead,) if overhead.value else ()
+    return _chart("Predicted step by stage", [Bar(_rank_label(rank), _stage_segments(rank) + with_overhead) for rank in plan.ranks])
 
 
 def _stage_segments(rank: RankLoad) -> tuple[Segment, ...]:

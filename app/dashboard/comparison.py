@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.dashboard.charts import STAGE_TITLES
+import numpy as np
+
+from app.dashboard.charts import OVERHEAD, STAGE_TITLES
 from placement.measurement import Measurement
 from placement.plan import Plan
-from placement.stages import Stage
+from placement.stages import Stage, stage_lengths_us
 
 
 @dataclass(frozen=True)
 class StageComparison:
-    """The slowest rank's microseconds in a stage, as predicted and as measured."""
+    """Microseconds that a stage lasts, as predicted and as measured."""
 
     title: str
     predicted_us: float
@@ -20,11 +22,15 @@ class StageComparison:
 
 
 def compare_stages(plan: Plan, measurement: Measurement) -> list[StageComparison]:
-    """The stages in the order of a step; those that neither knows are left out."""
+    """The stages in the order of a step, then its overhead, which no run measures: predictions add up to the step.
+
+    Stages that neither knows are left out.
+    """
+    cost_model = plan.question.cost_model
+    loads_us = np.array([[rank.stages_us.get(stage, 0.0) for stage in Stage] for rank in plan.ranks])
     rows = []
-    for stage in Stage:
-        predicted = max((rank.stages_us.get(stage, 0.0) for rank in plan.ranks), default=0.0)
+    for stage, predicted in zip(Stage, stage_lengths_us(loads_us, cost_model).tolist(), strict=True):
         measured = [rank.stages_us[stage] for rank in measurement.ranks if stage in rank.stages_us]
         if predicted or measured:
             rows.append(StageComparison(STAGE_TITLES[stage], predicted, max(measured, default=None)))
-    return rows
+    return [*rows, StageComparison(OVERHEAD, cost_model.step_overhead_us, None)]

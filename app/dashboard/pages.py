@@ -20,9 +20,10 @@ from app.dashboard.comparison import compare_stages
 from app.database import jobs, plans, runs
 from app.database.tables import PlanRow, RunRow, State
 from app.reports.figures import microseconds, percent, rate
+from app.reports.options_text import set_options
 from placement.measurement import Measurement
-from placement.plan import Plan, PlanStatus
-from placement.reading import read_text
+from placement.plan import Plan, PlanOptions, PlanStatus
+from placement.reading import from_data, read_text
 from placement.units import show_gib
 
 router = APIRouter(include_in_schema=False)
@@ -30,6 +31,7 @@ router = APIRouter(include_in_schema=False)
 _HERE = Path(__file__).parent
 _PAGE = 25
 _SHOWN_TABLES = 200
+_UNANSWERED = [state for state in State if state is not State.DONE]
 _POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 
 _templates = Jinja2Templates(_HERE / "templates")
@@ -47,11 +49,12 @@ def plan_list(
     session: Reading,
     model: Annotated[str, Query()] = "",
     host: Annotated[str, Query()] = "",
-    status: Annotated[PlanStatus | str, Query()] = "",
+    status: Annotated[str, Query()] = "",
     cursor: Cursor = None,
 ) -> HTMLResponse:
-    """Stored plans, newest first; an empty filter is none."""
-    filters = {"model_name": model or None, "host_name": host or None, "status": status or None}
+    """Stored plans, newest first; an empty filter is none. `status` is an answer, or the state of a plan without one."""
+    by_status = "state" if status in _UNANSWERED else "status"
+    filters = {"model_name": model or None, "host_name": host or None, by_status: status or None}
     rows, following = plans.page(session, filters, cursor, _PAGE)
     chosen = {"model": model, "host": host, "status": status}
     following_url = request.url.include_query_params(cursor=following).remove_query_params(
@@ -67,7 +70,7 @@ def plan_list(
         filters=[
             ("model", model, _distinct(session, PlanRow.model_name)),
             ("host", host, _distinct(session, PlanRow.host_name)),
-            ("status", status, list(PlanStatus)),
+            ("status", status, [*PlanStatus, *_UNANSWERED]),
         ],
         filtered=any(chosen.values()),
     )
@@ -86,6 +89,7 @@ def plan_page(request: Request, plan_id: str, session: Reading) -> HTMLResponse:
         "plan.html",
         row=row,
         plan=plan,
+        options=set_options(_options_of(row)),
         unfinished=not State(row.state).is_final,
         progress=_last_progress(session, plan_id),
         runs=plan_runs,
@@ -94,6 +98,10 @@ def plan_page(request: Request, plan_id: str, session: Reading) -> HTMLResponse:
         **(_charts(plan) if plan is not None and plan.has_placement else {"memory": [], "stages": None}),
         **_measured(plan, plan_runs),
     )
+
+
+def _options_of(row: PlanRow) -> PlanOptions:
+    return from_data(json.loads(row.question)["options"], PlanOptions, source=f"options of plan {row.id}")
 
 
 def _charts(plan: Plan) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, undefer
 
 from app.database import jobs
 from app.database.tables import PlanRow, RunRow, State
+from app.reports.options_text import options_line
 from placement.plan import Plan, Question
 
 _LIVE = (State.QUEUED, State.RUNNING, State.DONE)
@@ -43,6 +44,7 @@ def create(session: Session, question: Question) -> tuple[PlanRow, bool]:
             host_digest=question.host.content_digest(),
             host_fingerprint=question.host.fingerprint,
             cost_source=question.cost_model.source,
+            options=options_line(question.options),
             question=question.canonical_json(),
         )
         try:

@@ -75,6 +75,8 @@ class PlanRow(JobColumns, Base):
     host_digest: Mapped[str] = mapped_column(String(80))
     host_fingerprint: Mapped[str | None] = mapped_column(String(200))
     cost_source: Mapped[str] = mapped_column(String(16))
+    options: Mapped[str] = mapped_column(Text, default="")
+    """Those that are set, in a line for people."""
     status: Mapped[str | None] = mapped_column(String(16), index=True)
     gap: Mapped[float | None] = mapped_column(Float)
     step_time_us: Mapped[float | None] = mapped_column(Float)

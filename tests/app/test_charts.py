@@ -17,12 +17,14 @@ from tests.app.finished import measurement_of, plan_of
 from tests.app.questions import a_question
 
 
-def test_stage_bars_add_up_to_each_ranks_own_work() -> None:
+def test_stage_bars_add_up_to_each_ranks_own_work_and_the_overhead() -> None:
     plan = plan_of(a_question())
     chart = stage_chart(plan)
-    assert [bar.total for bar in chart.bars] == pytest.approx([rank.step_time_us for rank in plan.ranks])
+    overhead_us = plan.question.cost_model.step_overhead_us
+    assert overhead_us > 0
+    assert [bar.total for bar in chart.bars] == pytest.approx([rank.step_time_us + overhead_us for rank in plan.ranks])
     assert chart.scale == max(bar.total for bar in chart.bars)
-    assert [key for key, _ in chart.legend] == [stage for stage in Stage if plan.ranks[0].stages_us.get(stage)]
+    assert [key for key, _ in chart.legend] == [*(stage for stage in Stage if plan.ranks[0].stages_us.get(stage)), "overhead"]
 
 
 def test_memory_bars_are_the_plans_bytes_against_capacity() -> None:
@@ -70,3 +72,13 @@ def test_stages_are_compared_by_their_slowest_rank() -> None:
     assert forward.predicted_us == max(rank.stages_us[Stage.LOOKUP_FORWARD] for rank in plan.ranks)
     assert forward.measured_us == pytest.approx(0.75 * (plan.step_time_us or 0))
     assert rows["dense layers"].measured_us is None
+
+
+@pytest.mark.parametrize("ranks_per_core", [1.0, 2.0])
+def test_predicted_stages_and_the_overhead_add_up_to_the_step(ranks_per_core: float) -> None:
+    question = a_question()
+    cost_model = question.cost_model.model_copy(update={"ranks_per_core": ranks_per_core})
+    plan = plan_of(question.model_copy(update={"cost_model": cost_model}))
+    rows = compare_stages(plan, measurement_of(plan))
+    assert rows[-1].title == "overhead"
+    assert sum(row.predicted_us for row in rows) == pytest.approx(plan.step_time_us)

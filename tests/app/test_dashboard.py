@@ -84,6 +84,64 @@ def test_the_list_shows_filters_and_pages(page: Page, api: httpx.Client, databas
     assert "No plan matches" in page.inner_text("main")
 
 
+def test_plans_of_one_model_and_host_are_told_apart_by_their_options(page: Page, api: httpx.Client) -> None:
+    ask(api, options={"ranks": 2, "seed": 7, "tiers": ["ddr"]})
+    plan_id = ask(api, options={})
+    page.goto("/")
+    plain, chosen = page.locator("tbody tr").all_inner_texts()
+    assert "ranks 2, tiers ddr, seed 7" in chosen
+    assert "seed" not in plain
+    page.click("tbody tr:nth-child(2) a")
+    assert "Ranks\n2\nTiers\nddr\nSeed\n7" in page.locator("section", has_text="Options").inner_text()
+    page.goto(f"/plans/{plan_id}")
+    assert page.locator("h2", has_text="Options").count() == 0
+
+
+def test_plans_without_an_answer_can_be_selected(page: Page, api: httpx.Client, database: Database) -> None:
+    finish_plan(database, ask(api, options={"seed": 1}))
+    api.post(f"/v1/plans/{ask(api, options={'seed': 2})}/cancel")
+    ask(api, options={"seed": 3})
+    page.goto("/")
+    offered = page.locator("select[name=status] option").all_inner_texts()
+    assert offered[1:] == ["optimal", "feasible", "infeasible", "undecided", "queued", "running", "failed", "cancelled"]
+    for status, seed in (("feasible", 1), ("cancelled", 2), ("queued", 3)):
+        page.select_option("select[name=status]", status)
+        page.click("button")
+        (row,) = page.locator("tbody tr").all_inner_texts()
+        assert f"seed {seed}" in row
+        assert status in row
+
+
+def test_figures_say_whether_they_are_predicted(page: Page, api: httpx.Client, database: Database) -> None:
+    plan_id = ask(api)
+    plan = finish_plan(database, plan_id)
+    store_run(database, plan_id, measurement_of(plan))
+    page.goto("/")
+    assert page.locator("th", has_text="hroughput").all_inner_texts() == ["Predicted throughput"]
+    page.goto(f"/plans/{plan_id}")
+    overhead = microseconds(plan.question.cost_model.step_overhead_us)
+    assert f"overhead\t{overhead}\t-\nstep\t{microseconds(plan.step_time_us)}\t" in page.inner_text("main")
+
+
+def test_a_phone_can_read_charts_and_sees_that_tables_scroll(browser: Browser, api: httpx.Client, database: Database) -> None:
+    plan_id = ask(api)
+    plan = finish_plan(database, plan_id)
+    store_run(database, plan_id, measurement_of(plan))
+    context = browser.new_context(base_url=str(api.base_url), viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    for path in ("/", f"/plans/{plan_id}"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        for wide in page.locator("main table:visible, svg.chart").all():
+            assert (
+                wide.evaluate("it => getComputedStyle(it.closest('.scroll')).backgroundAttachment")
+                == "local, local, scroll, scroll, scroll"
+            )
+    heights = page.locator("svg.chart text.label").evaluate_all("all => all.map(it => it.getBoundingClientRect().height)")
+    assert min(heights) >= 10
+    context.close()
+
+
 def test_one_plan_shows_where_everything_is_and_what_was_measured(page: Page, api: httpx.Client, database: Database) -> None:
     plan_id = ask(api)
     plan = finish_plan(database, plan_id)
