@@ -83,7 +83,7 @@ def _cpu_device(machine: Machine, sources: dict[str, str]) -> dict[str, object]:
         "type": DeviceType.CPU,
         "count": machine.cores,
         "memory_bandwidth": format_rate(bandwidth),
-        "fp32_flops": format_flops(clock * flop_per_cycle),
+        "fp32_flops": format_flops(round(clock * flop_per_cycle, -6)),
     }
 
 
