@@ -215,7 +215,7 @@ def test_figures_of_a_host_that_nothing_has_are_refused_at_the_door(
         (error,) = assert_problem(api.post(path, json={"model": "ncf", "host": host}), 422)["errors"]
         assert error["pointer"] == f"/host{pointer}/{key}"
         assert rule in error["detail"]
-        assert error["value"].startswith(f"'{value[:20]}")
+        assert error["value"].startswith(f'"{value[:20]}')
     assert api.get("/v1/plans").json()["items"] == []
 
 
