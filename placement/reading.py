@@ -31,7 +31,8 @@ def read_file(path: Path, kind: type[D]) -> D:
     try:
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise InvalidDocument(str(path), [_too_large(path.stat().st_size)])
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            text = file.read(MAX_DOCUMENT_BYTES + 1).decode()  # a device has no size and perhaps no end
     except OSError as error:
         raise InvalidDocument(str(path), [Problem("", "", f"can't be read: {error.strerror}")]) from None
     except UnicodeDecodeError:

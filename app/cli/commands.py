@@ -11,7 +11,6 @@ from app.cli import audit, catalog, check, diff, imports, plan, profile, run, se
 cli = typer.Typer(
     name="emplace",
     help="Decide where the embedding tables of a recommendation model live, prove how good the decision is, and check it by running it.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

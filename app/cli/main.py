@@ -32,10 +32,10 @@ def exit_code(arguments: list[str]) -> int:
         # In here, so that a broken installation doesn't end with 1, which means a proven no.
         from app.cli.commands import cli
 
-        code = int(cli(arguments, prog_name="emplace", standalone_mode=False) or 0)
+        code = int(cli(arguments or ["--help"], prog_name="emplace", standalone_mode=False) or 0)
         if code == INTERRUPTED:
             raise KeyboardInterrupt  # typer turns it into this exit code, without a word
-        return code
+        return code if arguments else BAD_INPUT
     except TyperException as error:
         print(f"emplace: {error.format_message()}{_given(error, arguments)}", file=sys.stderr)
         print("Try 'emplace --help' or 'emplace COMMAND --help'.", file=sys.stderr)
@@ -46,7 +46,10 @@ def exit_code(arguments: list[str]) -> int:
     except (KeyboardInterrupt, Abort):
         print("emplace: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            print(f"emplace: {error.filename}: can't be used: {error.strerror}", file=sys.stderr)
+            return BAD_INPUT
         traceback.print_exc()
         print("emplace: this is a defect of Emplace, not of your input; please report it with the lines above", file=sys.stderr)
         return BAD_INPUT

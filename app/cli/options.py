@@ -40,7 +40,9 @@ CostModelFile = Annotated[
     typer.Option("--cost-model", metavar="FILE", help="Price with this cost model instead of the one measured here or the datasheet's."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--format", help="What to print.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the result to this file.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Also write the result to this file; its folder is made where it is missing.")
+]
 
 
 def plan_options(

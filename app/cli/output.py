@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from app.cli.options import OutputFormat
 from app.local_store import write_file
 from placement.document import Document
+from placement.errors import ToolError
 
 _PLAIN_WIDTH = 120
 BROKEN_PIPE = 141
@@ -22,20 +23,20 @@ BROKEN_PIPE = 141
 
 def show(view: RenderableType) -> None:
     """Print a view: coloured on a terminal, plain elsewhere or with NO_COLOR."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         Console(highlight=False, markup=False).print(view)
     else:
         print_text(as_text(view))
 
 
 def give(result: Document, view: RenderableType, format: OutputFormat, out: Path | None = None) -> None:
-    """Print a result as asked, and write it, always as JSON, to the file that was asked for. Raises ToolError."""
+    """Write a result, always as JSON, to the file that was asked for, then print it as asked. Raises ToolError."""
     document = as_json(result.to_data())
+    save(out, document)
     if format is OutputFormat.JSON:
         print_text(document)
     else:
         show(view)
-    save(out, document)
 
 
 def as_text(view: RenderableType) -> str:
@@ -51,13 +52,21 @@ def as_json(data: Any) -> str:
 
 
 def print_text(text: str) -> None:
-    """Write to stdout. Where nobody reads it any more, end as a program without a handler would, not with a verdict's code."""
+    """Write to stdout. Where nobody reads it any more, end as a program without a handler would, not with a verdict's code.
+
+    Raises ToolError.
+    """
+    if sys.stdout is None:
+        raise ToolError("standard output is closed, so the result can't be printed")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        # What is left in the buffer would fail once more at the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(BROKEN_PIPE) from None
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(BROKEN_PIPE) from None
+        raise ToolError(f"standard output can't be written: {error.strerror}") from None
 
 
 def save(path: Path | None, text: str) -> None:

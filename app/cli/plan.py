@@ -85,5 +85,5 @@ def _torchrec(found: Plan, out: Path | None) -> None:
         note(as_text(plan_view(found)))
         return
     exported = as_json(to_torchrec(found))
-    print_text(exported)
     save(out, exported)
+    print_text(exported)

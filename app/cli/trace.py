@@ -57,5 +57,5 @@ def trace(
         note(message)
     data = measured.to_data()
     text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
-    print_text(text)
     save(out, text)
+    print_text(text)

@@ -29,7 +29,7 @@ def migrate(database: Database) -> None:
             command.upgrade(alembic_config(connection), "head")
         DBOS.migrate(database.url)
     except DBAPIError as error:
-        raise ToolError(f"the database can't be used: {error.orig}") from None
+        raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
 
 
 def alembic_config(connection: Connection) -> Config:

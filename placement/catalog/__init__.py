@@ -51,8 +51,12 @@ def find_host(name_or_path: str) -> HostSpec:
 
 def _existing(name_or_path: str, what: str, names: list[str]) -> Path:
     path = Path(name_or_path)
-    if not path.is_file():
-        raise UnknownName(f"{name_or_path}: no built-in {what} of that name and no such file; built in are {', '.join(names)}")
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UnknownName(f"{name_or_path}: no built-in {what} of that name and no such file; built in are {', '.join(names)}") from None
+    except OSError:
+        pass  # read_file says why
     return path
 
 

@@ -102,7 +102,6 @@ def test_every_wrong_model_is_named(emplace_here: Emplace, tmp_path: Path) -> No
 
 
 USAGE = {
-    "no command": ([], "Usage"),
     "no such command": (["plann"], "plann"),
     "no such option": (["plan", "ncf", "--hosts", "dgx-h100"], "--hosts"),
     "no host": (["plan", "ncf"], "--host"),
@@ -127,6 +126,12 @@ USAGE = {
 def test_a_wrong_command_line(emplace_here: Emplace, case: str) -> None:
     arguments, named = USAGE[case]
     _refused(emplace_here(*arguments), named)
+
+
+def test_without_a_command_there_is_help(emplace_here: Emplace) -> None:
+    done = emplace_here()
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.startswith("Usage: emplace")
 
 
 def test_the_process_ends_alike(emplace: Emplace) -> None:
