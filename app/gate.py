@@ -135,7 +135,12 @@ def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
 
 def _conditions(plan: Plan) -> dict[str, str]:
     """What two plans must have in common for their times to be comparable, by where a plan says it."""
-    return {"/host/name": plan.host.name, "/cost_model/digest": plan.cost_model.digest, "/ranks": f"{plan.num_trainers} trainers"}
+    return {
+        "/model/name": plan.model.name,
+        "/host/name": plan.host.name,
+        "/cost_model/digest": plan.cost_model.digest,
+        "/ranks": f"{plan.num_trainers} trainers",
+    }
 
 
 def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetResult:

@@ -111,13 +111,10 @@ def _budgets(
 
 
 def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | None]:
-    """The baseline of each model: the one of its name, or the only one of the only model."""
+    """The baseline of each model: the one of its name."""
     if not paths:
         return [None] * len(specs)
-    plans = [read_plan(path) for path in paths]
-    if len(specs) == len(plans) == 1:
-        return [plans[0]]
-    by_name = {plan.model.name: plan for plan in plans}
+    by_name = {plan.model.name: plan for plan in map(read_plan, paths)}
     missing = [spec.name for spec in specs if spec.name not in by_name]
     if missing:
         raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])

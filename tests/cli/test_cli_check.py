@@ -74,6 +74,13 @@ def test_a_baseline_of_another_host_is_refused(emplace_here: Emplace, small: Pat
     assert "not comparable" in done.stderr
 
 
+def test_a_baseline_of_another_model_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    write_model(tmp_path / "other.json", name="other")
+    done = emplace_here("check", "other.json", *HOST, "--baseline", small_plan, "--max-regression", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no baseline is a plan of other" in done.stderr
+
+
 def test_a_proven_no_outweighs_and_soft_fail_reports_it(emplace: Emplace, emplace_here: Emplace, small: Path, big: Path) -> None:
     both = emplace("check", small, big, *HOST, "--tiers", "hbm")
     assert both.returncode == 1

@@ -41,7 +41,8 @@ def test_regression_is_percent_of_the_baseline(plan: Plan) -> None:
     assert judge(plan, Budgets(baseline=baseline, max_regression=12)).fits is False
 
 
-def test_a_baseline_priced_otherwise_is_refused(plan: Plan) -> None:
-    baseline = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"digest": "sha256:other"})})
-    with pytest.raises(InvalidDocument, match="/cost_model/digest"):
+@pytest.mark.parametrize(("part", "key"), [("model", "name"), ("cost_model", "digest")])
+def test_a_baseline_of_another_model_or_price_is_refused(plan: Plan, part: str, key: str) -> None:
+    baseline = plan.model_copy(update={part: getattr(plan, part).model_copy(update={key: "other"})})
+    with pytest.raises(InvalidDocument, match=f"/{part}/{key}"):
         judge(plan, Budgets(baseline=baseline, max_regression=5))
