@@ -24,7 +24,7 @@ def lay_out(trace: Trace, spec: ModelSpec, batches: int, folder: Path, report: C
         range(len(features)), features, feature_numbers(trace, [feature.name for feature, _ in features]), strict=True
     ):
         lengths, ids = _first(trace.chunks(column), examples, feature.truncate)
-        beyond = int(((ids < 0) | (ids >= rows)).sum())
+        beyond = int((ids >= rows).sum())
         if beyond:
             report(f"feature {feature.name}: {beyond:,} of {len(ids):,} ids are beyond its table's {rows:,} rows; taken modulo")
         np.save(folder / f"{number}.lengths.npy", lengths)

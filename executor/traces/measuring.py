@@ -86,7 +86,7 @@ def _count(trace: Trace, number: int, rows: int, counts: Counts) -> tuple[Counte
     for lengths, ids in trace.chunks(number):
         for length, examples in zip(*np.unique(lengths, return_counts=True), strict=True):
             seen[int(length)] += int(examples)
-        beyond += int(((ids < 0) | (ids >= rows)).sum())
+        beyond += int((ids >= rows).sum())
         used, times = np.unique(ids % rows % len(counts), return_counts=True)
         counts[used] += times.astype(np.uint32)
     if max(seen) > MAX_LENGTH:

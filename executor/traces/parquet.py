@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from executor.traces.reading import CHUNK_EXAMPLES, Ints, unreadable
+from executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
 from placement.errors import ToolError
 
 
@@ -48,7 +48,9 @@ class ParquetTrace:
             lengths, ids = compute.fill_null(compute.list_value_length(column), 0), column.flatten()
         if ids.null_count:
             raise unreadable(self.source, "has a list with a missing id", f"/{name}")
-        return lengths.to_numpy(zero_copy_only=False).astype(np.int64), ids.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = ids.to_numpy(zero_copy_only=False).astype(np.int64)
+        refuse_negative(self.source, f"/{name}", numbers)
+        return lengths.to_numpy(zero_copy_only=False).astype(np.int64), numbers
 
 
 def _is_ids(kind: Any) -> bool:

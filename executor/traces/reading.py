@@ -17,6 +17,9 @@ CHUNK_EXAMPLES = 8192
 """Examples read at a time. What a reader holds in memory grows with this, not with the file."""
 
 
+ID_RULE = "ids must be whole numbers from 0 on"
+
+
 class Trace(Protocol):
     """An open trace."""
 
@@ -46,8 +49,12 @@ def open_trace(path: Path, folder: Path) -> Trace:
 
     Raises InvalidDocument for a file that is no trace, ToolError where a format needs a package that is not installed.
     """
-    if not path.is_file():
-        raise unreadable(path, "there is no such file")
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise unreadable(path, "there is no such file") from None
+    except OSError as error:
+        raise unreadable(path, f"can't be read: {error.strerror}") from None
     # Each format needs a package that the others don't.
     match path.suffix:
         case ".pt":
@@ -69,6 +76,12 @@ def open_trace(path: Path, folder: Path) -> Trace:
 def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") -> InvalidDocument:
     """The file breaks a rule."""
     return InvalidDocument(str(path), [Problem(pointer, value, rule)])
+
+
+def refuse_negative(source: str, pointer: str, ids: Ints) -> None:
+    """Raises InvalidDocument naming the least id of the feature at `pointer` where it is below 0."""
+    if len(ids) and (least := int(ids.min())) < 0:
+        raise unreadable(source, ID_RULE, pointer, str(least))
 
 
 def feature_numbers(trace: Trace, names: list[str]) -> list[int]:

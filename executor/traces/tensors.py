@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from executor.traces.reading import CHUNK_EXAMPLES, Ints, unreadable
+from executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
 
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -35,7 +35,9 @@ class TensorTrace:
             bounds = self._offsets[feature * self.examples + start : feature * self.examples + end + 1].numpy().astype(np.int64)
             if (lengths < 0).any() or (np.diff(bounds) != lengths).any() or bounds[0] < 0 or bounds[-1] > len(self._ids):
                 raise unreadable(self.source, f"the offsets and lengths of feature {feature} disagree")
-            yield lengths, self._ids[bounds[0] : bounds[-1]].numpy().astype(np.int64)
+            ids = self._ids[bounds[0] : bounds[-1]].numpy().astype(np.int64)
+            refuse_negative(self.source, f"/{feature}", ids)
+            yield lengths, ids
 
 
 def _tensors(path: Path) -> tuple[Any, Any, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from executor.traces.reading import CHUNK_EXAMPLES, Ints, unreadable
+from executor.traces.reading import CHUNK_EXAMPLES, ID_RULE, Ints, unreadable
 
 _SEPARATORS = str.maketrans(";|", "  ")
 
@@ -53,9 +53,11 @@ class TextTrace:
         ids = [part for cell in parts for part in cell]
         try:
             numbers = np.array(ids, dtype=np.int64)
+            if (numbers < 0).any():
+                raise ValueError
         except (ValueError, OverflowError):
             line, wrong = next((at, part) for at, cell in enumerate(parts) for part in cell if not _is_id(part))
-            raise unreadable(self.source, f"line {examples + line + 2}: ids must be whole numbers", f"/{name}", repr(wrong)) from None
+            raise unreadable(self.source, f"line {examples + line + 2}: {ID_RULE}", f"/{name}", repr(wrong)) from None
         for what, values in (("lengths", np.array([len(cell) for cell in parts], dtype=np.int64)), ("ids", numbers)):
             with self._path(feature, what).open("ab") as file:
                 values.tofile(file)
@@ -66,6 +68,6 @@ class TextTrace:
 
 def _is_id(text: str) -> bool:
     try:
-        return abs(int(text)) < 2**63
+        return 0 <= int(text) < 2**63
     except ValueError:
         return False

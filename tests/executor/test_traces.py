@@ -115,7 +115,7 @@ def test_what_is_measured_is_what_was_drawn(files: dict[str, Path], drawn: Batch
 
 
 def test_ids_beyond_a_table_are_taken_modulo_and_told(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("user,friends,clicks,pages,country,tags\n1,2;3,,4|5,37,-1\n1,2,9,4,38,7\n")
+    (tmp_path / "t.csv").write_text("user,friends,clicks,pages,country,tags\n1,2;3,,4|5,37,1999\n1,2,9,4,38,7\n")
     warnings: list[str] = []
     model = make_model()
     _measured(tmp_path / "t.csv", model, tmp_path, warnings)
@@ -199,7 +199,8 @@ BAD_FILES = {
     "twice.csv": ("a,a\n1,2\n", "each once"),
     "nothing.csv": ("a,b\n", "has no examples"),
     "ragged.csv": ("a,b\n1,2\n1\n", "line 3 has 1 cells, the first line has 2"),
-    "words.csv": ("a,b\n1,2\n1,2 x\n", "line 3: ids must be whole numbers (got 'x')"),
+    "words.csv": ("a,b\n1,2\n1,2 x\n", "/b: line 3: ids must be whole numbers from 0 on (got 'x')"),
+    "negative.csv": ("a,b\n5,2\n3,4 -7\n", "/b: line 3: ids must be whole numbers from 0 on (got '-7')"),
     "huge.csv": ("a,b\n1,99999999999999999999\n", "must be whole numbers"),
 }
 
@@ -223,6 +224,7 @@ def test_what_is_no_trace_is_refused(name: str, tmp_path: Path) -> None:
         ((torch.arange(3), torch.arange(3), torch.ones(1, 3).long()), "one offset more"),
         ((torch.arange(3), torch.tensor([0, 1, 2, 2]), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
         ((torch.arange(2), torch.arange(4), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
+        ((torch.arange(3) - 1, torch.arange(4), torch.ones(1, 3).long()), "/0: ids must be whole numbers from 0 on (got -1)"),
     ],
 )
 def test_tensors_that_are_no_batch_are_refused(tensors: object, rule: str, tmp_path: Path) -> None:
@@ -243,7 +245,9 @@ def test_missing_features_are_named(files: dict[str, Path], tmp_path: Path) -> N
 
 
 def test_lists_with_missing_ids_are_refused_and_missing_lists_are_empty(tmp_path: Path) -> None:
-    parquet.write_table(arrow.table({"a": [[1], None, [2, 3]], "b": [[1], [None], []], "c": [4, None, 5]}), tmp_path / "t.parquet")
+    parquet.write_table(
+        arrow.table({"a": [[1], None, [2, 3]], "b": [[1], [None], []], "c": [4, None, 5], "d": [4, -9, 5]}), tmp_path / "t.parquet"
+    )
     trace = open_trace(tmp_path / "t.parquet", tmp_path)
     [(lengths, ids)] = trace.chunks(0)
     assert (lengths.tolist(), ids.tolist()) == ([1, 0, 2], [1, 2, 3])
@@ -251,3 +255,5 @@ def test_lists_with_missing_ids_are_refused_and_missing_lists_are_empty(tmp_path
     assert (lengths.tolist(), ids.tolist()) == ([1, 0, 1], [4, 5])
     with pytest.raises(InvalidDocument, match="/b: has a list with a missing id"):
         list(trace.chunks(1))
+    with pytest.raises(InvalidDocument, match=r"/d: ids must be whole numbers from 0 on \(got -9\)"):
+        list(trace.chunks(3))
