@@ -8,7 +8,8 @@ from typing import Any
 from placement.document import Document
 from placement.model import ModelSpec, Name, Table
 from placement.moving import bytes_to_move
-from placement.plan import Plan, PlanStatus, TablePlacement
+from placement.plan import Plan, PlanStatus, Question, TablePlacement
+from placement.topology import host_tiers
 
 _MAX_SHOWN_VALUE = 60
 
@@ -68,10 +69,19 @@ def _promise(plan: Plan) -> Promise:
 
 
 def _question_changes(before: Plan, after: Plan) -> Iterator[Change]:
-    for part in ("model", "host", "options"):
+    for part in ("model", "host"):
         yield from _walk(f"/{part}", getattr(before.question, part).to_data(), getattr(after.question, part).to_data())
+    yield from _walk("/options", _meant_options(before.question), _meant_options(after.question))
     if before.cost_model.digest != after.cost_model.digest:
         yield Change(where="/cost_model", before=_cost_model(before), after=_cost_model(after))
+
+
+def _meant_options(question: Question) -> dict[str, Any]:
+    """With what of the host is used by default where nothing is said."""
+    options, host = question.options, question.host
+    nodes = options.nodes or host.nodes
+    used = {"nodes": nodes, "ranks": options.ranks or nodes * host.devices_per_node}
+    return options.to_data() | used | {"tiers": [tier.value for tier in host_tiers(host) if options.allows(tier)]}
 
 
 def _cost_model(plan: Plan) -> str:

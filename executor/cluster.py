@@ -72,7 +72,7 @@ def _plan(path: Path) -> Plan:
     """Raises EmplaceError for one that can't run on this machine or in this launch."""
     plan = read_file(path, Plan)
     refuse_foreign(plan, discover_host())
-    refuse_unsound(plan)
+    refuse_unsound(plan, str(path))
     _refuse_other_launches(plan)
     return plan
 

@@ -18,7 +18,7 @@ from placement.errors import InvalidDocument, Problem
 from placement.layout import layout_findings
 from placement.model import ComputeKernel, ShardingType, Table
 from placement.plan import Question, Shard, TablePlacement
-from placement.topology import Topology
+from placement.topology import MAX_RANKS, Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
 """What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""
@@ -28,7 +28,7 @@ COLUMN_SPLIT = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 _RANK = re.compile(r"rank:(\d+)(/.*)?")
 
 Offset = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, gt=0)]
+NumRanks = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
 class _Foreign(Document):
@@ -66,8 +66,8 @@ class TheirSharding(_Foreign):
 class TheirPlan(_Foreign):
     """A ShardingPlan: shardings by module path and table name, and what ranks it is for where the file says."""
 
-    world_size: Positive | None = None
-    local_world_size: Positive | None = None
+    world_size: NumRanks | None = None
+    local_world_size: NumRanks | None = None
     plan: dict[str, dict[str, TheirSharding]]
 
 

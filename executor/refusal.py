@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from executor.errors import NotRunnableHere
 from executor.export import MIXED_DEVICES
-from placement.audit import audit
-from placement.errors import InvalidDocument, Problem
+from placement.audit import audit, refuse
 from placement.host import DeviceType, HostSpec
 from placement.model import DataType, ModelSpec, Optimizer
 from placement.plan import Plan
@@ -23,11 +22,9 @@ def refuse_foreign(plan: Plan, here: HostSpec) -> None:
         raise NotRunnableHere(reason)
 
 
-def refuse_unsound(plan: Plan) -> None:
+def refuse_unsound(plan: Plan, source: str = "plan") -> None:
     """Raises InvalidDocument with every violation that the audit finds."""
-    violations = audit(plan)
-    if violations:
-        raise InvalidDocument("plan", [Problem(violation.where, "", violation.what) for violation in violations])
+    refuse(source, audit(plan))
 
 
 def nowhere_reason(plan: Plan) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from placement.choice import choice_findings
 from placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from placement.document import Document
-from placement.errors import InvalidDocument
+from placement.errors import InvalidDocument, Problem
 from placement.layout import layout_findings
 from placement.model import ShardingType
 from placement.moving import moved_bytes
@@ -40,16 +40,13 @@ def audit(plan: Plan) -> list[Violation]:
     Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
     """
     found = [*_references(plan), *_record(plan), *_fewest(plan)]
+    unsound = structural_violations(plan)
     if not plan.has_placement:
-        return found + list(_nothing_placed(plan))
-    try:
-        topology = plan.topology()
-    except InvalidDocument as error:
-        return found + [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
-    unsound = [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+        return found + unsound
     found += [*_together(plan), *_apart(plan)]
     if unsound:
         return found + unsound
+    topology = plan.topology()
     derived = derive_loads(plan.question, plan.tables, topology)
     return [
         *found,
@@ -58,6 +55,23 @@ def audit(plan: Plan) -> list[Violation]:
         *_capacities(plan, topology, derived),
         *_totals(plan, topology, derived),
     ]
+
+
+def structural_violations(plan: Plan) -> list[Violation]:
+    """Of those, what leaves a plan without a meaning: tables that are not whole or not the model's, ranks that the job doesn't have."""
+    if not plan.has_placement:
+        return list(_nothing_placed(plan))
+    try:
+        topology = plan.topology()
+    except InvalidDocument as error:
+        return [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
+    return [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+
+
+def refuse(source: str, violations: list[Violation]) -> None:
+    """Raises InvalidDocument naming every violation of the plan from `source`."""
+    if violations:
+        raise InvalidDocument(source, [Problem(violation.where, "", violation.what) for violation in violations])
 
 
 def _references(plan: Plan) -> Iterator[Violation]:

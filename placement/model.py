@@ -15,6 +15,8 @@ from placement.lengths import FeatureLength, LengthDistribution, length_distribu
 
 MAX_TABLES = 10_000
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$")]
+EmbeddingDim = Annotated[int, Field(strict=True, gt=0, le=65_536, multiple_of=4)]
+BatchSize = Annotated[int, Field(strict=True, gt=0, le=10_000_000)]
 Width = Annotated[int, Field(strict=True, gt=0, le=1_000_000)]
 
 
@@ -131,7 +133,7 @@ class Table(Document):
 
     name: Name
     num_embeddings: Annotated[int, Field(strict=True, gt=0, le=10**12)]
-    embedding_dim: Annotated[int, Field(strict=True, gt=0, le=65_536, multiple_of=4)]
+    embedding_dim: EmbeddingDim
     data_type: DataType = DataType.FP32
     features: Annotated[tuple[Feature, ...], Field(min_length=1)]
     access: Access = "uniform"
@@ -161,7 +163,7 @@ class ModelSpec(Document):
     name: Name
     description: str | None = None
     source: str | None = None
-    local_batch_size: Annotated[int, Field(strict=True, gt=0, le=10_000_000)]
+    local_batch_size: BatchSize
     dense_features: Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
     bottom_mlp: tuple[Width, ...]
     top_mlp: Annotated[tuple[Width, ...], Field(min_length=1)]

@@ -114,7 +114,7 @@ def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int) -> None:
     if nodes < 1 or ranks < 1:
         rule = "nodes and ranks must be at least 1"
     elif ranks > MAX_RANKS:
-        rule = f"at most {MAX_RANKS} ranks"
+        rule = f"must be at most {MAX_RANKS}; the default is all {nodes * host.devices_per_node} devices of {nodes} node(s) of {host.name}"
     elif ranks % nodes:
         rule = f"the number of ranks must be a multiple of the number of nodes ({nodes})"
     elif ranks > nodes * host.devices_per_node and host.has_cuda:

@@ -11,6 +11,7 @@ from app.cli.options import Format, OutputFormat, read_plan
 from app.cli.output import give
 from app.diff import diff_plans
 from app.reports.diff_text import diff_view
+from placement.plan import Plan
 
 
 def diff(
@@ -19,5 +20,14 @@ def diff(
     format: Format = OutputFormat.TEXT,
 ) -> None:
     """Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."""
-    change = diff_plans(read_plan(before), read_plan(after))
+    change = diff_plans(_whole(before), _whole(after))
     give(change, diff_view(change), format)
+
+
+def _whole(path: Path) -> Plan:
+    """A plan whose tables and ranks are those of its question. Raises InvalidDocument."""
+    from placement.audit import refuse, structural_violations
+
+    plan = read_plan(path)
+    refuse(str(path), structural_violations(plan))
+    return plan

@@ -60,6 +60,8 @@ def plan_options(
     move_price: float | None = None,
 ) -> PlanOptions:
     """The options given on the command line; the rest keep their defaults. Raises InvalidDocument."""
+    if (start is None) != (move_price is None):
+        raise InvalidDocument("options", [Problem("/start", "", "--start and --move-price go together")])
     given = {
         "nodes": nodes,
         "ranks": ranks,

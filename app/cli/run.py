@@ -38,10 +38,12 @@ def run(
     require_extra("execute")
     from executor.emulation import emulate_plan
     from executor.launch import Launch
+    from executor.refusal import refuse_unsound
     from executor.run import run_plan
 
     _at_least_one(steps=steps, timeout=timeout)
     found = read_plan(plan)
+    refuse_unsound(found, str(plan))
     launch = Launch(steps, seed, Path(tempfile.gettempdir()), timeout, report=note, trace=trace)
     measured = (emulate_plan if emulate else run_plan)(found, launch)
     give(measured, run_view(found, measured), format, out)

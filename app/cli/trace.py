@@ -14,7 +14,17 @@ from app.cli.options import Out, read_model
 from app.cli.output import as_json, note, print_text, save
 from app.cli.progress import StatusLine
 from executor.temporary import temporary_folder
+from placement.document import Document
 from placement.errors import InvalidDocument, Problem
+from placement.model import BatchSize, EmbeddingDim
+from placement.reading import from_data
+
+
+class _NewModel(Document):
+    """What the command line says of a model that is made from nothing."""
+
+    embedding_dim: EmbeddingDim
+    local_batch_size: BatchSize
 
 
 class SpecFormat(StrEnum):
@@ -41,6 +51,8 @@ def trace(
     """
     if (model is None) == (embedding_dim is None):
         raise InvalidDocument("options", [Problem("/model", "", "say either --model or --embedding-dim")])
+    if embedding_dim is not None:
+        from_data({"embedding_dim": embedding_dim, "local_batch_size": local_batch_size}, _NewModel, source="options")
     if file.suffix == ".pt":
         require_extra("execute")
     from executor.traces.measuring import measured_model, model_of

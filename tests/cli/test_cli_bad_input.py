@@ -95,6 +95,13 @@ def test_a_host_beyond_the_limits(emplace_here: Emplace, tmp_path: Path, key: st
     _refused(emplace_here("check", "ncf", "--host", "host.json"), "host.json", f"/node/{key}", value, limit)
 
 
+def test_a_host_with_too_many_devices(emplace_here: Emplace, tmp_path: Path) -> None:
+    host = json.loads(emplace_here("hosts", "dgx-h100", "--format", "json").stdout)
+    host["node"]["devices"][0]["count"] = 16_384
+    (tmp_path / "host.json").write_text(json.dumps(host))
+    _refused(emplace_here("check", "ncf", "--host", "host.json", "--nodes", "2"), "at most 16384", "32768 devices of 2 node(s) of dgx-h100")
+
+
 def test_every_wrong_model_is_named(emplace_here: Emplace, tmp_path: Path) -> None:
     for name in ("one.json", "two.json"):
         (tmp_path / name).write_text(json.dumps(_with_table(num_embeddings=0)))

@@ -24,7 +24,12 @@ def test_there_and_back(emplace_here: Emplace, small_plan: Path, tmp_path: Path)
 
 def test_bad_files_are_refused_with_the_reason(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    for text, said in (("[]", "must be a mapping"), ('{"world_size": 2}', "/plan: is required"), ("{", "not valid JSON")):
+    for text, said in (
+        ("[]", "must be a mapping"),
+        ('{"world_size": 2}', "/plan: is required"),
+        ('{"world_size": 1000000000, "plan": {}}', "/world_size: must be less"),
+        ("{", "not valid JSON"),
+    ):
         (tmp_path / "theirs.json").write_text(text)
         done = emplace_here("import", "theirs.json", "--model", "small.json", "--host", "dgx-h100")
         assert (done.returncode, done.stdout) == (2, "")

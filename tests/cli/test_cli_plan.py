@@ -107,7 +107,7 @@ def test_a_plan_to_start_from_is_read_and_moves_are_reported(emplace_here: Empla
     assert "0 B from the start" in emplace_here(*again).stdout
     refused = emplace_here("plan", "small.json", "--host", "dgx-h100", "--move-price", "50")
     assert refused.returncode == 2
-    assert "start and move_price_us_per_gib go together" in refused.stderr
+    assert "--start and --move-price go together" in refused.stderr
 
 
 def test_the_fewest_devices_are_found_and_shown(emplace_here: Emplace, tmp_path: Path) -> None:

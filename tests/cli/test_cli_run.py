@@ -22,3 +22,12 @@ def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Em
     measurement = json.loads((tmp_path / "emulated.json").read_text())
     assert (measurement["verified"], measurement["emulated"]["holds"]) == (False, True)
     assert not {"throughput_samples_per_s", "step_time_us"} & set(measurement)
+
+
+def test_a_broken_plan_is_named_by_its_file(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    plan = json.loads(small_plan.read_text())
+    plan["tables"].append(plan["tables"][0])
+    (tmp_path / "broken.json").write_text(json.dumps(plan))
+    done = emplace_here("run", "broken.json", "--emulate")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("emplace: broken.json: /tables/2")

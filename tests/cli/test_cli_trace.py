@@ -45,7 +45,8 @@ def test_what_is_wrong_is_said(emplace_here: Emplace, tmp_path: Path) -> None:
         (("trace.csv",), "either --model or --embedding-dim"),
         (("trace.csv", "--model", "small.json", "--embedding-dim", "4"), "either --model or --embedding-dim"),
         (("trace.csv", "--model", "small.json"), "no column for the model's feature page"),
-        (("trace.csv", "--embedding-dim", "6"), "multiple of 4"),
+        (("trace.csv", "--embedding-dim", "6"), "options: /embedding_dim: must be a multiple of 4"),
+        (("trace.csv", "--embedding-dim", "4", "--local-batch-size", "0"), "options: /local_batch_size: must be greater than 0"),
         (("missing.csv", "--model", "small.json"), "no such file"),
         (("small.json", "--model", "small.json"), "must end in .pt, .parquet or .csv"),
     ):
