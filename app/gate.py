@@ -69,6 +69,8 @@ class CheckResult(Document):
     host: Name
     source: str | None = None
     """The file or built-in name that the model came from."""
+    seconds: float | None = None
+    """How long the command took to answer; a service does not say."""
     fits: bool | None
     verdict: Verdict
     summary: str

@@ -84,7 +84,7 @@ def memory_verdict(plan: Plan, reports: Sequence[RankReport]) -> Verdict:
     closest = max(reports, key=lambda report: report.peak_bytes / limits[report.rank])
     detail = (
         f"rank {closest.rank} peaked at {show_gib(closest.peak_bytes)}, predicted {show_gib(predicted_bytes(plan, closest.rank))}; "
-        f"allowed: {MEMORY_SHARE - 1:.0%} and {show_gib(MEMORY_ALLOWANCE_BYTES)} more"
+        f"allowed: {MEMORY_SHARE - 1:.0%} and {MEMORY_ALLOWANCE_BYTES // 2**20} MiB more"
     )
     return Verdict(name="memory", passed=closest.peak_bytes <= limits[closest.rank], detail=detail)
 
@@ -106,8 +106,17 @@ def throughput_verdict(plan: Plan, step_times_us: NDArray[np.float64]) -> Verdic
     passed = half <= STABLE_SHARE
     if plan.cost_model.source is CostSource.MEASURED:
         detail += f", {PREDICTION_SHARE:.0%} allowed"
-        passed = passed and abs(off) <= PREDICTION_SHARE
+        if abs(off) > PREDICTION_SHARE:
+            passed = False
+            detail += f"; {_why_off(plan)}"
     return Verdict(name="throughput", passed=passed, detail=detail)
+
+
+def _why_off(plan: Plan) -> str:
+    """What usually parts a measured prediction from what ran."""
+    usual = "usually another program on the machine, or a cost model measured when the machine was faster or slower: profile again"
+    beyond = "; the plan's cost also goes beyond what was measured, as its extrapolated says" if plan.extrapolated else ""
+    return usual + beyond
 
 
 def median_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:

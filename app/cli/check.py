@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -72,11 +73,12 @@ def check(
     with StatusLine() as status:
         for source, spec, limit in zip(models, specs, limits, strict=True):
             status.say(f"checking {spec.name} on {where.name}")
+            started = time.perf_counter()
             if server is None:
                 result = judge(answer(build_question(spec, where, chosen, priced), report=status.solving), limit)
             else:
                 result = check_on_server(server, spec, where, chosen, priced, limit)
-            results.append(result.model_copy(update={"source": source}))
+            results.append(result.model_copy(update={"source": source, "seconds": time.perf_counter() - started}))
     _report(results, format, out)
     return _exit_code(results, soft_fail)
 

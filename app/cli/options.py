@@ -33,7 +33,10 @@ HbmReserve = Annotated[
 DdrReserve = Annotated[
     str | None, typer.Option("--ddr-reserve", metavar="SHARE|SIZE", help="Keep this much of each node's system memory free too.")
 ]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this much search. Default: 10.")]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="Stop after this much search; pricing and bounds come on top. Default: 10."),
+]
 Seed = Annotated[int | None, typer.Option("--seed", help="Same question, same seed, same plan. Default: 0.")]
 CostModelFile = Annotated[
     Path | None,

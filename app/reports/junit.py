@@ -14,9 +14,11 @@ def junit_report(results: Sequence[CheckResult]) -> str:
     errors = sum(result.fits is None for result in results)
     counts = {"tests": str(len(results)), "failures": str(failures), "errors": str(errors)}
     root = ElementTree.Element("testsuites", counts)
-    suite = ElementTree.SubElement(root, "testsuite", {"name": "emplace check", **counts, "skipped": "0", "time": "0"})
+    took = _seconds(sum(result.seconds or 0.0 for result in results))
+    suite = ElementTree.SubElement(root, "testsuite", {"name": "emplace check", **counts, "skipped": "0", "time": took})
     for result in results:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": result.host, "name": result.source or result.model, "time": "0"})
+        named = {"classname": result.host, "name": result.source or result.model, "time": _seconds(result.seconds or 0.0)}
+        case = ElementTree.SubElement(suite, "testcase", named)
         if result.fits is not True:
             _add_findings(case, "failure" if result.fits is False else "error", findings([result]))
     ElementTree.indent(root)
@@ -27,6 +29,10 @@ def _add_findings(case: ElementTree.Element, tag: str, found: list[Finding]) -> 
     worst = found[0]
     entry = ElementTree.SubElement(case, tag, {"type": worst.rule, "message": _valid(worst.message)})
     entry.text = "\n".join(_valid(finding.message) for finding in found)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}"
 
 
 def _valid(text: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_a_diff_starts_with_the_question(emplace_here: Emplace, small_plan: Path
     assert emplace_here("diff", small_plan, "changed-plan.json").stdout.startswith("question")
 
 
-BROKEN = {
+BROKEN: dict[str, tuple[Callable[[Any], None], str]] = {
     "twice": (lambda plan: plan["tables"].append(plan["tables"][0]), "/tables/2/name: the table users is placed twice"),
     "no shards": (lambda plan: plan["tables"][0].update(shards=[]), "/tables/0"),
     "no such rank": (lambda plan: plan["tables"][0]["shards"][0].update(rank=99), "/tables/0/shards/0"),

@@ -109,6 +109,9 @@ def test_junit_counts_its_cases(emplace_here: Emplace, small: Path, big: Path) -
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     failed = [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
     assert failed == [str(big)]
+    times = [float(case.get("time", "0")) for case in suite.iter("testcase")]
+    assert all(time > 0 for time in times)
+    assert float(suite.get("time", "0")) == pytest.approx(sum(times), abs=0.002)
 
 
 def test_github_annotates_the_file(emplace_here: Emplace, big: Path) -> None:

@@ -99,6 +99,7 @@ def test_memory_is_judged_by_the_rank_closest_to_its_limit(plan: Plan) -> None:
     verdict = memory_verdict(plan, [_report(0, 0), _report(1, allowed + 2)])
     assert not verdict.passed
     assert verdict.detail.startswith("rank 1")
+    assert verdict.detail.endswith("5% and 64 MiB more")
 
 
 def test_the_median_interval_covers_the_median_as_often_as_it_says() -> None:
@@ -133,4 +134,9 @@ def test_a_datasheet_prediction_is_shown_but_not_judged(plan: Plan) -> None:
 def test_a_measured_prediction_is_judged(plan: Plan, factor: float, passed: bool) -> None:
     measured = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"source": CostSource.MEASURED})})
     assert plan.step_time_us is not None
-    assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us)).passed is passed
+    verdict = throughput_verdict(measured, np.full(20, factor * plan.step_time_us))
+    assert verdict.passed is passed
+    assert ("profile again" in verdict.detail) is not passed
+    assert "extrapolated" not in verdict.detail
+    beyond = measured.model_copy(update={"extrapolated": ("more rows than were measured",)})
+    assert ("extrapolated" in throughput_verdict(beyond, np.full(20, factor * plan.step_time_us)).detail) is not passed
