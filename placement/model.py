@@ -14,7 +14,8 @@ from placement.document import Document, broken_rule
 from placement.lengths import FeatureLength, LengthDistribution, length_distribution
 
 MAX_TABLES = 10_000
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$")]
+NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 EmbeddingDim = Annotated[int, Field(strict=True, gt=0, le=65_536, multiple_of=4)]
 BatchSize = Annotated[int, Field(strict=True, gt=0, le=10_000_000)]
 Width = Annotated[int, Field(strict=True, gt=0, le=1_000_000)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +13,13 @@ from placement.access import ACCESS_SPELLINGS
 from placement.document import BROKEN_RULE, Document
 from placement.errors import InvalidDocument, Problem
 from placement.lengths import LENGTH_SPELLINGS
+from placement.wording import rule_of, spelled
 from placement.yaml_text import parse_yaml
 
 __all__ = ["MAX_DOCUMENT_BYTES", "from_data", "parse_json", "parse_yaml", "problems_of", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _MAX_DIGITS = 400
-_MAX_SHOWN_VALUE = 80
 _MAX_SHOWN_PROBLEMS = 20
 
 D = TypeVar("D", bound=Document)
@@ -49,8 +48,10 @@ def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
 
 def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
     """Validate plain data. `pointer` is where it sits in what the person sent."""
+    if data is None:
+        raise InvalidDocument(source, [Problem(pointer, "", "is empty, must be a mapping")])
     if not isinstance(data, dict):
-        raise InvalidDocument(source, [Problem(pointer, _shown(data), "must be a mapping")])
+        raise InvalidDocument(source, [Problem(pointer, spelled(data), "must be a mapping")])
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -74,9 +75,9 @@ def _follows_from_others(detail: ErrorDetails) -> bool:
 def _problem(detail: ErrorDetails, pointer: str) -> Problem:
     pointer += _pointer(detail["loc"])
     if detail["type"] == BROKEN_RULE:
-        return Problem(pointer + detail["ctx"]["pointer"], _shown(detail["ctx"]["value"]), detail["ctx"]["rule"])
-    shown = "" if detail["type"] == "missing" else _shown(detail["input"])
-    return Problem(pointer, shown, _rule(detail["type"], detail["msg"]))
+        return Problem(pointer + detail["ctx"]["pointer"], spelled(detail["ctx"]["value"]), detail["ctx"]["rule"])
+    shown = "" if detail["type"] == "missing" else spelled(detail["input"])
+    return Problem(pointer, shown, rule_of(detail))
 
 
 def parse_json(text: str, source: str) -> Any:
@@ -122,20 +123,3 @@ _UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS)}
 
 def _is_union_tag(location: tuple[int | str, ...], index: int) -> bool:
     return index > 0 and location[index] in _UNION_TAGS.get(str(location[index - 1]), ())
-
-
-def _rule(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "unknown key; remove it or correct its spelling"
-    if kind == "missing":
-        return "is required"
-    return message.removeprefix("Value error, ").replace("Input should", "must").replace("Tuple should", "must")
-
-
-def _shown(value: Any) -> str:
-    text = _BRIEFLY.repr(value)
-    return text if len(text) <= _MAX_SHOWN_VALUE else text[: _MAX_SHOWN_VALUE - 3] + "..."
-
-
-_BRIEFLY = reprlib.Repr()
-_BRIEFLY.maxstring = _BRIEFLY.maxother = _BRIEFLY.maxlong = _MAX_SHOWN_VALUE

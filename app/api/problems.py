@@ -9,20 +9,20 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic_core import ErrorDetails
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.api.sent import as_sent
 from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
+from placement.wording import rule_of
 
 _log = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def bad_parameter(_: Request, error: RequestValidationError) -> Response:
-        details: list[dict[str, Any]] = list(error.errors())
+        details: list[ErrorDetails] = list(error.errors())
         where = str(details[0]["loc"][0]) if details else "query"
-        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), _rule(item["msg"])) for item in details]
+        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), rule_of(item)) for item in details]
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, problems)), problems, where)
 
     @app.exception_handler(HTTPException)
@@ -96,11 +96,6 @@ def install(app: FastAPI) -> None:
     def bug(_: Request, __: Exception) -> Response:
         # The exception goes on to the server, which then closes the connection.
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the service failed; its log says where", headers={"Connection": "close"})
-
-
-def _rule(message: str) -> str:
-    """Pydantic's message about a parameter, worded as the rules of documents are."""
-    return re.sub("^(Input|String) should", "must", message).partition(", unable to")[0]
 
 
 def _methods_of(request: Request) -> list[str]:

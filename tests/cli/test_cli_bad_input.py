@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.command import Emplace, small_model
 
@@ -51,13 +52,32 @@ def test_too_many_tables(emplace_here: Emplace, tmp_path: Path) -> None:
     _refused(emplace_here("plan", "many.json", "--host", "dgx-h100"), "many.json", "/tables", "10000")
 
 
+def _spelled_as(text: str, instead: str) -> str:
+    """The small model in YAML, with one thing spelled otherwise."""
+    spelled = yaml.safe_dump(small_model(), default_flow_style=True, width=10_000)
+    assert text in spelled
+    return spelled.replace(text, instead)
+
+
 BAD_TEXTS = {
     "nan.json": (json.dumps(small_model()).replace("512", "NaN"), "NaN"),
     "nan.yaml": ("schema_version: .nan\n", "/schema_version"),
     "torn.json": ('{"name": ', "not valid JSON"),
     "torn.yaml": ("name: [", "not valid YAML"),
     "scalar.yaml": ("just words", "must be a mapping"),
-    "empty.yaml": ("", "must be a mapping"),
+    "empty.yaml": ("", "is empty, must be a mapping"),
+    "exponent.yaml": (
+        _spelled_as("local_batch_size: 512", "local_batch_size: 1e3"),
+        "must be a whole number, this is text; write 1000 (got '1e3')",
+    ),
+    "short float.yaml": (_spelled_as("poisson: 20", "poisson: 1e1"), "/poisson: must be a number, this is text; write 10.0 (got '1e1')"),
+    "truth.yaml": (_spelled_as("local_batch_size: 512", "local_batch_size: yes"), "must be a whole number (got true)"),
+    "date.yaml": (_spelled_as("name: small", "name: 2020-01-01"), "/name: must be text; put it in quotes (got 2020-01-01)"),
+    "spaced.yaml": (_spelled_as("name: small", "name: a small one"), "/name: must be at most 200 letters, digits"),
+    "none.yaml": (_spelled_as("bottom_mlp: [64]", "bottom_mlp: null"), "/bottom_mlp: must be a list (got null)"),
+    "no width.yaml": (_spelled_as("top_mlp: [64, 1]", "top_mlp: []"), "/top_mlp: must have at least 1 item, has 0"),
+    "pairs.yaml": (_spelled_as("name: users", "name: users, access: {icdf: [[0.5, 0.6], [0.4, 0.9]]}"), "(got [[0.5, 0.6], [0.4, 0.9]])"),
+    "text tables.yaml": (_spelled_as("tables: [", "tables: [x, "), "/tables/0: must be a mapping (got 'x')"),
     "repeated.yaml": ("name: a\nname: b\n", "repeated"),
     "bomb.yaml": (
         "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)),
