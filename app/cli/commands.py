@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli import audit, catalog, check, diff, imports, plan, profile, run, service, trace
+from app.cli.output import print_text
 
 cli = typer.Typer(
     name="emplace",
@@ -33,7 +34,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"emplace {version('emplace')}")
+        print_text(f"emplace {version('emplace')}\n")
         raise typer.Exit
 
 

@@ -37,7 +37,8 @@ def exit_code(arguments: list[str]) -> int:
             raise KeyboardInterrupt  # typer turns it into this exit code, without a word
         return code if arguments else BAD_INPUT
     except TyperException as error:
-        print(f"emplace: {error.format_message()}{_given(error, arguments)}", file=sys.stderr)
+        said = error.format_message().replace("Value error, ", "")  # pydantic's, of which typer makes use
+        print(f"emplace: {said}{_given(error, arguments)}", file=sys.stderr)
         print("Try 'emplace --help' or 'emplace COMMAND --help'.", file=sys.stderr)
         return BAD_INPUT
     except EmplaceError as error:

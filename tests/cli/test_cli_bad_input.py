@@ -134,6 +134,7 @@ USAGE = {
     "no host": (["plan", "ncf"], "--host"),
     "no such host": (["plan", "ncf", "--host", "dgx"], "dgx-h100"),
     "no such tier": (["plan", "ncf", "--host", "dgx-h100", "--tiers", "hbm,ssd"], "ssd"),
+    "no such format": (["check", "ncf", "--host", "dgx-h100", "--format", "xml"], "'--format': 'xml' is not one of 'text', 'json'"),
     "no number": (["plan", "ncf", "--host", "dgx-h100", "--ranks", "two"], "two"),
     "no ranks": (["plan", "ncf", "--host", "dgx-h100", "--ranks", "0"], "/ranks"),
     "too many ranks": (["plan", "ncf", "--host", "dgx-h100", "--ranks", "9"], "devices"),
