@@ -58,7 +58,7 @@ def audit(plan: Plan) -> list[Violation]:
 
 
 def structural_violations(plan: Plan) -> list[Violation]:
-    """Of those, what leaves a plan without a meaning: tables that are not whole or not the model's, ranks that the job doesn't have."""
+    """The violations that leave a plan without a meaning: tables that are not whole or not the model's, ranks that the job doesn't have."""
     if not plan.has_placement:
         return list(_nothing_placed(plan))
     try:

@@ -48,7 +48,7 @@ def exit_code(arguments: list[str]) -> int:
         print("emplace: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, OSError) and error.filename is not None:  # of this machine, such as a folder without permission
             print(f"emplace: {error.filename}: can't be used: {error.strerror}", file=sys.stderr)
             return BAD_INPUT
         traceback.print_exc()
