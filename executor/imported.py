@@ -15,10 +15,11 @@ from pydantic import ConfigDict, Field
 from placement.choice import choice_findings
 from placement.document import Document
 from placement.errors import InvalidDocument, Problem
+from placement.host import MAX_RANKS
 from placement.layout import layout_findings
 from placement.model import ComputeKernel, ShardingType, Table
 from placement.plan import Question, Shard, TablePlacement
-from placement.topology import MAX_RANKS, Topology
+from placement.topology import Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
 """What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""

@@ -112,7 +112,7 @@ def test_values_are_shown_as_they_were_sent(api: httpx.Client) -> None:
 
 
 def test_parameters_are_worded_as_fields_are(api: httpx.Client) -> None:
-    for parameters, detail in (({"limit": "0"}, "must be greater than or equal to 1"), ({"limit": "x"}, "must be a valid integer")):
+    for parameters, detail in (({"limit": "0"}, "must be greater than or equal to 1"), ({"limit": "x"}, "must be a whole number")):
         problem = assert_problem(api.get("/v1/plans", params=parameters), 422)
         assert [(error["detail"], error["value"]) for error in problem["errors"]] == [(detail, parameters["limit"])]
     assert "should" not in api.get("/v1/plans?cursor=zz&status=x").text
