@@ -29,6 +29,8 @@ class TorchRecProblem:
 def problem_of(options: list[ShardingOption], tables: list[str], topology: Topology) -> TorchRecProblem:
     """One stage: TorchRec rates a plan by its slowest rank's sum of shard totals, in milliseconds (kept as such)."""
     usable = [option for option in options if _is_distinct(option, topology.local_world_size)]
+    # TorchRec enumerates sets, in an order that changes; the search's path depends on it.
+    usable.sort(key=lambda option: (option.sharding_type, option.compute_kernel))
     kept = [option for table in tables for option in usable if option.name == table]
     units = [_units(option, topology.local_world_size) for option in kept]
     loads = np.array([load for option_units in units for load in option_units])
