@@ -40,13 +40,12 @@ def audit(plan: Plan) -> list[Violation]:
     Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
     """
     found = [*_references(plan), *_record(plan), *_fewest(plan)]
-    unsound = structural_violations(plan)
-    if not plan.has_placement:
+    topology, unsound = _structure(plan)
+    if topology is None:
         return found + unsound
     found += [*_together(plan), *_apart(plan)]
     if unsound:
         return found + unsound
-    topology = plan.topology()
     derived = derive_loads(plan.question, plan.tables, topology)
     return [
         *found,
@@ -59,13 +58,18 @@ def audit(plan: Plan) -> list[Violation]:
 
 def structural_violations(plan: Plan) -> list[Violation]:
     """The violations that leave a plan without a meaning: tables that are not whole or not the model's, ranks that the job doesn't have."""
+    return _structure(plan)[1]
+
+
+def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
+    """The ranks that tables lie on, where there are any, and what is wrong with both."""
     if not plan.has_placement:
-        return list(_nothing_placed(plan))
+        return None, list(_nothing_placed(plan))
     try:
         topology = plan.topology()
     except InvalidDocument as error:
-        return [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
-    return [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+        return None, [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
+    return topology, [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
 
 
 def refuse(source: str, violations: list[Violation]) -> None:

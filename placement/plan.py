@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from placement.cost_model import CostModel, CostSource
 from placement.document import Document, broken_rule
-from placement.host import HostSpec
+from placement.host import MAX_RANKS, HostSpec
 from placement.magnitude import refuse_uncountable
 from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from placement.reserve import Reserve
@@ -51,7 +51,7 @@ class PlanOptions(Document):
     """How to answer: what of the host to use, what to minimise, when to stop."""
 
     nodes: Annotated[int, Field(strict=True, gt=0, le=4096)] | None = None
-    ranks: Annotated[int, Field(strict=True, gt=0, le=16_384)] | None = None
+    ranks: Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)] | None = None
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] | None = None
     hbm_reserve: Reserve | None = None
     """Of each CUDA device, free of tables and buffers beside what the host reserves; a share is of the whole memory."""
