@@ -18,8 +18,10 @@ WORK_PER_SECOND = 7e6
 """Of each lane of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
 EXACT_CHOICES = 30_000
 """The most choices (options x targets) for which the exact program is tried."""
-SEARCH_SHARE = 0.3
-"""Of the limit that the search takes where the exact program follows."""
+FEW_TABLES, MOST_TABLES = 5, 500
+"""Per device, and of all: where there are more, looking near a plan found nothing that the search had not, or is slow."""
+EXACT_SHARE, NEARBY_SHARE = 0.5, 0.25
+"""Of the limit, where they follow the search; the search takes the rest."""
 RESTART_WORK = 5.5e5
 """Per table, of one search where there is time for several: from nothing they find better plans than a long one does
 (30 tables on 16 devices, 127 on 64)."""
@@ -42,12 +44,15 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
     if not bound.feasible:
         return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
     small = choices(problem) <= EXACT_CHOICES
-    seconds = limits.seconds * (SEARCH_SHARE if small else 1.0)
-    restarts = max(1, round(seconds * WORK_PER_SECOND / (RESTART_WORK * problem.num_tables)))
-    found = _search(problem, bounder, bound, limits, seconds, restarts, watch)
-    if small and found.stopped_by is StoppedBy.LIMIT:
-        return _settle(problem, bounder, bound, found, replace(limits, seconds=limits.seconds * (1 - SEARCH_SHARE)), watch)
-    return found
+    few = problem.num_tables <= min(FEW_TABLES * problem.num_devices, MOST_TABLES)
+    exact_s = limits.seconds * EXACT_SHARE if small else 0.0
+    nearby_s = limits.seconds * NEARBY_SHARE if few else 0.0
+    best = _search(problem, bounder, bound, replace(limits, seconds=limits.seconds - exact_s - nearby_s), watch)
+    if small and best.stopped_by is StoppedBy.LIMIT:
+        best = _settle(problem, bounder, bound, best, replace(limits, seconds=exact_s), watch)
+    if few and best.stopped_by is StoppedBy.LIMIT:
+        best = _look_nearby(problem, bounder, bound, best, replace(limits, seconds=nearby_s), watch)
+    return best
 
 
 def choices(problem: Problem) -> int:
@@ -60,12 +65,13 @@ def choices(problem: Problem) -> int:
     return int((targets * np.diff(problem.option_first_unit)).sum())
 
 
-def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, seconds: float, restarts: int, watch: _Watch) -> Outcome:
-    """The best of `restarts` searches that share the seconds."""
+def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, watch: _Watch) -> Outcome:
+    """The best of some searches that share the seconds."""
+    restarts = max(1, round(limits.seconds * WORK_PER_SECOND / (RESTART_WORK * problem.num_tables)))
     best, moves = Found(None, math.inf, 0.0, 0), 0
     for restart in range(restarts):
         search = Search(problem, bounder, bound, limits.seed + restart)
-        for found in search.run(limits.gap, seconds * WORK_PER_SECOND / restarts):
+        for found in search.run(limits.gap, limits.seconds * WORK_PER_SECOND / restarts):
             watch.report(min(best.objective_us, found.objective_us), bound.value_us, "search")
             if watch.stopped():
                 break
@@ -91,6 +97,21 @@ def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, li
     settled = better.assignment is not None and gap_of(better.objective_us, value_us) <= limits.gap
     stopped_by = StoppedBy.GAP if settled and exact.stopped_by is not StoppedBy.EXACT else exact.stopped_by
     return Outcome(better.assignment, better.objective_us, min(value_us, better.objective_us), name, stopped_by, found.moves)
+
+
+def _look_nearby(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
+    """Tries to better the plan that was found."""
+    from solver.nearby import Nearby  # imports OR-Tools: see `_settle`
+
+    nearby, best, met = Nearby(problem, bounder, bound, limits.seed, watch.should_stop), found, False
+    while best.assignment is not None and nearby.counted_s < limits.seconds and not met and not watch.stopped():
+        plan = nearby.improve(best.assignment, limits.seconds - nearby.counted_s)
+        if plan is not None:
+            best = replace(best, assignment=plan, objective_us=objective_us(problem, loads_of(problem, plan)))
+            met = gap_of(best.objective_us, best.lower_bound_us) <= max(limits.gap, MET)
+            watch.report(best.objective_us, best.lower_bound_us, "search")
+    stopped_by = StoppedBy.GAP if met else StoppedBy.CANCELLED if watch.stopped() else StoppedBy.LIMIT
+    return replace(best, lower_bound_us=min(best.lower_bound_us, best.objective_us), stopped_by=stopped_by)
 
 
 def gap_of(objective_us: float, bound_us: float) -> float:

@@ -1,43 +1,27 @@
-"""The integer program by CP-SAT, and where that leaves a gap by branch and bound over patterns.
-
-CP-SAT wants integers. Times are rounded down at a fine scale, so its bound holds for the true times; bytes are exact.
-"""
+"""Small problems: the integer program by CP-SAT, and where that leaves a gap branch and bound over patterns."""
 
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import replace
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from solver.bound import Bound, Bounder
+from solver.cp_sat import by_cp_sat, stopped
 from solver.exact_tree import STEPS_PER_SECOND, Tree
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.problem import Assignment, Bools, Ints, Problem, Scope, fits, loads_of, objective_us, target_devices
+from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 
-_TICKS = 2**30
-"""The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""
-_WORKERS = 1
-"""One, which takes the strategies in turn, so that the answer does not depend on the machine. Four in step with one another
-closed less of the gap for the same work (measured on m2 and criteo-kaggle)."""
-_LEFT_OUT = ("core", "reduced_costs")
-"""Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
-(ortools 9.15)."""
-_POLL_SECONDS = 0.05
 _CP_SAT_SHARE = 0.3
 """Of the limit that CP-SAT takes first: it settles what is easy, and kinds of problems where patterns say little."""
 _LEAF_SECONDS = 1.0
 """For CP-SAT on a problem whose options are all chosen."""
+_LEAF_STEPS = 25_000_000
+"""What that counts for."""
 _MET = 1e-7
 """A gap that counts as none."""
-_DETERMINISTIC_PER_SECOND = 0.6
-"""A unit of CP-SAT's deterministic time took 1.4 to 2.2 seconds of one core (small models, ortools 9.15)."""
 
 
 def solve_exactly(
@@ -63,42 +47,6 @@ def solve_exactly(
     return _by_patterns(problem, bounder, bound, rest, report, should_stop, start)
 
 
-def by_cp_sat(
-    problem: Problem,
-    limits: Limits,
-    report: ReportProgress | None = None,
-    should_stop: ShouldStop | None = None,
-    hint: Assignment | None = None,
-    below_us: float = math.inf,
-) -> Outcome:
-    """The best assignment with an objective up to `below_us`; PROOF where there is none."""
-    model = _Model(problem)
-    if hint is not None:
-        model.hint(hint)
-    if math.isfinite(below_us):
-        model.cp.add(sum(model.spans) <= math.floor((below_us - problem.constant_us) * model.per_us))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = _WORKERS
-    solver.parameters.interleave_search = True
-    solver.parameters.random_seed = limits.seed
-    solver.parameters.max_deterministic_time = limits.seconds * _DETERMINISTIC_PER_SECOND
-    solver.parameters.relative_gap_limit = limits.gap
-    watch = _Watch(model, report)
-    solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
-    solver.best_bound_callback = watch.on_bound
-    with _stopping(solver, should_stop):
-        status = solver.solve(model.cp, watch)
-    cancelled = should_stop is not None and should_stop()
-    if status == cp_model.INFEASIBLE:
-        return Outcome(None, math.inf, math.inf, "cp-sat", StoppedBy.PROOF)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Outcome(None, math.inf, model.microseconds(solver.best_objective_bound), "cp-sat", _stopped(False, cancelled))
-    assignment = model.read(solver)
-    objective = objective_us(problem, loads_of(problem, assignment))
-    bound = min(model.microseconds(solver.best_objective_bound), objective)
-    return Outcome(assignment, objective, bound, "cp-sat", _stopped(status == cp_model.OPTIMAL, cancelled))
-
-
 def _by_patterns(
     problem: Problem,
     bounder: Bounder,
@@ -113,7 +61,7 @@ def _by_patterns(
     def settle(part: Problem, below_us: float, effort: int) -> Outcome:
         return by_cp_sat(part, Limits(_LEAF_SECONDS * effort, 0.0, limits.seed), None, should_stop, below_us=below_us)
 
-    tree = Tree(problem, bounder, bound, settle, round(_LEAF_SECONDS * STEPS_PER_SECOND))
+    tree = Tree(problem, bounder, bound, settle, _LEAF_STEPS)
     tree.bound_us = max(tree.bound_us, start.lower_bound_us)
     started, told, cancelled = time.perf_counter(), -math.inf, False
     for _ in tree.raise_bound(start.objective_us, max(limits.gap, _MET), round(limits.seconds * STEPS_PER_SECOND)):
@@ -127,194 +75,9 @@ def _by_patterns(
     assignment = tree.best if tree.best is not None else start.assignment
     proven = tree.bound_us >= tree.best_us * (1 - max(limits.gap, _MET) * (1 + 1e-9))
     name = "patterns" if tree.bound_us > start.lower_bound_us else start.bound
-    return Outcome(assignment, tree.best_us, min(tree.bound_us, tree.best_us), name, _stopped(proven, cancelled))
-
-
-@contextmanager
-def _stopping(solver: cp_model.CpSolver, should_stop: ShouldStop | None) -> Iterator[None]:
-    """Asks `should_stop` beside the search, which may be silent for long."""
-    if should_stop is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(_POLL_SECONDS):
-            if should_stop():
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
-
-
-def _stopped(finished: bool, cancelled: bool) -> StoppedBy:
-    if finished:
-        return StoppedBy.EXACT
-    return StoppedBy.CANCELLED if cancelled else StoppedBy.LIMIT
+    return Outcome(assignment, tree.best_us, min(tree.bound_us, tree.best_us), name, stopped(proven, cancelled))
 
 
 def _of(problem: Problem, assignment: Assignment, stopped: StoppedBy) -> Outcome:
     objective = objective_us(problem, loads_of(problem, assignment))
     return Outcome(assignment, objective, objective, "cp-sat", stopped)
-
-
-@dataclass
-class _Place:
-    """Some equal units of one option on one target: a variable that is 1 where the target has one of them."""
-
-    unit: int
-    target: int
-    taken: cp_model.IntVar
-
-
-@dataclass
-class _Chosen:
-    """One option: whether it is taken, and where its units go."""
-
-    taken: cp_model.IntVar
-    places: list[_Place] = field(default_factory=list)
-
-
-class _Model:
-    """Booleans for options and targets, one makespan for each stage."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.cp = cp_model.CpModel()
-        self.per_us = _TICKS / max(float(problem.unit_time_us.max(initial=0.0)), float(problem.stage_base_us.max(initial=0.0)), 1e-9)
-        self.options = [self._option(option) for option in range(problem.num_options)]
-        bounds = np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
-        for first, end in pairwise(bounds):
-            self.cp.add_exactly_one([chosen.taken for chosen in self.options[first:end]])
-        self._add_loads()
-
-    def microseconds(self, ticks: float) -> float:
-        return self.problem.constant_us + ticks / self.per_us
-
-    def _option(self, option: int) -> _Chosen:
-        problem, scope = self.problem, Scope(self.problem.option_scope[option])
-        chosen = _Chosen(self.cp.new_bool_var(""))
-        targets = _targets(problem, option)
-        groups = list(_equal_units(problem, option))
-        if len(targets) < sum(count for _, count in groups):
-            self.cp.add(chosen.taken == 0)
-        if scope is Scope.WORLD:
-            chosen.places = [_Place(unit, -1, chosen.taken) for unit, _ in groups] if targets else []
-            return chosen
-        for unit, count in groups:
-            places = [_Place(unit, target, self.cp.new_bool_var("")) for target in targets]
-            self.cp.add(sum(place.taken for place in places) == count * chosen.taken)
-            chosen.places += places
-        if len(groups) > 1:
-            for target in targets:
-                self.cp.add_at_most_one(place.taken for place in chosen.places if place.target == target)
-        return chosen
-
-    def _add_loads(self) -> None:
-        problem = self.problem
-        terms: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(problem.num_devices)]
-        for option, chosen in enumerate(self.options):
-            scope = Scope(problem.option_scope[option])
-            for place in chosen.places:
-                for device in target_devices(problem, scope, place.target):
-                    terms[device].append((place.unit, place.taken))
-        times = np.floor(problem.unit_time_us * self.per_us).astype(np.int64)
-        base = np.floor(problem.stage_base_us * self.per_us).astype(np.int64)
-        self.spans = [self.cp.new_int_var(int(start), 2**50, "") for start in base]
-        pools: list[list[cp_model.LinearExpr]] = [[] for _ in problem.ddr_capacity]
-        for device, places in enumerate(terms):
-            kind = problem.device_kind[device]
-            for stage, span in enumerate(self.spans):
-                self.cp.add(base[stage] + _weighted(places, times[:, kind, stage]) <= span)
-            self.cp.add(_weighted(places, problem.unit_hbm_bytes[:, kind]) <= int(problem.hbm_capacity[device]))
-            pools[problem.device_pool[device]].append(_weighted(places, problem.unit_ddr_bytes[:, kind]))
-        for pool, capacity in zip(pools, problem.ddr_capacity, strict=True):
-            self.cp.add(sum(pool) <= int(capacity))
-        self.cp.minimize(sum(self.spans))
-
-    def hint(self, assignment: Assignment) -> None:
-        """Start from this assignment."""
-        for option, chosen in enumerate(self.options):
-            table = self.problem.option_table[option]
-            is_taken = assignment.option[table] == option
-            self.cp.add_hint(chosen.taken, is_taken)
-            first = int(self.problem.option_first_unit[option])
-            units = {target: first + offset for offset, target in enumerate(assignment.targets[table])} if is_taken else {}
-            for place in chosen.places:
-                if place.target >= 0:
-                    unit = units.get(place.target)
-                    self.cp.add_hint(place.taken, unit is not None and _alike(self.problem, unit, place.unit))
-
-    def read(self, solver: cp_model.CpSolver | cp_model.CpSolverSolutionCallback) -> Assignment:
-        """The assignment that CP-SAT holds."""
-        taken = [option for option, chosen in enumerate(self.options) if solver.boolean_value(chosen.taken)]
-        targets = []
-        for option in taken:
-            places = self.options[option].places
-            targets.append(tuple(place.target for place in places if solver.boolean_value(place.taken)))
-        return Assignment(np.array(taken, dtype=np.int64), tuple(targets))
-
-
-def _targets(problem: Problem, option: int) -> list[int]:
-    """Targets that the option's units may take."""
-    scope = Scope(problem.option_scope[option])
-    if scope is Scope.DEVICE:
-        candidates = np.flatnonzero(problem.device_kind == problem.option_kind[option]).tolist()
-    elif scope is Scope.NODE:
-        candidates = sorted(set(problem.device_node[problem.device_is_trainer].tolist()))
-    else:
-        candidates = [-1]
-    if problem.allowed is None:
-        return candidates
-    allowed: Bools = problem.allowed[problem.option_table[option]]
-    return [target for target in candidates if allowed[target_devices(problem, scope, target)].all()]
-
-
-def _equal_units(problem: Problem, option: int) -> Iterator[tuple[int, int]]:
-    """(first unit, count) of each run of equal units: interchangeable, so only how many a target set has matters."""
-    first, end = int(problem.option_first_unit[option]), int(problem.option_first_unit[option + 1])
-    start = first
-    for unit in range(first + 1, end + 1):
-        if unit == end or not _alike(problem, start, unit):
-            yield start, unit - start
-            start = unit
-
-
-def _alike(problem: Problem, one: int, other: int) -> bool:
-    return (
-        np.array_equal(problem.unit_time_us[one], problem.unit_time_us[other])
-        and np.array_equal(problem.unit_hbm_bytes[one], problem.unit_hbm_bytes[other])
-        and np.array_equal(problem.unit_ddr_bytes[one], problem.unit_ddr_bytes[other])
-    )
-
-
-def _weighted(places: list[tuple[int, cp_model.IntVar]], weights: Ints) -> cp_model.LinearExpr:
-    used = [(taken, int(weights[unit])) for unit, taken in places if weights[unit]]
-    return cp_model.LinearExpr.weighted_sum([taken for taken, _ in used], [weight for _, weight in used])
-
-
-class _Watch(cp_model.CpSolverSolutionCallback):
-    """Reports incumbents and bounds."""
-
-    def __init__(self, model: _Model, report: ReportProgress | None) -> None:
-        super().__init__()
-        self._model, self._report = model, report
-        self._started = time.perf_counter()
-        self._incumbent: float | None = None
-
-    def on_solution_callback(self) -> None:
-        self._incumbent = self._model.microseconds(self.objective_value)
-        self._tell(self._model.microseconds(self.best_objective_bound))
-
-    def on_bound(self, ticks: float) -> None:
-        self._tell(self._model.microseconds(ticks))
-
-    def _tell(self, bound_us: float) -> None:
-        if self._report is not None:
-            gap = None if self._incumbent is None else (self._incumbent - bound_us) / self._incumbent
-            self._report(Progress(time.perf_counter() - self._started, self._incumbent, bound_us, gap, "exact"))

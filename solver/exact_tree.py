@@ -12,7 +12,7 @@ from solver.exact_cover import cover, coverable
 from solver.exact_patterns import Window, possible
 from solver.exact_refute import Patterns, Prices, Verdict
 from solver.outcome import Outcome, StoppedBy
-from solver.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us
+from solver.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us, with_options
 
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
@@ -42,7 +42,7 @@ class Node:
 
 Settle = Callable[[Problem, float, int], Outcome]
 """Solves a problem whose options are all chosen, given what an assignment must beat and the effort."""
-STEPS_PER_SECOND = 2.5e7
+STEPS_PER_SECOND = 4e7
 """About what one core does."""
 
 
@@ -154,25 +154,10 @@ class Tree:
 
     def _settle(self, left: Bools, effort: int) -> bool:
         """Solves what the options left allow; whether that was finished, so that it holds nothing better than the best."""
-        found = self.settle(only(self.problem, left), self.best_us, effort)
+        found = self.settle(with_options(self.problem, left), self.best_us, effort)
         self.steps += self.settle_steps * effort
         if found.assignment is not None and found.objective_us < self.best_us:
             options = np.flatnonzero(left)
             self.best = replace(found.assignment, option=options[found.assignment.option])
             self.best_us = found.objective_us
         return found.stopped_by in (StoppedBy.EXACT, StoppedBy.PROOF)
-
-
-def only(problem: Problem, keep: Bools) -> Problem:
-    """With the options in `keep` alone."""
-    units = np.repeat(keep, np.diff(problem.option_first_unit))
-    return replace(
-        problem,
-        option_table=problem.option_table[keep],
-        option_scope=problem.option_scope[keep],
-        option_kind=problem.option_kind[keep],
-        option_first_unit=np.append(0, np.cumsum(np.diff(problem.option_first_unit)[keep])),
-        unit_time_us=problem.unit_time_us[units],
-        unit_hbm_bytes=problem.unit_hbm_bytes[units],
-        unit_ddr_bytes=problem.unit_ddr_bytes[units],
-    )

@@ -31,6 +31,8 @@ class Outcome:
     bound: str
     stopped_by: StoppedBy
     moves: int = 0
+    counted_s: float = 0.0
+    """Of CP-SAT alone: what its work counts for, not what it took."""
 
 
 @dataclass(frozen=True)

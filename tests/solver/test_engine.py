@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
+from solver import engine
 from solver.engine import gap_of, solve
 from solver.outcome import Limits, Outcome, Progress, StoppedBy
 from solver.problem import Problem, fits, loads_of, objective_us
@@ -179,3 +180,12 @@ def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
     before, after = solve(problem, limits), solve(scaled, limits)
     assert after.objective_us == pytest.approx(before.objective_us * factor, rel=0.02)
     assert after.lower_bound_us == pytest.approx(before.lower_bound_us * factor, rel=1e-3)
+
+
+def test_few_tables_are_placed_better_by_looking_near_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = draw(Case("few tables", 24, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
+    limits = Limits(seconds=1.0, gap=0.0, seed=1)
+    near = solve(problem, limits)
+    monkeypatch.setattr(engine, "FEW_TABLES", 0)
+    _sound(problem, near)
+    assert near.objective_us < solve(problem, limits).objective_us * 0.99

@@ -9,7 +9,8 @@ import pytest
 
 from solver import exact
 from solver.bound import Bounder
-from solver.exact import by_cp_sat, solve_exactly
+from solver.cp_sat import by_cp_sat
+from solver.exact import solve_exactly
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem

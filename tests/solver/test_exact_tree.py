@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from solver.bound import Bounder
-from solver.exact import by_cp_sat, solve_exactly
+from solver.cp_sat import by_cp_sat
+from solver.exact import solve_exactly
 from solver.exact_patterns import Window, classes_of
 from solver.exact_refute import Patterns
 from solver.exact_tree import Tree

@@ -1,0 +1,54 @@
+"""Placements near a given one: always such that fit and are better, down to the optimum where everything is freed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solver.bound import Bounder
+from solver.nearby import BETTER, Nearby
+from solver.problem import Assignment, Problem, fits, loads_of, objective_us
+from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+
+TRIES = 40
+
+
+def improved(problem: Problem, plan: Assignment) -> tuple[Assignment, list[float]]:
+    """After many tries, which have the time to free all that there is."""
+    bounder = Bounder(problem)
+    nearby, values = Nearby(problem, bounder, bounder.bound(), 0), []
+    for _ in range(TRIES):
+        better = nearby.improve(plan)
+        if better is not None:
+            plan = better
+            loads = loads_of(problem, plan)
+            assert fits(problem, loads)
+            values.append(objective_us(problem, loads))
+    assert nearby.counted_s > 0
+    return plan, values
+
+
+def worst(problem: Problem) -> Assignment | None:
+    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
+    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_step_is_better_and_the_last_is_optimal(seed: int) -> None:
+    problem = random_problem(seed)
+    start = worst(problem)
+    if start is None:
+        return
+    plan, values = improved(problem, start)
+    best, first = objective_us(problem, loads_of(problem, plan)), objective_us(problem, loads_of(problem, start))
+    assert all(b < a for a, b in zip([first, *values], values, strict=False))
+    assert optimum_us(problem) * (1 - 1e-9) <= best <= optimum_us(problem) / (1 - BETTER) * (1 + 1e-9)
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    problem = random_problem(next(seed for seed in range(60) if worst(random_problem(seed)) is not None))
+    start = worst(problem)
+    assert start is not None
+    one, other = improved(problem, start)[0], improved(problem, start)[0]
+    assert np.array_equal(one.option, other.option)
+    assert one.targets == other.targets
