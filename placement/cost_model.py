@@ -37,13 +37,14 @@ class LookupCost(Document):
 
     fixed + lookups x (per_lookup + row_bytes x per_lookup_byte)
           + unique rows x (per_unique_row + row_bytes x per_unique_byte)
+          + repeated rows x per_repeated_row
           + bags x (per_bag + bag_bytes x per_bag_byte)
           + lookups x row_bytes x miss(working set) x per_overflow_byte
           + pages x per_page
-          + lookups x log2(1 + rows) x per_sorted_bit
+          + lookups x log2(1 + rows) x per_row_bit
 
-    where a bag is one pooled output vector, miss(w) = max(0, 1 - cache_bytes / w), and pages are those that the unique rows lie on,
-    if they lie anywhere among the shard's rows.
+    where a bag is one pooled output vector, miss(w) = max(0, 1 - cache_bytes / w), repeated rows are unique rows x
+    (1 - unique rows / lookups), and pages are those that the unique rows lie on, if they lie anywhere among the shard's rows.
     """
 
     fixed_us: Coefficient = 0.0
@@ -51,13 +52,15 @@ class LookupCost(Document):
     per_lookup_byte_us: Coefficient = 0.0
     per_unique_row_us: Coefficient = 0.0
     per_unique_byte_us: Coefficient = 0.0
+    per_repeated_row_us: Coefficient = 0.0
+    """Of a row that comes back after others: none if all rows of a batch differ, nor if few rows take all lookups."""
     per_bag_us: Coefficient = 0.0
     per_bag_byte_us: Coefficient = 0.0
     per_overflow_byte_us: Coefficient = 0.0
     per_page_us: Coefficient = 0.0
     """Of a page of memory that is touched for the first time."""
-    per_sorted_bit_us: Coefficient = 0.0
-    """Of sorting an id by one bit of its row number: the fused backward brings the lookups of a row together."""
+    per_row_bit_us: Coefficient = 0.0
+    """Of one bit of a row's number: rows of larger tables are found more slowly, and the fused backward sorts by these bits."""
     cache_bytes: Annotated[int, Field(ge=0, le=MAX_SIZE_BYTES)] = 0
 
     def time_us(
@@ -71,11 +74,18 @@ class LookupCost(Document):
         per_byte_us = self.per_lookup_byte_us + miss * self.per_overflow_byte_us
         return np.asarray(
             self.fixed_us
-            + lookups * (self.per_lookup_us + row_bytes * per_byte_us + np.log2(1.0 + rows) * self.per_sorted_bit_us)
+            + lookups * (self.per_lookup_us + row_bytes * per_byte_us + np.log2(1.0 + rows) * self.per_row_bit_us)
             + unique_rows * (self.per_unique_row_us + row_bytes * self.per_unique_byte_us)
+            + repeated_rows(lookups, unique_rows) * self.per_repeated_row_us
             + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
             + touched_pages(unique_rows, row_bytes, rows) * self.per_page_us
         )
+
+
+def repeated_rows(lookups: ArrayLike, unique_rows: ArrayLike) -> Times:
+    """About the rows that are looked up again: of `unique_rows` the share of `lookups` that are not a row's first."""
+    lookups, unique_rows = np.asarray(lookups, dtype=np.float64), np.asarray(unique_rows, dtype=np.float64)
+    return np.asarray(unique_rows * np.maximum(0.0, 1.0 - unique_rows / np.maximum(lookups, 1e-300)))
 
 
 def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike) -> Times:

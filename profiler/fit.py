@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from placement.cost_model import LookupCost, Residual, touched_pages
+from placement.cost_model import LookupCost, Residual, repeated_rows, touched_pages
 from profiler.points import TableCounts
 
 Array = NDArray[np.float64]
@@ -29,11 +29,12 @@ _TERMS = (
     "per_lookup_byte_us",
     "per_unique_row_us",
     "per_unique_byte_us",
+    "per_repeated_row_us",
     "per_bag_us",
     "per_bag_byte_us",
     "per_overflow_byte_us",
     "per_page_us",
-    "per_sorted_bit_us",
+    "per_row_bit_us",
 )
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
@@ -44,8 +45,6 @@ class LookupPoints:
 
     groups: Sequence[tuple[TableCounts, ...]]
     times_us: Array
-    sorts_ids: bool = False
-    """The direction brings the lookups of a row together (backward of the fused kernels)."""
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
@@ -93,11 +92,12 @@ def _quantities(tables: tuple[TableCounts, ...], cache_bytes: int, points: Looku
         lookups * row_bytes,
         unique,
         unique * row_bytes,
+        repeated_rows(lookups, unique),
         bags,
         bags * bag_bytes,
         lookups * row_bytes * miss,
         touched_pages(unique, row_bytes, rows),
-        lookups * np.log2(1.0 + rows) * points.sorts_ids,
+        lookups * np.log2(1.0 + rows),
     ]
     return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * points.with_gradient])
 

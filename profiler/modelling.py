@@ -77,9 +77,8 @@ class _Lookups:
 
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
-        is_dense, is_backward = kernel is ComputeKernel.DENSE, name == "backward"
         groups = [timed.tables for timed in self.timed]
-        return LookupPoints(groups, times, sorts_ids=is_backward and not is_dense, with_gradient=is_backward and is_dense)
+        return LookupPoints(groups, times, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
 
 
 def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:

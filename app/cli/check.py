@@ -116,7 +116,11 @@ def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | No
     """The baseline of each model: the one of its name."""
     if not paths:
         return [None] * len(specs)
-    by_name = {plan.model.name: plan for plan in map(read_plan, paths)}
+    plans = [read_plan(path) for path in paths]
+    by_name = {plan.model.name: plan for plan in plans}
+    twice = [name for name in by_name if sum(plan.model.name == name for plan in plans) > 1]
+    if twice:
+        raise InvalidDocument("options", [Problem("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
     missing = [spec.name for spec in specs if spec.name not in by_name]
     if missing:
         raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])

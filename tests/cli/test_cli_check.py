@@ -81,6 +81,12 @@ def test_a_baseline_of_another_model_is_refused(emplace_here: Emplace, small_pla
     assert "no baseline is a plan of other" in done.stderr
 
 
+def test_two_baselines_of_one_model_are_refused(emplace_here: Emplace, small: Path, small_plan: Path) -> None:
+    done = emplace_here("check", small, *HOST, "--baseline", small_plan, "--baseline", small_plan, "--max-regression", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "more than one baseline is a plan of small" in done.stderr
+
+
 def test_a_proven_no_outweighs_and_soft_fail_reports_it(emplace: Emplace, emplace_here: Emplace, small: Path, big: Path) -> None:
     both = emplace("check", small, big, *HOST, "--tiers", "hbm")
     assert both.returncode == 1

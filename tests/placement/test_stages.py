@@ -77,18 +77,19 @@ def test_lookup_cost_adds_its_terms() -> None:
         per_lookup_byte_us=0.01,
         per_unique_row_us=0.2,
         per_unique_byte_us=0.02,
+        per_repeated_row_us=0.4,
         per_bag_us=0.3,
         per_bag_byte_us=0.001,
         per_overflow_byte_us=0.05,
         per_page_us=5,
-        per_sorted_bit_us=0.01,
+        per_row_bit_us=0.01,
         cache_bytes=1600,
     )
     # working set 50 x 64 = 3200 bytes, half of it misses the cache; 63 rows lie on 63/64 of a page
     pages, bits = 63 / 64 * (1 - (13 / 63) ** 64), 6
-    by_terms = 1 + 10 + 64 + 10 + 64 + 3 + 0.32 + 100 * 64 * 0.5 * 0.05 + 5 * pages + 100 * bits * 0.01
+    by_terms = 1 + 10 + 64 + 10 + 64 + 50 * (1 - 50 / 100) * 0.4 + 3 + 0.32 + 100 * 64 * 0.5 * 0.05 + 5 * pages + 100 * bits * 0.01
     assert cost.time_us(100, 50, 64, 10, 32, 63) == pytest.approx(by_terms)
-    assert cost.time_us(100, 10, 64, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8)
+    assert cost.time_us(100, 10, 64, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8 + 9 * 0.4)
 
 
 @pytest.mark.parametrize(("row_bytes", "pages"), [(64, 1000 / 64), (4096, 1000), (10240, 2500)])
@@ -108,7 +109,15 @@ SIDES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(4, 8
 @given(SIDES, st.floats(0, 1))
 def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple[int, int, int, int], share: float) -> None:
     """Blocks are priced by their shortest, so that bounds hold."""
-    cost = LookupCost(per_lookup_us=1, per_unique_row_us=1, per_overflow_byte_us=0.1, per_page_us=1, per_sorted_bit_us=1, cache_bytes=2**16)
+    cost = LookupCost(
+        per_lookup_us=1,
+        per_unique_row_us=1,
+        per_repeated_row_us=1,
+        per_overflow_byte_us=0.1,
+        per_page_us=1,
+        per_row_bit_us=1,
+        cache_bytes=2**16,
+    )
     lookups, unique, row_bytes, rows = sides[0], min(sides[1], sides[3]), sides[2], sides[3]
     table = float(cost.time_us(lookups, unique, row_bytes, 10, row_bytes, rows))
     block = float(cost.time_us(lookups * share, unique * share, row_bytes, 10, row_bytes, rows * share))

@@ -27,11 +27,12 @@ TRUTH = LookupCost(
     per_lookup_byte_us=2e-5,
     per_unique_row_us=0.02,
     per_unique_byte_us=5e-5,
+    per_repeated_row_us=0.03,
     per_bag_us=0.006,
     per_bag_byte_us=4e-5,
     per_overflow_byte_us=1e-4,
     per_page_us=0.03,
-    per_sorted_bit_us=5e-4,
+    per_row_bit_us=5e-4,
     cache_bytes=2**22,
 )
 
@@ -56,7 +57,7 @@ def draw_groups(count: int, seed: int) -> list[tuple[TableCounts, ...]]:
 
 
 def points_of(fit: LookupFit, count: int, seed: int, noise: float, *, with_gradient: bool = False) -> LookupPoints:
-    points = LookupPoints(draw_groups(count, seed), np.ones(count), sorts_ids=True, with_gradient=with_gradient)
+    points = LookupPoints(draw_groups(count, seed), np.ones(count), with_gradient=with_gradient)
     return replace(points, times_us=fit.predict(points) * np.random.default_rng(seed + 1).lognormal(0, noise, count))
 
 
@@ -65,11 +66,6 @@ def test_known_lookup_coefficients_come_back() -> None:
     for key, value in TRUTH.model_dump().items():
         assert getattr(found.cost, key) == pytest.approx(value, rel=0.02), key
     assert found.group_us == pytest.approx(30.0, rel=0.02)
-
-
-def test_ids_are_sorted_only_where_they_are_sorted() -> None:
-    points = points_of(LookupFit(TRUTH, 30.0, 0.0), 200, seed=0, noise=0.0)
-    assert fit_lookup(replace(points, sorts_ids=False)).cost.per_sorted_bit_us == 0
 
 
 def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
