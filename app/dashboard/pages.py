@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
@@ -56,23 +57,20 @@ def plan_list(
     by_status = "state" if status in _UNANSWERED else "status"
     filters = {"model_name": model or None, "host_name": host or None, by_status: status or None}
     rows, following = plans.page(session, filters, cursor, _PAGE)
-    chosen = {"model": model, "host": host, "status": status}
-    following_url = request.url.include_query_params(cursor=following).remove_query_params(
-        [key for key, value in chosen.items() if not value]
-    )
+    chosen = {key: value for key, value in (("model", model), ("host", host), ("status", status)) if value}
     return _page(
         request,
         "plans.html",
         rows=rows,
         measured=runs.latest_done(session, [row.id for row in rows]),
-        following=f"?{following_url.query}" if following else None,
-        cursor=cursor,
+        newest=f"/?{urlencode(chosen)}" if cursor else None,
+        older=f"/?{urlencode(chosen | {'cursor': following})}" if following else None,
         filters=[
             ("model", model, _distinct(session, PlanRow.model_name)),
             ("host", host, _distinct(session, PlanRow.host_name)),
             ("status", status, [*PlanStatus, *_UNANSWERED]),
         ],
-        filtered=any(chosen.values()),
+        filtered=bool(chosen),
     )
 
 

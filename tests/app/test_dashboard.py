@@ -76,6 +76,12 @@ def test_the_list_shows_filters_and_pages(page: Page, api: httpx.Client, databas
     assert microseconds(plan.step_time_us) in row.inner_text()
     assert microseconds(1.5 * (plan.step_time_us or 0)) + " verified" in row.inner_text()
     page.goto("/")
+    page.select_option("select[name=model]", "other")
+    page.click("button")
+    page.click("text=Older plans")
+    assert page.locator("tbody tr").count() == 1
+    page.click("text=Newest")
+    assert page.locator("tbody tr", has_text="other").count() == 25
     page.select_option("select[name=model]", "small")
     page.click("button")
     assert page.locator("tbody tr").count() == 1
