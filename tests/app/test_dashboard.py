@@ -80,7 +80,7 @@ def test_the_list_shows_filters_and_pages(page: Page, api: httpx.Client, databas
     page.click("button")
     page.click("text=Older plans")
     assert page.locator("tbody tr").count() == 1
-    page.click("text=Newest")
+    page.click("nav >> text=Newest")
     assert page.locator("tbody tr", has_text="other").count() == 25
     page.select_option("select[name=model]", "small")
     page.click("button")
