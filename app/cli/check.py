@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -118,7 +119,7 @@ def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | No
         return [None] * len(specs)
     plans = [read_plan(path) for path in paths]
     by_name = {plan.model.name: plan for plan in plans}
-    twice = [name for name in by_name if sum(plan.model.name == name for plan in plans) > 1]
+    twice = [name for name, count in Counter(plan.model.name for plan in plans).items() if count > 1]
     if twice:
         raise InvalidDocument("options", [Problem("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
     missing = [spec.name for spec in specs if spec.name not in by_name]
