@@ -1,5 +1,7 @@
 """Small models to train for real on a CPU: skewed sizes and lengths, where placement matters, and some where it can't.
 
+The steps of the first ones are mostly exchanges and dense layers, those of the `lookups-` ones mostly lookups.
+
 Drawn with a fixed seed. Shapes follow the ranges of Acun et al. (HPCA 2021, doi 10.1109/HPCA51647.2021.00072), hash sizes and
 batches scaled down so that every model trains on a machine with two cores.
 """
@@ -27,7 +29,8 @@ class Drawn:
     rows_sigma: float = 0.0
     length_sigma: float = 0.0
     dims: tuple[int, ...] = (32,)
-    zipf: float | None = None
+    skews: tuple[float, ...] = (0.0,)
+    """Each table's Zipf exponent is one of them; 0 is uniform."""
     batch: int = 512
     optimizer: str = "rowwise_adagrad"
     top_mlp: tuple[int, ...] = (64, 1)
@@ -36,6 +39,8 @@ class Drawn:
     matters: bool = True
     """Whether placement can matter; decided before anything was measured."""
 
+
+_ANY_SKEW = (0.0, 0.0, 1.05, 1.2)
 
 SUITE = (
     Drawn("equal-tables", 8, 50_000, 8, matters=False),
@@ -48,10 +53,16 @@ SUITE = (
     Drawn("one-giant", 8, 20_000, 4, giants={0: (1_000_000, 60.0)}),
     Drawn("three-giants", 9, 20_000, 4, giants=dict.fromkeys(range(3), (300000, 40.0))),
     Drawn("mixed-dims", 20, 60_000, 8, rows_sigma=1.0, length_sigma=1.0, dims=(8, 16, 32, 64, 128)),
-    Drawn("hot-small-tables", 12, 3_000, 30, length_sigma=0.8, zipf=1.1),
-    Drawn("zipf-skewed", 20, 100_000, 12, rows_sigma=1.2, length_sigma=1.0, zipf=1.05),
+    Drawn("hot-small-tables", 12, 3_000, 30, length_sigma=0.8, skews=(1.1,)),
+    Drawn("zipf-skewed", 20, 100_000, 12, rows_sigma=1.2, length_sigma=1.0, skews=(1.05,)),
     Drawn("many-tables", 64, 10_000, 5, rows_sigma=1.3, length_sigma=1.0, dims=(16,), batch=256),
     Drawn("wide-columns", 6, 40_000, 15, length_sigma=0.8, dims=(256,), batch=256),
+    Drawn("lookups-lengths", 12, 300_000, 40, rows_sigma=1.5, length_sigma=1.1),
+    Drawn("lookups-skews", 12, 300_000, 40, rows_sigma=1.5, length_sigma=1.1, skews=_ANY_SKEW),
+    Drawn("lookups-dims", 16, 100_000, 30, rows_sigma=1.5, length_sigma=1.1, dims=(8, 16, 32, 64, 128)),
+    Drawn("lookups-many", 24, 200_000, 25, rows_sigma=1.5, length_sigma=1.1, dims=(64,), skews=_ANY_SKEW),
+    Drawn("lookups-giants", 12, 50_000, 10, dims=(64,), giants=dict.fromkeys(range(3), (500_000, 100.0))),
+    Drawn("lookups-narrow", 10, 50_000, 4, dims=(16,), giants={0: (500_000, 100.0)}),
 )
 
 
@@ -68,7 +79,7 @@ def model_of(drawn: Drawn) -> ModelSpec:
     dims = rng.choice(drawn.dims, drawn.tables)
     for number, (giant_rows, giant_length) in drawn.giants.items():
         rows[number], lengths[number] = giant_rows, giant_length
-    sizes = zip(rows, lengths, dims, strict=True)
+    sizes = zip(rows, lengths, dims, rng.choice(drawn.skews, drawn.tables), strict=True)
     return ModelSpec.model_validate(
         {
             "schema_version": 1,
@@ -79,7 +90,7 @@ def model_of(drawn: Drawn) -> ModelSpec:
             "top_mlp": list(drawn.top_mlp),
             "interaction": "cat",
             "optimizer": drawn.optimizer,
-            "tables": [_table(f"t{number}", int(r), float(length), int(d), drawn) for number, (r, length, d) in enumerate(sizes)],
+            "tables": [_table(f"t{n}", int(r), float(length), int(d), float(skew)) for n, (r, length, d, skew) in enumerate(sizes)],
         }
     )
 
@@ -90,13 +101,13 @@ def _lognormal(rng: np.random.Generator, count: int, mean: float, sigma: float) 
     return np.asarray(values / values.mean() * mean, dtype=np.float64)
 
 
-def _table(name: str, rows: int, length: float, dim: int, drawn: Drawn) -> dict[str, Any]:
+def _table(name: str, rows: int, length: float, dim: int, skew: float) -> dict[str, Any]:
     mean = round(max(1.0, length), 2)
     spread = {"fixed": 1} if mean == 1 else {"lognormal": {"mean": mean, "sigma": 0.8}}
     return {
         "name": name,
         "num_embeddings": max(30, rows),
         "embedding_dim": dim,
-        "access": {"zipf": drawn.zipf} if drawn.zipf else "uniform",
+        "access": {"zipf": skew} if skew else "uniform",
         "features": [{"name": f"f_{name}", "length": spread}],
     }
