@@ -197,7 +197,8 @@ class CostModel(Document):
     ranks: int | None = None
     """Ranks that ran side by side while it was measured."""
     ranks_per_core: Annotated[float, Field(ge=1)] = 1.0
-    """Ranks that shared a core while it was measured, all at work: what they take from each other is in the times."""
+    """Ranks that shared a core while it was measured, all at work: what they take from each other is in the times. More than those
+    in effect, where a rank gains from others that wait even with a core of its own."""
     software: dict[str, str] = Field(default_factory=dict)
     measured_at: str | None = None
     step_overhead_us: Coefficient

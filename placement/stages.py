@@ -82,12 +82,19 @@ def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[
 
     That is the slowest with a core for each rank, and the mean with one core for all.
     """
-    slowest, ranks = loads_us.max(axis=0), len(loads_us)
-    if cost.ranks_per_core == 1 or ranks == 1:
+    slowest, share = loads_us.max(axis=0), slowest_share(cost, len(loads_us))
+    if share == 1:
         return np.asarray(slowest)
-    sharing = min(cost.ranks_per_core, ranks)
     mean = loads_us.mean(axis=0)
-    return np.asarray(mean + (slowest - mean) * (ranks - sharing) / (sharing * (ranks - 1)))
+    return np.asarray(mean + (slowest - mean) * share)
+
+
+def slowest_share(cost: CostModel, ranks: int) -> float:
+    """How much of what the slowest of so many ranks has more than their mean makes a stage longer: all of it with a core for each."""
+    if cost.ranks_per_core == 1 or ranks == 1:
+        return 1.0
+    sharing = min(cost.ranks_per_core, ranks)
+    return (ranks - sharing) / (sharing * (ranks - 1))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from placement.derived_loads import derive_loads
 from placement.host import DeviceType, HostSpec
 from placement.model import Optimizer, ShardingType
 from placement.plan import PlanOptions, Question
+from placement.stages import stage_lengths_us
 from placement.topology import build_topology
 from placement.workload import OUTPUT_BYTES
 from profiler.fit import Array, fit_nonnegative, held_out, residual
@@ -28,15 +29,17 @@ from profiler.samples import Timed
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _FEWEST_SIZES = 2
 """Of a replicated parameter, for each optimizer."""
-_STEP_WEIGHT = 3.0
-"""What a plan is judged by are whole steps; collectives and layers alone tell their parts apart."""
+_SHARING = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0)
+"""Times the ranks to a core."""
 _COLLECTIVES = {
     Operation.INPUT_ALL_TO_ALL: "input_dist",
     Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
     Operation.REDUCE_SCATTER: "reduce_scatter",
     Operation.ALL_REDUCE: "all_reduce",
 }
-_BOTH_WAYS = (Operation.OUTPUT_ALL_TO_ALL, Operation.REDUCE_SCATTER)
+_BOTH_WAYS = ("all_to_all", "reduce_scatter")
+_WEIGHTS = {WHOLE_STEPS: 3.0, **dict.fromkeys(_BOTH_WAYS, 2.0)}
+"""What a plan is judged by are whole steps; collectives and layers alone tell their parts apart, or two parts at once."""
 _DENSE = (
     "fixed_us",
     "per_layer_us",
@@ -82,38 +85,57 @@ class Known:
         return Known(kernels, {})
 
 
+@dataclass(frozen=True)
+class Loads:
+    """[R, K] What a step's stages load its ranks with under a cost model."""
+
+    cost: CostModel
+    stages_us: Array
+
+    def step_us(self, sharing: float) -> float:
+        cost = self.cost.model_copy(update={"ranks_per_core": sharing})
+        return cost.step_overhead_us + float(stage_lengths_us(self.stages_us, cost).sum())
+
+
 class StepFit:
-    """Fits the coefficients to points of `ranks` ranks on `host`."""
+    """Fits the coefficients to points of `ranks` ranks on `host`. `sharing` is `ranks_per_core` of the cost model."""
 
     def __init__(self, host: HostSpec, ranks: int, known: Known) -> None:
         self._host, self._ranks, self._known = host, ranks, known
-        self._ranks_per_core = ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = known.free()
+        self._loads: dict[StepPoint, list[Loads]] = {}
+        """Of a step under a cost model that is one coefficient alone, and under one that is only what is known."""
 
-    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
+    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed], sharing: float) -> list[Point]:
         """Of everything in the design that was measured and is no lookup."""
         found = []
         for (kind, index), one in sorted(timed.items()):
             if kind is Kind.COLLECTIVE:
-                found += _collective_points(design.collectives[index].operation, design.collectives[index].sent_bytes, one)
+                found.append(_collective_point(design.collectives[index].operation, design.collectives[index].sent_bytes, one))
             elif kind is Kind.DENSE:
                 found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
-                found.append(self._step_point(design.steps[index], one.forward_us))
+                found.append(self._step_point(design.steps[index], one.forward_us, sharing))
         return found
 
-    def _step_point(self, point: StepPoint, time_us: float) -> Point:
+    def _step_point(self, point: StepPoint, time_us: float, sharing: float) -> Point:
         nothing = dict.fromkeys(NAMES, 0.0)
-        quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
-        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
+        if point not in self._loads:
+            alone = [self._loads_of(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+            self._loads[point] = [*alone, self._loads_of(point, nothing, self._known)]
+        *quantities, known_us = (loads.step_us(sharing) for loads in self._loads[point])
+        return Point(WHOLE_STEPS, np.array(quantities), time_us, known_us)
 
-    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
-        cost = self.cost_model(coefficients, known)
+    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known, sharing: float) -> float:
+        return self._loads_of(point, coefficients, known).step_us(sharing)
+
+    def _loads_of(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> Loads:
+        cost = self.cost_model(coefficients, known, 1.0)
         question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
-        return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
+        return Loads(cost, derive_loads(question, step_placements(point, self._ranks), self._topology).stages_us)
 
-    def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
+    def cost_model(self, coefficients: Mapping[str, float], known: Known, sharing: float) -> CostModel:
         """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
         network_us = 1e6 * self._ranks / self._host.node.network
 
@@ -130,7 +152,7 @@ class StepFit:
             host_name=self._host.name,
             fingerprint=self._host.fingerprint,
             ranks=self._ranks,
-            ranks_per_core=self._ranks_per_core,
+            ranks_per_core=sharing,
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=known.kernels,
             per_updated_byte_us=dict(known.per_updated_byte_us),
@@ -146,6 +168,15 @@ def ranks_per_core(host: HostSpec, ranks: int) -> float:
     """CPU ranks share cores where there are more of them."""
     device = host.node.devices[0]
     return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
+
+
+def sharings(host: HostSpec, ranks: int) -> list[float]:
+    """What `ranks_per_core` of a cost model may be, the least first: ranks that share cores gain from others that wait, and not
+    their lookups only but what threads of theirs do beside."""
+    least = ranks_per_core(host, ranks)
+    if host.node.devices[0].type is not DeviceType.CPU:
+        return [least]
+    return sorted({min(least * more, float(ranks)) for more in _SHARING})
 
 
 def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
@@ -187,16 +218,16 @@ def residuals(points: list[Point], seed: int) -> list[Residual]:
 
 
 def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
-    weights = np.array([_STEP_WEIGHT if point.what == WHOLE_STEPS else 1.0 for point in points])
+    weights = np.array([_WEIGHTS.get(point.what, 1.0) for point in points])
     times, known = np.array([point.time_us for point in points]), np.array([point.known_us for point in points])
     return np.array([point.quantities for point in points]), times, known, weights
 
 
-def _collective_points(operation: Operation, sent_bytes: int, one: Timed) -> list[Point]:
+def _collective_point(operation: Operation, sent_bytes: int, one: Timed) -> Point:
+    """There and back at once, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
     name = _COLLECTIVES[operation]
-    quantities = _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes})
-    times = [one.forward_us, one.backward_us] if operation in _BOTH_WAYS else [one.forward_us]
-    return [Point(name, quantities, time_us) for time_us in times]
+    ways, time_us = (2, one.forward_us + one.backward_us) if name in _BOTH_WAYS else (1, one.forward_us)
+    return Point(name, _row({f"{name} fixed_us": ways, f"{name} per_byte_us": ways * sent_bytes}), time_us)
 
 
 def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:

@@ -22,7 +22,7 @@ from solver.pricing import Priced, price
 from solver.problem import Problem
 from solver.relay import Relay, Whole
 from solver.sharding_sets import SetProgram, ShardingSets, with_only
-from solver.shared_cores import cheap_options, least_work_us
+from solver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 
 TIE = 1e-9
 """Relative difference that rounding may make."""
@@ -167,15 +167,17 @@ def _is_close(whole: Attempt, limits: Limits) -> bool:
 
 def _solve_shared(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
-    bound_us, half = least_work_us(priced.relaxed), replace(limits, seconds=limits.seconds / 2)
-    best = Attempt(None, bound_us, StoppedBy.LIMIT, "least work", 0)
+    bound_us, half = shared_bound_us(priced, 0.0), replace(limits, seconds=limits.seconds / 2)
+    best = Attempt(None, bound_us, StoppedBy.LIMIT, SHARED_BOUND, 0)
     for program in (with_only(priced, cheap_options(priced.problem)), priced):
         found = _solve_program(program, half, _only_bound(report, bound_us), should_stop)
-        if found.stopped_by is StoppedBy.PROOF and program is priced:
-            return found
+        if program is priced:
+            if found.stopped_by is StoppedBy.PROOF:
+                return found
+            bound_us = max(bound_us, shared_bound_us(priced, found.lower_bound_us))
         better = found if found.cost_us < best.cost_us else best
         stopped_by = StoppedBy.CANCELLED if found.stopped_by is StoppedBy.CANCELLED else StoppedBy.LIMIT
-        best = Attempt(better.placement, bound_us, stopped_by, "least work", best.moves + found.moves)
+        best = Attempt(better.placement, bound_us, stopped_by, SHARED_BOUND, best.moves + found.moves)
         if _is_close(best, limits):
             return replace(best, stopped_by=StoppedBy.GAP)
         if stopped_by is StoppedBy.CANCELLED:

@@ -27,7 +27,7 @@ from solver.options import open_to
 from solver.outcome import ShouldStop
 from solver.pricing import Priced
 from solver.problem import Bools, Floats, Problem, with_options
-from solver.shared_cores import cheap_options, least_work_us
+from solver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 
 Types = frozenset[ShardingType]
 
@@ -230,12 +230,13 @@ class ShardingSets:
 def _relaxed(program: Priced) -> tuple[float, str, Bools]:
     """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
     problem = program.relaxed
-    if program.question.cost_model.ranks_per_core > 1:
-        return least_work_us(problem), "least work", cheap_options(problem)
     bound = bound_of(problem)
     if not bound.feasible:
         return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
-    return bound.value_us, bound.name, bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
+    chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
+    if program.question.cost_model.ranks_per_core > 1:
+        return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
+    return bound.value_us, bound.name, chosen
 
 
 def option_types(priced: Priced) -> list[Types]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from placement.stages import slowest_share
+from solver.pricing import Priced
 from solver.problem import Bools, Floats, Problem, Scope
 
+SHARED_BOUND = "least work and slowest rank"
 SPARE = 0.02
 """Of a table's least work: what an option may take more and still be searched."""
 
@@ -34,6 +37,12 @@ def least_work_us(problem: Problem) -> float:
     first = np.searchsorted(problem.option_table, np.unique(problem.option_table))
     least = np.minimum.reduceat(option_work_us(problem), first)
     return float(problem.constant_us + problem.stage_base_us.sum() + least.sum())
+
+
+def shared_bound_us(priced: Priced, slowest_us: float) -> float:
+    """On the step of every plan, where no plan's slowest ranks take less than `slowest_us`: the two count in parts."""
+    share, least_us = slowest_share(priced.question.cost_model, len(priced.topology.ranks)), least_work_us(priced.relaxed)
+    return max(least_us, (1 - share) * least_us + share * slowest_us)
 
 
 def cheap_options(problem: Problem) -> Bools:

@@ -131,6 +131,15 @@ def test_where_ranks_share_cores_likewise(seed: int, ranks_per_core: float) -> N
     assert plan.step_time_us == pytest.approx(best, rel=0.005)
 
 
+@pytest.mark.parametrize("ranks_per_core", [1.2, 2.0])
+def test_where_ranks_share_cores_the_slowest_counts_in_the_bound(ranks_per_core: float) -> None:
+    """One table that must be whole: the work of its rank is not the mean's."""
+    whole = {"sharding_types": ["table_wise"]}
+    asked = question(cpu_host(), [table("giant", 10_000, 64, 60, constraints=whole)])
+    plan = solve_question(with_costs(asked, ranks_per_core=ranks_per_core))
+    assert plan.status is PlanStatus.OPTIMAL
+
+
 def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
     """One giant to split and small tables beside it: as pieces of columns all in one type, when types are dear."""
     tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(4))]
