@@ -28,7 +28,6 @@ _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
-_UNEVEN_EVERY = 3
 _STEP_TABLE_BYTES = 2**29
 _TOGETHER = (
     (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
@@ -127,16 +126,15 @@ def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPo
     types = [(kind,) for kind in ShardingType] + list(_TOGETHER) + [tuple(ShardingType)]
     return (
         *(small.model_copy(update={"types": each}) for each in types),
-        *(_step(effort, ranks, rng, uneven=index % _UNEVEN_EVERY == 0) for index in range(effort.step_points)),
+        *(_step(effort, ranks, rng) for _ in range(effort.step_points)),
     )
 
 
-def _step(effort: Effort, ranks: int, rng: np.random.Generator, *, uneven: bool) -> StepPoint:
+def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
     kinds = list(ShardingType)
     count = int(rng.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
-    chosen = {kinds[index] for index in rng.choice(len(kinds), count, replace=False)}
-    types = tuple(kind for kind in kinds if kind in chosen or (uneven and kind is ShardingType.TABLE_WISE))
-    per_table = len(types) + (ranks - 1 if ShardingType.TABLE_WISE in types else 0)
+    types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), count, replace=False)))
+    per_table = count + (ranks - 1 if ShardingType.TABLE_WISE in types else 0)
     tables = max(1, round(float(np.exp(rng.uniform(*np.log(_TABLES_IN_STEP)))) / per_table))
     columns, length = int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
     # Replicated tables have gradients as large as themselves.
@@ -152,7 +150,6 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator, *, uneven: bool)
         lookups_per_bag=length,
         batch=int(np.exp(rng.uniform(np.log(32), np.log(most_batch)))),
         width=int(rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
-        uneven=uneven,
     )
 
 

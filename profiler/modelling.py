@@ -18,18 +18,7 @@ from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, drift, repeat_noise, together
-from profiler.step_fit import (
-    COLLECTIVES,
-    DENSE_LAYERS,
-    WHOLE_STEPS,
-    Known,
-    Point,
-    StepFit,
-    fit_points,
-    fit_updates,
-    ranks_per_core,
-    sharings,
-)
+from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, StepFit, fit_points, fit_updates, ranks_per_core
 from profiler.step_fit import residuals as step_residuals
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
@@ -38,50 +27,34 @@ TimedPoints = dict[tuple[Kind, int], Timed]
 
 
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
-    """Fit lookups, then everything else, in the way that has the lowest error on whole steps not fitted: with slow moments of the
-    machine taken out of the times of whole steps or not (how long the ranks of a reference step wait for each other may vary more
-    than the machine's speed), and with more or less to gain for a rank while others wait.
+    """Fit lookups, then everything else.
 
-    Raises ToolError when too few points were measured for a part.
+    Slow moments of the machine are taken out of the times of whole steps only where that lowers the error on steps not fitted: how
+    long the ranks of a reference step wait for each other may vary more than the machine's speed. Raises ToolError when too few
+    points were measured for a part.
     """
-    ranks, shared = len(samples), ranks_per_core(host, len(samples))
-    timed, uncorrected = together(samples, shared), together(samples, shared, as_it_was=(Kind.STEP,))
+    shared = ranks_per_core(host, len(samples))
+    timed = together(samples, shared)
     kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
-    updates, errors = fit_updates(design, timed, ranks)
-    _refuse_too_few(WHOLE_STEPS, sum(kind is Kind.STEP for kind, _ in timed), _FEWEST_STEPS)
-    _refuse_too_few(DENSE_LAYERS, sum(kind is Kind.DENSE for kind, _ in timed), _FEWEST_OTHERS)
+    updates, errors = fit_updates(design, timed, len(samples))
     known = Known(tuple(kernels), updates)
-    fit = StepFit(host, ranks, known)
-    ways = [_Way.of(fit, design, times, sharing) for sharing in sharings(host, ranks) for times in (timed, uncorrected)]
-    best = min(ways, key=lambda way: way.step_error)
-    model = fit.cost_model(fit_points(best.points), known, best.sharing)
+    fit = StepFit(host, len(samples), known)
+    points = fit.points(design, timed)
+    _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
+    _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
+    uncorrected = fit.points(design, together(samples, shared, as_it_was=(Kind.STEP,)))
+    ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
+    points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
+    model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
     found = {
-        "residuals": (*residuals, *errors, *best.errors),
+        "residuals": (*residuals, *errors, *step_errors),
         "noise": repeat_noise(samples),
         "drift": drift(samples),
     }
     return model.model_copy(update=found | {"largest": _largest(design, timed)})
-
-
-@dataclass(frozen=True)
-class _Way:
-    """To fit everything but lookups."""
-
-    sharing: float
-    points: list[Point]
-    errors: list[Residual]
-
-    @staticmethod
-    def of(fit: StepFit, design: Design, timed: TimedPoints, sharing: float) -> _Way:
-        points = fit.points(design, timed, sharing)
-        return _Way(sharing, points, step_residuals(points, design.seed))
-
-    @property
-    def step_error(self) -> float:
-        return next(error.mape for error in self.errors if error.what == WHOLE_STEPS)
 
 
 def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:

@@ -68,15 +68,7 @@ def _length(mean: int) -> dict[str, Any]:
 def step_placements(point: StepPoint, ranks: int) -> tuple[TablePlacement, ...]:
     """On `ranks` ranks of one node."""
     rows = _even(point.rows, ranks)
-    return tuple(
-        _placement(name, kind, _uneven(number, ranks) if point.uneven else number, rows, point.columns, ranks)
-        for name, kind, number in _tables(point, ranks)
-    )
-
-
-def _uneven(number: int, ranks: int) -> int:
-    """As if whole turns of tables went to the first rank, and every other turn to all."""
-    return max(0, number % (2 * ranks) - ranks)
+    return tuple(_placement(name, kind, number, rows, point.columns, ranks) for name, kind, number in _tables(point, ranks))
 
 
 def _tables(point: StepPoint, ranks: int) -> list[tuple[str, ShardingType, int]]:

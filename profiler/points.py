@@ -63,8 +63,7 @@ class DensePoint(Document):
 
 
 class StepPoint(Document):
-    """A whole training step of a model with tables of some sharding types, spread so that all ranks do the same, or `uneven`: then
-    the first rank also has half of what table_wise tables the others would have.
+    """A whole training step of a model with tables of some sharding types, spread so that all ranks do the same.
 
     Of each type there are `tables` tables of `rows` x `columns` (of table_wise ones, as many on each rank), all looked up
     `lookups_per_bag` times an example on average; the dense layers are `width` wide.
@@ -77,7 +76,6 @@ class StepPoint(Document):
     lookups_per_bag: int
     batch: int
     width: int
-    uneven: bool = False
 
 
 class Reference(Document):

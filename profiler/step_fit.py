@@ -18,7 +18,6 @@ from placement.derived_loads import derive_loads
 from placement.host import DeviceType, HostSpec
 from placement.model import Optimizer, ShardingType
 from placement.plan import PlanOptions, Question
-from placement.stages import stage_lengths_us
 from placement.topology import build_topology
 from placement.workload import OUTPUT_BYTES
 from profiler.fit import Array, fit_nonnegative, held_out, residual
@@ -29,8 +28,8 @@ from profiler.samples import Timed
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _FEWEST_SIZES = 2
 """Of a replicated parameter, for each optimizer."""
-_SHARING = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0)
-"""Times the ranks to a core."""
+_GAINED = 1.2
+"""Of trained plans on 2 cores, between 1.1 and 1.2 says best how much the slowest rank's load counts on 2 ranks, 1.2 on 4."""
 _COLLECTIVES = {
     Operation.INPUT_ALL_TO_ALL: "input_dist",
     Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
@@ -85,29 +84,16 @@ class Known:
         return Known(kernels, {})
 
 
-@dataclass(frozen=True)
-class Loads:
-    """[R, K] What a step's stages load its ranks with under a cost model."""
-
-    cost: CostModel
-    stages_us: Array
-
-    def step_us(self, sharing: float) -> float:
-        cost = self.cost.model_copy(update={"ranks_per_core": sharing})
-        return cost.step_overhead_us + float(stage_lengths_us(self.stages_us, cost).sum())
-
-
 class StepFit:
-    """Fits the coefficients to points of `ranks` ranks on `host`. `sharing` is `ranks_per_core` of the cost model."""
+    """Fits the coefficients to points of `ranks` ranks on `host`."""
 
     def __init__(self, host: HostSpec, ranks: int, known: Known) -> None:
         self._host, self._ranks, self._known = host, ranks, known
+        self._sharing = sharing(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = known.free()
-        self._loads: dict[StepPoint, list[Loads]] = {}
-        """Of a step under a cost model that is one coefficient alone, and under one that is only what is known."""
 
-    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed], sharing: float) -> list[Point]:
+    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
         """Of everything in the design that was measured and is no lookup."""
         found = []
         for (kind, index), one in sorted(timed.items()):
@@ -116,26 +102,20 @@ class StepFit:
             elif kind is Kind.DENSE:
                 found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
-                found.append(self._step_point(design.steps[index], one.forward_us, sharing))
+                found.append(self._step_point(design.steps[index], one.forward_us))
         return found
 
-    def _step_point(self, point: StepPoint, time_us: float, sharing: float) -> Point:
+    def _step_point(self, point: StepPoint, time_us: float) -> Point:
         nothing = dict.fromkeys(NAMES, 0.0)
-        if point not in self._loads:
-            alone = [self._loads_of(point, nothing | {name: 1.0}, self._free) for name in NAMES]
-            self._loads[point] = [*alone, self._loads_of(point, nothing, self._known)]
-        *quantities, known_us = (loads.step_us(sharing) for loads in self._loads[point])
-        return Point(WHOLE_STEPS, np.array(quantities), time_us, known_us)
+        quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
 
-    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known, sharing: float) -> float:
-        return self._loads_of(point, coefficients, known).step_us(sharing)
-
-    def _loads_of(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> Loads:
-        cost = self.cost_model(coefficients, known, 1.0)
+    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
+        cost = self.cost_model(coefficients, known)
         question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
-        return Loads(cost, derive_loads(question, step_placements(point, self._ranks), self._topology).stages_us)
+        return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
 
-    def cost_model(self, coefficients: Mapping[str, float], known: Known, sharing: float) -> CostModel:
+    def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
         """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
         network_us = 1e6 * self._ranks / self._host.node.network
 
@@ -152,7 +132,7 @@ class StepFit:
             host_name=self._host.name,
             fingerprint=self._host.fingerprint,
             ranks=self._ranks,
-            ranks_per_core=sharing,
+            ranks_per_core=self._sharing,
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=known.kernels,
             per_updated_byte_us=dict(known.per_updated_byte_us),
@@ -170,13 +150,11 @@ def ranks_per_core(host: HostSpec, ranks: int) -> float:
     return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
 
 
-def sharings(host: HostSpec, ranks: int) -> list[float]:
-    """What `ranks_per_core` of a cost model may be, the least first: ranks that share cores gain from others that wait, and not
-    their lookups only but what threads of theirs do beside."""
-    least = ranks_per_core(host, ranks)
-    if host.node.devices[0].type is not DeviceType.CPU:
-        return [least]
-    return sorted({min(least * more, float(ranks)) for more in _SHARING})
+def sharing(host: HostSpec, ranks: int) -> float:
+    """`ranks_per_core` of the cost model: on CPUs more than those, because a rank gains from others that wait even on a core of
+    its own. Its threads that exchange and reduce have their cores then, and of equal ranks one or the other is late every time."""
+    on_cpu = host.node.devices[0].type is DeviceType.CPU
+    return min(_GAINED * ranks_per_core(host, ranks), float(max(ranks, 1))) if on_cpu else 1.0
 
 
 def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:

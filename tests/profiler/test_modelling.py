@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import FULL, QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
-from profiler.point_models import dense_model, step_placements
+from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import drift, read_samples, repeat_noise, together
-from profiler.step_fit import Known, StepFit, sharings
+from profiler.step_fit import Known, StepFit, sharing
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
 TRUE = {
@@ -91,14 +90,14 @@ def true_dense() -> DenseCost:
     return DenseCost.model_validate(parts | {"device": "any"})
 
 
-def samples_of(design: Design, sharing: float = 1.0) -> list[list[Sample]]:
+def samples_of(design: Design) -> list[list[Sample]]:
     """Two ranks that measured exactly what the known costs say; backward takes three times as long, SGD half."""
 
     def sample(kind: Kind, index: int, forward: float, backward: float, tables: tuple[TableCounts, ...] = ()) -> Sample:
         return Sample(kind=kind, index=index, forward_us=(forward,) * 4, backward_us=(backward,) * 4, tables=tables)
 
     fit = StepFit(discover_host(), 2, true_known())
-    found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_known(), sharing), 0.0) for index, point in enumerate(design.steps)]
+    found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_known()), 0.0) for index, point in enumerate(design.steps)]
     for index, collective in enumerate(design.collectives):
         name = COLLECTIVES[collective.operation]
         one_way = TRUE[f"{name} fixed_us"] + collective.sent_bytes * TRUE[f"{name} per_byte_us"]
@@ -154,20 +153,12 @@ def test_known_costs_come_back_with_no_error() -> None:
     }
 
 
-def test_what_a_rank_gains_while_others_wait_shows_in_uneven_steps() -> None:
-    design, host = design_of(), discover_host()
-    assert {point.uneven for point in design.steps if ShardingType.TABLE_WISE in point.types} == {False, True}
-    possible = sharings(host, 2)
-    for sharing in possible[:: len(possible) // 2 or 1]:
-        model = fit_cost_model(design, samples_of(design, sharing), host)
-        assert model.ranks_per_core == pytest.approx(sharing)
-        assert next(one.worst for one in model.residuals if one.what == "whole steps") < 0.05
-
-
-def test_the_first_rank_of_an_uneven_step_holds_half_of_what_the_others_would() -> None:
-    point = next(point for point in design_of().steps if point.uneven).model_copy(update={"types": (ShardingType.TABLE_WISE,), "tables": 8})
-    holders = Counter(shard.rank for table in step_placements(point, 4) for shard in table.shards)
-    assert holders == {0: 20, 1: 4, 2: 4, 3: 4}
+@pytest.mark.parametrize(("ranks", "on_cores"), [(1, 1.0), (2, 1.2), (4, 1.2), (8, 2.4), (64, 19.2)])
+def test_a_rank_gains_from_others_that_wait_as_if_more_of_them_shared_its_core(ranks: int, on_cores: float) -> None:
+    host = discover_host()
+    cpu = host.node.devices[0].model_copy(update={"count": 4})
+    node = host.node.model_copy(update={"devices": (cpu,)})
+    assert sharing(host.model_copy(update={"node": node}), ranks) == pytest.approx(on_cores)
 
 
 def test_the_largest_of_what_was_measured_is_kept() -> None:
@@ -286,7 +277,7 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
 def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
     """Only links inside the node are measured; the host document says what its network does."""
     host = discover_host()
-    slow = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e3}, true_known(), 1.0).all_to_all
-    fast = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_known(), 1.0).all_to_all
+    slow = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e3}, true_known()).all_to_all
+    fast = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_known()).all_to_all
     assert slow.per_inter_node_byte_us == 1e3
     assert fast.per_inter_node_byte_us == pytest.approx(1e6 * 2 / host.node.network)
