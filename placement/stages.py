@@ -91,7 +91,7 @@ def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[
 
 def slowest_share(cost: CostModel, ranks: int) -> float:
     """How much of what the slowest of so many ranks has more than their mean makes a stage longer: all of it with a core for each."""
-    if cost.ranks_per_core == 1 or ranks == 1:
+    if ranks == 1:
         return 1.0
     sharing = min(cost.ranks_per_core, ranks)
     return (ranks - sharing) / (sharing * (ranks - 1))

@@ -89,7 +89,7 @@ class StepFit:
 
     def __init__(self, host: HostSpec, ranks: int, known: Known) -> None:
         self._host, self._ranks, self._known = host, ranks, known
-        self._sharing = sharing(host, ranks)
+        self._ranks_per_core = effective_ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = known.free()
 
@@ -132,7 +132,7 @@ class StepFit:
             host_name=self._host.name,
             fingerprint=self._host.fingerprint,
             ranks=self._ranks,
-            ranks_per_core=self._sharing,
+            ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=known.kernels,
             per_updated_byte_us=dict(known.per_updated_byte_us),
@@ -150,11 +150,11 @@ def ranks_per_core(host: HostSpec, ranks: int) -> float:
     return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
 
 
-def sharing(host: HostSpec, ranks: int) -> float:
-    """`ranks_per_core` of the cost model: on CPUs more than those, because a rank gains from others that wait even on a core of
+def effective_ranks_per_core(host: HostSpec, ranks: int) -> float:
+    """That of the cost model: on CPUs more than those, because a rank gains from others that wait even on a core of
     its own. Its threads that exchange and reduce have their cores then, and of equal ranks one or the other is late every time."""
     on_cpu = host.node.devices[0].type is DeviceType.CPU
-    return min(_GAINED * ranks_per_core(host, ranks), float(max(ranks, 1))) if on_cpu else 1.0
+    return min(_GAINED * ranks_per_core(host, ranks), float(ranks)) if on_cpu else 1.0
 
 
 def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
@@ -202,10 +202,10 @@ def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
 
 
 def _collective_point(operation: Operation, sent_bytes: int, one: Timed) -> Point:
-    """There and back at once, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
+    """The mean of there and back, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
     name = _COLLECTIVES[operation]
-    ways, time_us = (2, one.forward_us + one.backward_us) if name in _BOTH_WAYS else (1, one.forward_us)
-    return Point(name, _row({f"{name} fixed_us": ways, f"{name} per_byte_us": ways * sent_bytes}), time_us)
+    time_us = (one.forward_us + one.backward_us) / 2 if name in _BOTH_WAYS else one.forward_us
+    return Point(name, _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes}), time_us)
 
 
 def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:

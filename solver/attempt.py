@@ -22,7 +22,7 @@ from solver.pricing import Priced, price
 from solver.problem import Problem
 from solver.relay import Relay, Whole
 from solver.sharding_sets import SetProgram, ShardingSets, with_only
-from solver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
+from solver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 
 TIE = 1e-9
 """Relative difference that rounding may make."""
@@ -167,7 +167,7 @@ def _is_close(whole: Attempt, limits: Limits) -> bool:
 
 def _solve_shared(priced: Priced, limits: Limits, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
     """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
-    bound_us, half = shared_bound_us(priced, 0.0), replace(limits, seconds=limits.seconds / 2)
+    bound_us, half = least_work_us(priced.relaxed), replace(limits, seconds=limits.seconds / 2)
     best = Attempt(None, bound_us, StoppedBy.LIMIT, SHARED_BOUND, 0)
     for program in (with_only(priced, cheap_options(priced.problem)), priced):
         found = _solve_program(program, half, _only_bound(report, bound_us), should_stop)

@@ -1,4 +1,4 @@
-"""Ranks that share cores: the work of all of them counts, not that of the slowest (placement.stages.stage_lengths_us).
+"""Ranks that share cores: the work of all of them counts, not that of the slowest alone (placement.stages.stage_lengths_us).
 
 A stage lasts at least as long as the mean of its ranks' loads, and that is a sum over tables: no placement takes less than the
 sum of every table's cheapest option. A placement with such options only, balanced within the number of ranks to a core, takes

@@ -19,7 +19,7 @@ from profiler.modelling import fit_cost_model
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import drift, read_samples, repeat_noise, together
-from profiler.step_fit import Known, StepFit, sharing
+from profiler.step_fit import Known, StepFit, effective_ranks_per_core
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4)
 TRUE = {
@@ -158,7 +158,7 @@ def test_a_rank_gains_from_others_that_wait_as_if_more_of_them_shared_its_core(r
     host = discover_host()
     cpu = host.node.devices[0].model_copy(update={"count": 4})
     node = host.node.model_copy(update={"devices": (cpu,)})
-    assert sharing(host.model_copy(update={"node": node}), ranks) == pytest.approx(on_cores)
+    assert effective_ranks_per_core(host.model_copy(update={"node": node}), ranks) == pytest.approx(on_cores)
 
 
 def test_the_largest_of_what_was_measured_is_kept() -> None:
