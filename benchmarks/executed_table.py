@@ -26,6 +26,7 @@ def _row(line: dict[str, Any]) -> str:
     theirs, ours = line["plans"][f"torchrec {line['torchrec_best']}"], line["plans"]["emplace"]
     low, high = line["ratio_interval"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in ours["sharding_types"].items())
+    kinds += " (TorchRec's plan)" if line["same_placement"] else ""
     name = line["model"] if line["placement_matters"] else f"{line['model']} *"
     measured, predicted, largest = (f"{line[key]:.2f}" for key in _RATIOS)
     ratios = f"{measured} ({low:.2f} .. {high:.2f}) | {predicted} | {largest}"
@@ -33,7 +34,7 @@ def _row(line: dict[str, Any]) -> str:
 
 
 def _time(figures: dict[str, Any]) -> str:
-    return f"{figures['step_ms']:.1f} ({figures['p5_ms']:.1f} .. {figures['p95_ms']:.1f})"
+    return f"{figures['step_ms']:.1f} ({figures['fastest_launch_ms']:.1f} .. {figures['slowest_launch_ms']:.1f})"
 
 
 def _means(compared: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -45,9 +46,10 @@ def _means(compared: Sequence[dict[str, Any]]) -> Iterator[str]:
                 f"- geometric mean {which}: {measured:.3f} over {len(lines)} comparisons; predicted {predicted:.3f}, "
                 f"and by the cost model {largest:.3f} at most under any plan"
             )
-    # Slower beyond noise: the whole interval of the ratio is below 1.
     slower = [line for line in compared if line["ratio_interval"][1] < 1]
-    yield f"- Emplace slower beyond noise: {', '.join(_named(line) for line in slower) or 'nowhere'}"
+    yield f"- Emplace slower in every launch: {', '.join(_named(line) for line in slower) or 'nowhere'}"
+    faster = [line for line in compared if line["ratio_interval"][0] > 1]
+    yield f"- faster in every launch: {len(faster)} of {len(compared)}"
     if failed := [line for line in compared if _failed(line)]:
         yield f"- verdicts that failed: {'; '.join(f'{_named(line)}: {_failed(line)}' for line in failed)}"
 

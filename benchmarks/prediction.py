@@ -3,8 +3,8 @@
     python -m benchmarks.prediction [--ranks 2,4] [--models N] [--seed S] [--out FILE]
     python -m benchmarks.prediction_table FILE [PLOT.svg]
 
-For each number of ranks, N random models; for each model, plans as people make them by hand and Emplace's own, trained in one
-launch, taking turns. Prints one JSON line per model and number of ranks. Predictions are from the cost model that `emplace profile
+For each number of ranks, N random models; for each model, plans as people make them by hand and Emplace's own, trained side by
+side in two launches, taking turns. Prints one JSON line per model and number of ranks. Predictions are from the cost model that `emplace profile
 --ranks R` stored for this machine, which must exist: nothing here takes part in making it.
 """
 
@@ -15,7 +15,7 @@ import logging
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ from app.local_store import find_cost_model
 from app.planning import answer, build_question
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import OURS, Placements, draw_model, draw_plans
-from benchmarks.step_times import round_medians, step_times_us
+from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
 from executor.launch import Launch
-from executor.run import run_plans
 from placement.cost_model import CostModel
 from placement.derived_plan import derive_plan
 from placement.errors import EmplaceError, ToolError
@@ -40,7 +39,7 @@ from profiler.discover import discover_host
 
 REFERENCE = "reference"
 _REFERENCE_SEED = 7
-ROUNDS, STEPS_PER_ROUND = 20, 5
+LAUNCHES, ROUNDS, STEPS_PER_ROUND = 2, 10, 5
 SOLVE_SECONDS = 3.0
 LAUNCH_SECONDS = 480.0
 _COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
@@ -91,11 +90,9 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     plans = {name: _by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
     plans[REFERENCE] = _reference(host, ranks, cost)
-    # Whoever is built or trained after a certain other has no advantage of it over the models.
-    plans = {name: plans[name] for name in rng.permutation(list(plans)).tolist()}
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
     launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
-    measured = dict(zip(plans, run_plans(list(plans.values()), launch), strict=True))
+    measured = train(plans, LAUNCHES, launch)
     return {
         "model": model.name,
         "tables": len(model.tables),
@@ -121,33 +118,30 @@ def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
     return _by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
 
 
-def figures(plan: Plan, measurement: Measurement) -> dict[str, Any]:
-    """`halves` is how far the medians of the first and the second half of the rounds are apart: the machine's own noise."""
-    times = step_times_us(measurement)
-    low, middle, high = (float(np.quantile(times, quantile)) / 1e3 for quantile in (0.05, 0.5, 0.95))
-    first, second = float(np.median(times[: len(times) // 2])), float(np.median(times[len(times) // 2 :]))
-    worst = max(measurement.ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
+def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
+    """`rounds_ms` are medians, [launches, rounds]."""
+    times = step_times_us(launches)
+    ranks = [rank for launch in launches for rank in launch.ranks]
+    worst = max(ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
     return {
-        "predicted_ms": measurement.predicted_step_time_us / 1e3,
-        "measured_ms": middle,
-        "p5_ms": low,
-        "p95_ms": high,
+        "predicted_ms": launches[0].predicted_step_time_us / 1e3,
+        "measured_ms": typical(times) / 1e3,
+        "launches_ms": (launch_medians(times) / 1e3).tolist(),
         "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
-        "halves": 2 * abs(first - second) / (first + second),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),
         "predicted_bytes": worst.predicted_bytes,
         "peak_bytes": worst.peak_bytes,
-        "stages_ms": {stage.value: _stage_ms(plan, measurement, stage) for stage in Stage},
-        "failed_verdicts": [verdict.name for verdict in measurement.verdicts if not verdict.passed],
+        "stages_ms": {stage.value: _stage_ms(plan, launches, stage) for stage in Stage},
+        "failed_verdicts": sorted({verdict.name for launch in launches for verdict in launch.verdicts if not verdict.passed}),
     }
 
 
-def _stage_ms(plan: Plan, measurement: Measurement, stage: Stage) -> list[float]:
+def _stage_ms(plan: Plan, launches: Sequence[Measurement], stage: Stage) -> list[float]:
     """[predicted, measured]. An exchange lasts as long as on the rank that came last; on the others it includes waiting for it."""
     last = max if stage in _COMPUTE else min
     return [
         max(rank.stages_us[stage] for rank in plan.ranks) / 1e3,
-        last(rank.stages_us.get(stage, 0.0) for rank in measurement.ranks) / 1e3,
+        float(np.median([last(rank.stages_us.get(stage, 0.0) for rank in launch.ranks) for launch in launches])) / 1e3,
     ]
 
 

@@ -35,7 +35,8 @@ def test_plans_are_sound_repeatable_and_use_every_type(ranks: int) -> None:
 
 def plan(predicted: float, measured: float, peak_mib: int = 1000, reckoned_mib: int = 1000) -> dict[str, Any]:
     sizes = {"predicted_bytes": reckoned_mib * 2**20, "peak_bytes": peak_mib * 2**20}
-    return {"predicted_ms": predicted, "measured_ms": measured, "rounds_ms": [measured] * 12, "halves": 0.02} | sizes
+    launches = [0.99 * measured, 1.01 * measured]
+    return {"predicted_ms": predicted, "measured_ms": measured, "rounds_ms": [[measured] * 12] * 2, "launches_ms": launches} | sizes
 
 
 def line(ranks: int, **plans: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def test_a_plan_that_was_made_to_look_fast_is_counted_apart() -> None:
 def test_plans_are_not_told_apart_where_either_is_faster_in_enough_rounds(faster_rounds: int, undecided: bool) -> None:
     """The interval of 12 ratios' median leaves out the two lowest and the two highest."""
     chosen, fastest = plan(1, 11), plan(2, 10)
-    chosen["rounds_ms"] = [9.0] * faster_rounds + [11.0] * (12 - faster_rounds)
+    chosen["rounds_ms"] = [[11.0] * 12, [9.0] * faster_rounds + [11.0] * (12 - faster_rounds)]
     plans = {"a": chosen, "b": fastest}
     assert not chose_well(plans)
     assert is_undecided(plans) is undecided
