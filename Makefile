@@ -38,7 +38,7 @@ demo: setup
 
 test: setup
 	@.ci/system-packages
-	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check $(SOURCES)

@@ -12,6 +12,7 @@ import numpy as np
 from solver.bound_lp import Program, Relaxation, relax
 from solver.bound_part import Part
 from solver.bound_rows import aggregate, first_option, largest_unit, usable_options, world_load
+from solver.bound_steps import Steps
 from solver.presolve import merge_stages
 from solver.problem import Bools, Floats, Ints, Problem
 
@@ -23,6 +24,7 @@ WIDE, FIRST_STEP = 0.1, 0.005
 """Of the bound: how far above it the first value is tried, which is not meant to be refuted, and then the second."""
 PRECISION = 5e-4
 """Of the bound: how closely the largest refuted value is found."""
+STEPPED_PRECISION = 1e-3
 REFUTE_ROUNDS = 6
 LAST_STEP = 1e3
 ROUNDING = 1e-9
@@ -70,6 +72,7 @@ class Bounder:
         stages = problem.num_stages
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
+        self.steps = Steps(problem)
         self.program = Program(
             rows=aggregate(problem),
             first=first_option(problem),
@@ -87,18 +90,44 @@ class Bounder:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root, np.inf, root)
         self.program, relaxation = self._tighten(root.relaxation)
         root = wide = near = Region(Part.of(self.program), relaxation)
-        low, high, step = relaxation.bound, np.inf, WIDE
+        low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
         while high - low > PRECISION * (low + self.fixed_us) and step < LAST_STEP:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
             below = self.below(near, value)
             if below is None:
                 low, step = value, step * 2
             elif np.isinf(high):
-                low, high, wide, near, step = max(low, below.relaxation.bound), value, below, below, FIRST_STEP
+                low, high, wide, near, step, widest = max(low, below.relaxation.bound), value, below, below, FIRST_STEP, value
             else:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
+        stepped = self._in_whole_steps(near, wide, widest)
+        if stepped > low * (1 + PRECISION):
+            low, name = stepped, f"{name}, whole steps"
         return Bound(self.fixed_us + low, name, self.fixed_us, root, wide, self.fixed_us + high, near)
+
+    def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
+        """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
+        to `widest`."""
+        level = self.steps.level(near.part, near.relaxation.makespan) if np.isfinite(widest) else None
+        if level is None:
+            return 0.0
+        value = min(relax(self.steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+        region = self.below(wide, value)
+        if region is None:
+            return value
+        unfilled = relax(self.steps.below(region.part, level), region.relaxation.x > 0).bound
+        part = region.part.lasting(self.steps.above(region.part, level).lower)
+        filled = Region(part, relax(part.program, region.relaxation.x > 0))
+        low = min(filled.relaxation.bound, value)
+        while value - low > STEPPED_PRECISION * (low + self.fixed_us) and low < unfilled:
+            middle = (low + value) / 2
+            below = self.below(filled, middle)
+            if below is None:
+                low = middle
+            else:
+                value, filled, low = middle, below, max(low, below.relaxation.bound)
+        return min(low, unfilled)
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound."""

@@ -50,6 +50,11 @@ class Part:
         )
         return Part(self.whole, smaller, self.options[stays], np.concatenate([self.settled, self.options[is_settled]]))
 
+    @property
+    def left(self) -> Ints:
+        """The options of `whole` that are left, those of settled tables included."""
+        return np.concatenate([self.options[self.program.usable], self.settled])
+
     def lasting(self, lower: Floats) -> Part:
         """With makespans of at least `lower` ([K])."""
         return replace(self, program=replace(self.program, lower=lower))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,9 @@ EXACT_SHARE, NEARBY_SHARE = 0.5, 0.25
 RESTART_WORK = 5.5e5
 """Per table, of one search where there is time for several: from nothing they find better plans than a long one does
 (30 tables on 16 devices, 127 on 64)."""
+AUDITIONS, AUDITION_SHARE = 5, 0.1
+"""Where there are several stages: how much a search finds depends on how its tables met their nodes, and soon shows. So many
+begin, each with this share of the limit, and the best goes on with the rest."""
 
 
 def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Outcome:
@@ -67,21 +71,40 @@ def choices(problem: Problem) -> int:
 
 def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, watch: _Watch) -> Outcome:
     """The best of some searches that share the seconds."""
-    restarts = max(1, round(limits.seconds * WORK_PER_SECOND / (RESTART_WORK * problem.num_tables)))
-    best, moves = Found(None, math.inf, 0.0, 0), 0
-    for restart in range(restarts):
-        search = Search(problem, bounder, bound, limits.seed + restart)
-        for found in search.run(limits.gap, limits.seconds * WORK_PER_SECOND / restarts):
-            watch.report(min(best.objective_us, found.objective_us), bound.value_us, "search")
-            if watch.stopped():
-                break
-        moves += search.best.moves
-        best = min(best, search.best, key=lambda each: each.objective_us)
-        met = best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= max(limits.gap, MET)
-        if met or watch.stopped():
+    best, moves, stopped_by = Found(None, math.inf, 0.0, 0), {}, StoppedBy.LIMIT
+    for search in _turns(problem, bounder, bound, limits):
+        best, moves[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best.moves
+        watch.report(best.objective_us, bound.value_us, "search")
+        if best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= max(limits.gap, MET):
+            stopped_by = StoppedBy.GAP
+        elif watch.stopped():
+            stopped_by = StoppedBy.CANCELLED
+        if stopped_by is not StoppedBy.LIMIT:
             break
-    stopped_by = StoppedBy.GAP if met else StoppedBy.CANCELLED if watch.stopped() else StoppedBy.LIMIT
-    return Outcome(best.assignment, best.objective_us, min(bound.value_us, best.objective_us), bound.name, stopped_by, moves)
+    value_us = min(bound.value_us, best.objective_us)
+    return Outcome(best.assignment, best.objective_us, value_us, bound.name, stopped_by, sum(moves.values()))
+
+
+def _turns(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits) -> Iterator[Search]:
+    """The search that has just done a chunk of its share of the seconds; what is not shared, the best one gets besides."""
+    work = limits.seconds * WORK_PER_SECOND
+    number = max(1, round(work / (RESTART_WORK * problem.num_tables)))
+    share = work / number
+    if problem.num_stages > 1 and number < AUDITIONS:
+        number, share = AUDITIONS, work * AUDITION_SHARE
+    leader: tuple[Search, Iterator[Found]] | None = None
+    for index in range(number):
+        search = Search(problem, bounder, bound, limits.seed * number + index)
+        steps = search.run(limits.gap, work - (number - 1) * share)
+        for found in steps:
+            yield search
+            if found.work >= share:
+                break
+        if leader is None or search.best.objective_us < leader[0].best.objective_us:
+            leader = search, steps
+    if leader is not None:
+        for _ in leader[1]:
+            yield leader[0]
 
 
 def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:

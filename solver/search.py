@@ -25,9 +25,10 @@ CHUNK = 1_000_000.0
 """Work of a lane between two looks at cancellation: a fraction of a second."""
 FIRST_RUN, SHORTEST_RUN = 2_000.0, 400_000.0
 """Work of the first annealing run, per table and at least."""
-LOOSEST, TIGHTER, LOOSER, MARGIN, LONGER = 0.02, 0.6, 3.0, 0.98, 1.5
-"""The first target, as a share above the bound; how much closer the next one is after a success, or how much looser at
-most after a failure; how far a target stays below what it is to beat; how much longer a run is after a failure."""
+LOOSEST, TIGHTER, TIGHTER_STAGES, LOOSER, MARGIN, LONGER = 0.02, 0.6, 0.85, 3.0, 0.98, 1.5
+"""The first target, as a share above the bound; how much closer the next one is after a success, and where there are several
+stages, which are harder to keep in balance; how much looser at most after a failure; how far a target stays below what it is to
+beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 MET = 1e-9
@@ -52,7 +53,7 @@ class Search:
     """One search on one problem."""
 
     def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
-        self.problem, self.bounder, self.bound = problem, bounder, bound
+        self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
         start = _start(problem, bound)
         self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
@@ -62,6 +63,7 @@ class Search:
 
     def run(self, gap: float, work: float) -> Iterator[Found]:
         """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
+        tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
         with ThreadPoolExecutor(len(self.lanes)) as pool:
             while self.best.work < work:
@@ -71,7 +73,7 @@ class Search:
                 if reached <= max(gap, MET):
                     return
                 if self.best.objective_us <= goal.target_us:
-                    step = max(gap * MARGIN, reached * TIGHTER)
+                    step = max(gap * MARGIN, reached * tighter)
                 else:
                     step = min(LOOSER * step, (step + reached * MARGIN) / 2)
                     length *= LONGER
@@ -100,6 +102,7 @@ class Search:
                 self._judge(lane)
             self.best = replace(self.best, work=self.best.work + max(done), moves=sum(lane.moves for lane in self.lanes))
             yield self.best
+        yield self.best
         success = self.best.objective_us <= goal.target_us
         for lane in self.lanes:
             lane.end(success=success)

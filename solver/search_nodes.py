@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solver.problem import Bools, Floats, Ints, Problem, Scope
+from solver.quantum import FINEST, LEAST_QUANTUM, common_divisor
 from solver.search_state import Layout
 
-LEAST_QUANTUM, FINEST = 1e-3, 1e-6
-"""Of the mean load: steps smaller than the first lose little, and differences below the second are rounding."""
 ROOM = 0.75
 """Of the mean load of a stage, what tables on whole nodes may take without penalty: the rest is for single devices."""
 CROWDING, UNEVEN = 10.0, 1e-3
@@ -77,25 +76,11 @@ def _quantised(problem: Problem, options: Ints, mean: Floats, nodes: int) -> _St
     on_device = options[problem.option_scope[options] == Scope.DEVICE]
     every = np.flatnonzero(problem.option_scope == Scope.DEVICE)
     total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)
-    quantum = np.array([_common_divisor(problem.unit_time_us[problem.option_first_unit[every], 0, k], mean[k]) for k in range(len(mean))])
+    quantum = np.array([common_divisor(problem.unit_time_us[problem.option_first_unit[every], 0, k], mean[k]) for k in range(len(mean))])
     stage = np.flatnonzero(quantum > LEAST_QUANTUM * mean)
     per_node = problem.num_devices / nodes
     steps = np.ceil(total[on_device][:, stage].sum(axis=0) / quantum[stage] / per_node - FINEST)
     return _Stages(stage, quantum[stage], steps)
-
-
-def _common_divisor(values: Floats, mean: float) -> float:
-    """The largest number that all values are multiples of; 0 where it is too small to matter."""
-    divisor = 0.0
-    for value in np.unique(np.round(values / mean, 9)) if mean > 0 else ():
-        rest = value
-        while rest > FINEST:
-            divisor, rest = rest, divisor % rest if divisor else 0.0
-            if divisor and rest > divisor - FINEST:
-                rest = 0.0
-        if divisor < LEAST_QUANTUM and value > 0:
-            return 0.0
-    return divisor * mean
 
 
 def _arranged(load: Floats, allowed: Bools, stages: _Stages, mean: Floats, random: np.random.Generator) -> Ints:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placement.cost_model import CostSource, DenseCost, KernelCost, LookupCost
+from placement.cost_model import CostModel, CostSource, DenseCost, KernelCost, LookupCost
 from placement.dense_part import dense_part
 from placement.errors import ToolError
 from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
@@ -117,9 +117,14 @@ def samples_of(design: Design) -> list[list[Sample]]:
     return [found, found]
 
 
-def test_known_costs_come_back_with_no_error() -> None:
-    design, host = design_of(), discover_host()
-    model = fit_cost_model(design, samples_of(design), host)
+@pytest.fixture(scope="module")
+def fitted() -> CostModel:
+    """Of exactly what the known costs say."""
+    return fit_cost_model(design_of(), samples_of(design_of()), discover_host())
+
+
+def test_known_costs_come_back_with_no_error(fitted: CostModel) -> None:
+    model, host = fitted, discover_host()
     assert (model.source, model.fingerprint, model.ranks, model.host_name) == (CostSource.MEASURED, host.fingerprint, 2, "local")
     assert {(cost.device, cost.kernel) for cost in model.kernels} == {
         (host.node.devices[0].kind, kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
@@ -161,9 +166,8 @@ def test_a_rank_gains_from_others_that_wait_as_if_more_of_them_shared_its_core(r
     assert effective_ranks_per_core(host.model_copy(update={"node": node}), ranks) == pytest.approx(on_cores)
 
 
-def test_the_largest_of_what_was_measured_is_kept() -> None:
-    design = design_of()
-    largest = fit_cost_model(design, samples_of(design), discover_host()).largest
+def test_the_largest_of_what_was_measured_is_kept(fitted: CostModel) -> None:
+    design, largest = design_of(), fitted.largest
     assert largest is not None
     assert largest.sent_bytes == max(point.sent_bytes for point in design.collectives)
     assert largest.dense_flops == max(3 * dense_part(dense_model(point)).forward_flops * point.batch for point in design.dense)
@@ -171,12 +175,11 @@ def test_the_largest_of_what_was_measured_is_kept() -> None:
     assert largest.output_bytes == max(sum(4 * table.columns for table in point.tables) * point.bags for point in design.lookups)
 
 
-def test_overhead_and_types_are_what_the_stages_do_not_explain() -> None:
+def test_overhead_and_types_are_what_the_stages_do_not_explain(fitted: CostModel) -> None:
     """Only their sums can be told apart in steps that have at least one type each."""
-    model = fit_cost_model(design_of(), samples_of(design_of()), discover_host())
     for kind in ShardingType:
         whole = TRUE["step_overhead_us"] + TRUE[f"type {LIKE.get(kind, kind)}"]
-        assert model.step_overhead_us + model.sharding_type_us[kind] == pytest.approx(whole, rel=0.05)
+        assert fitted.step_overhead_us + fitted.sharding_type_us[kind] == pytest.approx(whole, rel=0.05)
 
 
 def test_other_optimizers_and_data_types_have_a_backward_of_their_own() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from profiler.design import QUICK, make_design
 from profiler.discover import discover_host
 from profiler.launch import run_ranks
 from profiler.modelling import fit_cost_model
-from profiler.points import Design, Kind, Sample
+from profiler.points import Design, Sample
 from profiler.profile import profile_host, profile_with
 from profiler.samples import rank_path
 
@@ -52,11 +52,38 @@ profile_host(2, True, 0, lambda line: print(line, flush=True), Path(sys.argv[1])
 """
 
 
-def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> None:
-    """Half of the points are measured all the same, and no more."""
+@dataclass(frozen=True)
+class Profiled:
+    """A profile that ended well: what it found, said, and left in its folder."""
+
+    model: CostModel
+    samples: list[list[Sample]]
+    lines: list[str]
+    left: list[Path]
+
+
+def profile_tiny(workdir: Path) -> Profiled:
     lines: list[str] = []
-    model = profile_with(TINY, 2, 0, lines.append, tmp_path / "work")
-    host = discover_host()
+    seen: list[list[list[Sample]]] = []
+
+    def fit(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
+        seen.append(samples)
+        return fit_cost_model(design, samples, host)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("profiler.profile.fit_cost_model", fit)
+        model = profile_with(TINY, 2, 0, lines.append, workdir)
+    return Profiled(model, seen[0], lines, list(workdir.iterdir()))
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Profiled:
+    return profile_tiny(tmp_path_factory.mktemp("profile") / "work")
+
+
+def test_a_profile_of_this_machine_whose_time_is_up_at_once(profiled: Profiled) -> None:
+    """Half of the points are measured all the same, and no more."""
+    model, host = profiled.model, discover_host()
     assert (model.source, model.fingerprint, model.ranks) == (CostSource.MEASURED, host.fingerprint, 2)
     assert read_text(model.canonical_json(), CostModel, source="", as_json=True) == model
     fused = model.kernel(host.node.devices[0].kind, ComputeKernel.FUSED)
@@ -85,10 +112,10 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(tmp_path: Path) -> N
     assert model.noise is not None
     assert set(model.software) == {"torch", "torchrec", "fbgemm", "numpy"}
     size = make_design(TINY, 2, 0, (ComputeKernel.FUSED,), 2**22).size
-    measured = next(int(match[1]) for line in lines if (match := re.match(r"measured (\d+) points", line)))
+    measured = next(int(match[1]) for line in profiled.lines if (match := re.match(r"measured (\d+) points", line)))
     assert size / 2 <= measured < size / 2 + 8
-    assert any("points not fitted" in line for line in lines)
-    assert list((tmp_path / "work").iterdir()) == []
+    assert any("points not fitted" in line for line in profiled.lines)
+    assert profiled.left == []
 
 
 @pytest.mark.parametrize(("stop", "cleans_up"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
@@ -104,32 +131,25 @@ def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp
         assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["measured"]
 
 
-def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: Profiled) -> None:
     """What one rank lacks, or has only half a line of, is measured again; what all have is not."""
-    lines: list[str] = []
     monkeypatch.setattr("profiler.profile._measure", lambda *_: None)
     with pytest.raises(ToolError, match="only 0 points"):
-        profile_with(TINY, 2, 0, lines.append, tmp_path)
+        profile_with(TINY, 2, 0, lambda _: None, tmp_path)
     monkeypatch.undo()
     (kept,) = tmp_path.glob("measured-*")
-    done = Sample(kind=Kind.COLLECTIVE, index=0, forward_us=(1e3,) * 4, backward_us=(0.0,) * 4)
-    ahead = done.model_copy(update={"index": 1})
-    rank_path(kept, 0).write_text("".join(one.canonical_json() + "\n" for one in (done, ahead)))
-    rank_path(kept, 1).write_text(done.canonical_json() + "\n" + ahead.canonical_json()[:-9])
-    seen: list[list[list[Sample]]] = []
-
-    def fit(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
-        seen.append(samples)
-        return fit_cost_model(design, samples, host)
-
-    monkeypatch.setattr("profiler.profile.fit_cost_model", fit)
-    profile_with(TINY, 2, 0, lines.append, tmp_path)
-    assert "continuing: 1 points were measured before an interruption" in lines
-    for rank in seen[0]:
-        assert rank[0] == done
-        assert len({(one.kind, one.index) for one in rank}) == len(rank) > 50
-        assert any((one.kind, one.index) == (Kind.COLLECTIVE, 1) and one != ahead for one in rank)
-    assert list(tmp_path.iterdir()) == []
+    done, half_a_line = len(profiled.samples[0]) - 16, 9
+    for rank, samples in enumerate(profiled.samples):
+        lines = [sample.canonical_json() + "\n" for sample in samples[: done + 1]]
+        rank_path(kept, rank).write_text("".join(lines)[: None if rank == 0 else -half_a_line])
+    again = profile_tiny(tmp_path)
+    assert f"continuing: {done} points were measured before an interruption" in again.lines
+    for before, after in zip(profiled.samples, again.samples, strict=True):
+        assert after[:done] == before[:done]
+        assert len({(one.kind, one.index) for one in after}) == len(after) > done
+        measured_again = next(one for one in after if (one.kind, one.index) == (before[done].kind, before[done].index))
+        assert measured_again != before[done]
+    assert again.left == []
 
 
 def processes_naming(path: Path) -> list[int]:

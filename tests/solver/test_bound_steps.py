@@ -1,0 +1,119 @@
+"""The bound from stages that last whole steps, against every assignment there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import Case, draw
+from solver.bound import Bounder
+from solver.problem import Floats, Problem, Scope
+from solver.quantum import common_divisor
+from tests.solver.brute_force import optimum_us
+
+STEP_US = 10.0
+SEEDS = range(150)
+
+
+def _stepped(seed: int) -> Problem:
+    """3-5 tables on 2-3 like devices: single devices' loads in stage 0 are whole steps; those of options on all devices eighths of
+    one, just above whole ones, or anything."""
+    random = np.random.default_rng(seed)
+    devices, tables = int(random.integers(2, 4)), int(random.integers(3, 6))
+    scopes = [[Scope.DEVICE, Scope(int(random.choice([Scope.DEVICE, Scope.WORLD])))][: int(random.integers(1, 3))] for _ in range(tables)]
+    table = np.repeat(np.arange(tables), [len(each) for each in scopes])
+    scope = np.concatenate(scopes).astype(np.int64)
+    single, options = scope == Scope.DEVICE, len(scope)
+    whole = random.integers(1, 4, options) * STEP_US
+    eighths, close = (
+        random.integers(1, 20, options) * STEP_US / 8,
+        random.integers(0, 2, options) * STEP_US + random.uniform(0, 0.6, options),
+    )
+    other = (eighths, close, random.uniform(1, 25, options))[seed % 3]
+    times = np.stack([np.where(single, whole, other), random.uniform(1, 12, options)], axis=1)
+    return Problem(
+        device_kind=np.zeros(devices, dtype=np.int64),
+        device_node=np.zeros(devices, dtype=np.int64),
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, int(random.integers(20, 60))),
+        ddr_capacity=np.array([0]),
+        constant_us=float(random.uniform(0, 5)),
+        stage_base_us=random.uniform(0, 3, 2),
+        option_table=table,
+        option_scope=scope,
+        option_kind=np.where(single, 0, -1),
+        option_first_unit=np.arange(options + 1),
+        unit_time_us=times[:, None, :],
+        unit_hbm_bytes=random.integers(0, 20, (options, 1)),
+        unit_ddr_bytes=np.zeros((options, 1), dtype=np.int64),
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_never_exceeds_the_optimum(seed: int) -> None:
+    problem = _stepped(seed)
+    assert Bounder(problem).bound().value_us <= optimum_us(problem) * (1 + 1e-9)
+
+
+def test_is_the_best_bound_of_many_of_these_problems() -> None:
+    names = [Bounder(_stepped(seed)).bound().name for seed in SEEDS]
+    assert 20 < sum(name.endswith("whole steps") for name in names) < len(SEEDS)
+
+
+OTHER_US = [1.0, 2.3, 3.17, 4.41, 5.09, 1.7, 2.9, 3.6, 4.8, 1.3, 2.2]
+"""Of the other stage: about as balanced with five tables on one device and six on the other as any way."""
+
+
+def test_eleven_equal_tables_on_two_devices_take_six_steps() -> None:
+    """Their mean is five and a half."""
+    problem = _alike(steps=[1.0] * 11)
+    bound = Bounder(problem).bound()
+    assert bound.name.endswith("whole steps")
+    assert bound.value_us == pytest.approx(6 * STEP_US + sum(OTHER_US) / 2, rel=2e-3)
+    assert bound.value_us <= optimum_us(problem)
+
+
+def test_where_loads_come_in_no_steps_nothing_is_gained() -> None:
+    steps = 1.0 + 0.03 * np.random.default_rng(0).random(11)
+    assert not Bounder(_alike(steps.tolist())).bound().name.endswith("whole steps")
+
+
+def test_raises_the_bound_of_a_model_on_many_devices() -> None:
+    """The steps of its exchange of outputs are 16 columns: without them, the same loads a little off whole steps have a lower bound."""
+    problem = draw(Case("many", 200, 32, 0.8, stages=5))
+    uneven = problem.unit_time_us * (1 - 1e-4 * np.random.default_rng(0).random(problem.unit_time_us.shape))
+    stepped, smooth = Bounder(problem).bound(), Bounder(replace(problem, unit_time_us=uneven)).bound()
+    assert stepped.name.endswith("whole steps")
+    assert stepped.value_us > smooth.value_us * 1.001
+
+
+def test_common_divisor_is_the_largest_number_that_divides_all() -> None:
+    assert common_divisor(np.array([6.0, 9.0, 15.0]) * 1.3, 12.0) == pytest.approx(3 * 1.3)
+    assert common_divisor(np.array([6.0, 9.0, np.pi]), 12.0) == 0.0
+    assert common_divisor(np.zeros(3), 0.0) == 0.0
+
+
+def _alike(steps: list[float]) -> Problem:
+    """Tables with one option, of one device, on two devices with room for all."""
+    times: Floats = np.stack([np.array(steps) * STEP_US, np.array(OTHER_US)], axis=1)
+    tables = len(times)
+    return Problem(
+        device_kind=np.zeros(2, dtype=np.int64),
+        device_node=np.zeros(2, dtype=np.int64),
+        device_is_trainer=np.ones(2, dtype=bool),
+        device_pool=np.zeros(2, dtype=np.int64),
+        hbm_capacity=np.full(2, tables),
+        ddr_capacity=np.array([0]),
+        constant_us=0.0,
+        stage_base_us=np.zeros(2),
+        option_table=np.arange(tables),
+        option_scope=np.full(tables, Scope.DEVICE),
+        option_kind=np.zeros(tables, dtype=np.int64),
+        option_first_unit=np.arange(tables + 1),
+        unit_time_us=times[:, None, :],
+        unit_hbm_bytes=np.ones((tables, 1), dtype=np.int64),
+        unit_ddr_bytes=np.zeros((tables, 1), dtype=np.int64),
+    )
