@@ -3,7 +3,8 @@
 A scaled-down copy of the plan trains a few steps with plain SGD beside an unsharded reference on rank 0 that sees the
 batches of all trainers. Always SGD: row-wise Adagrad keeps one state value per row *of each shard*, so under column sharding it
 differs from the unsharded one by design. The learning rates are set so that a step moves the weights by some percent: with
-small ones the weights would agree whatever the gradients are, with large ones a deep model diverges.
+small ones the weights would agree whatever the gradients are, with large ones a deep model diverges. Both have activations without
+kinks: where rounding puts one input of a ReLU on the other side of 0, one example's gradient changes as a whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from executor.export import plan_topology
 from executor.job import UpdateError
@@ -44,6 +45,7 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
 
     torch.manual_seed(seed)
     reference = Dlrm(spec, torch.device("cpu"))
+    smoothen(reference)
     start = {name: value.detach().clone() for name, value in reference.state_dict().items()}
 
     trainers = len(plan_topology(plan).trainers)
@@ -57,6 +59,7 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
     sparse_rate, dense_rate = rates[0]  # type: ignore[misc]
 
     training = training_of(small, device, optimizer=Optimizer.SGD, sparse_rate=sparse_rate, dense_rate=dense_rate)
+    smoothen(training.dmp)
     _load(training, start)
     for batch in batches(dist.get_rank()):
         training.step(batch.copy_to(device))
@@ -66,6 +69,14 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
         return []
     _train_reference(reference, everyone, sparse_rate, dense_rate)
     return _errors(start, dict(reference.state_dict()), _assembled(start, parts))
+
+
+def smoothen(model: nn.Module) -> None:
+    """GELU for every ReLU, in place: a gradient that changes little where its input does."""
+    for parent in model.modules():
+        for name, layer in parent.named_children():
+            if isinstance(layer, nn.ReLU):
+                setattr(parent, name, nn.GELU())
 
 
 def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float]:

@@ -39,7 +39,7 @@ class Steps:
         self.single = problem.option_scope == Scope.DEVICE
         touched = np.diff(problem.option_first_unit)[:, None] * devices_covered(problem)
         self.touched = touched[:, 0] / problem.num_devices
-        """[O] share of the devices that an option loads."""
+        """[O] share of the devices that an option loads, at least: where nodes differ, as for `mean_us`."""
         self.mean_us = sum_by_option(problem, problem.unit_time_us[:, 0]) * devices_covered(problem)[:, :1] / problem.num_devices
         self.slack = WHOLE * problem.num_tables
         """In steps: how far a device's load may be from a whole number, as it has one unit of each table at most."""

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.generate import Case, draw
 from solver.bound import Bounder
-from solver.problem import Floats, Problem, Scope
+from solver.problem import Floats, Ints, Problem, Scope
 from solver.quantum import common_divisor
 from tests.solver.brute_force import optimum_us
 
@@ -18,11 +18,11 @@ SEEDS = range(150)
 
 
 def _stepped(seed: int) -> Problem:
-    """3-5 tables on 2-3 like devices: single devices' loads in stage 0 are whole steps; those of options on all devices eighths of
-    one, just above whole ones, or anything."""
+    """3-5 tables on 2-3 like devices, on one node or two of unequal size: single devices' loads in stage 0 are whole steps; those of
+    options on a node or on all devices eighths of one, just above whole ones, or anything."""
     random = np.random.default_rng(seed)
     devices, tables = int(random.integers(2, 4)), int(random.integers(3, 6))
-    scopes = [[Scope.DEVICE, Scope(int(random.choice([Scope.DEVICE, Scope.WORLD])))][: int(random.integers(1, 3))] for _ in range(tables)]
+    scopes = [[Scope.DEVICE, Scope(int(random.integers(0, 3)))][: int(random.integers(1, 3))] for _ in range(tables)]
     table = np.repeat(np.arange(tables), [len(each) for each in scopes])
     scope = np.concatenate(scopes).astype(np.int64)
     single, options = scope == Scope.DEVICE, len(scope)
@@ -33,22 +33,13 @@ def _stepped(seed: int) -> Problem:
     )
     other = (eighths, close, random.uniform(1, 25, options))[seed % 3]
     times = np.stack([np.where(single, whole, other), random.uniform(1, 12, options)], axis=1)
-    return Problem(
-        device_kind=np.zeros(devices, dtype=np.int64),
-        device_node=np.zeros(devices, dtype=np.int64),
-        device_is_trainer=np.ones(devices, dtype=bool),
-        device_pool=np.zeros(devices, dtype=np.int64),
+    node = np.array([0, 0, 1])[:devices]
+    return replace(
+        _with(times, table, scope, node),
         hbm_capacity=np.full(devices, int(random.integers(20, 60))),
-        ddr_capacity=np.array([0]),
         constant_us=float(random.uniform(0, 5)),
         stage_base_us=random.uniform(0, 3, 2),
-        option_table=table,
-        option_scope=scope,
-        option_kind=np.where(single, 0, -1),
-        option_first_unit=np.arange(options + 1),
-        unit_time_us=times[:, None, :],
         unit_hbm_bytes=random.integers(0, 20, (options, 1)),
-        unit_ddr_bytes=np.zeros((options, 1), dtype=np.int64),
     )
 
 
@@ -98,22 +89,27 @@ def test_common_divisor_is_the_largest_number_that_divides_all() -> None:
 
 def _alike(steps: list[float]) -> Problem:
     """Tables with one option, of one device, on two devices with room for all."""
-    times: Floats = np.stack([np.array(steps) * STEP_US, np.array(OTHER_US)], axis=1)
-    tables = len(times)
+    times = np.stack([np.array(steps) * STEP_US, np.array(OTHER_US)], axis=1)
+    return _with(times, np.arange(len(times)), np.full(len(times), Scope.DEVICE), np.zeros(2, dtype=np.int64))
+
+
+def _with(times: Floats, table: Ints, scope: Ints, node: Ints) -> Problem:
+    """Like devices on `node` with room for all, options of one unit each."""
+    options, devices = len(times), len(node)
     return Problem(
-        device_kind=np.zeros(2, dtype=np.int64),
-        device_node=np.zeros(2, dtype=np.int64),
-        device_is_trainer=np.ones(2, dtype=bool),
-        device_pool=np.zeros(2, dtype=np.int64),
-        hbm_capacity=np.full(2, tables),
-        ddr_capacity=np.array([0]),
+        device_kind=np.zeros(devices, dtype=np.int64),
+        device_node=node,
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=node,
+        hbm_capacity=np.full(devices, options),
+        ddr_capacity=np.zeros(len(np.unique(node)), dtype=np.int64),
         constant_us=0.0,
         stage_base_us=np.zeros(2),
-        option_table=np.arange(tables),
-        option_scope=np.full(tables, Scope.DEVICE),
-        option_kind=np.zeros(tables, dtype=np.int64),
-        option_first_unit=np.arange(tables + 1),
+        option_table=table,
+        option_scope=scope,
+        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
+        option_first_unit=np.arange(options + 1),
         unit_time_us=times[:, None, :],
-        unit_hbm_bytes=np.ones((tables, 1), dtype=np.int64),
-        unit_ddr_bytes=np.zeros((tables, 1), dtype=np.int64),
+        unit_hbm_bytes=np.ones((options, 1), dtype=np.int64),
+        unit_ddr_bytes=np.zeros((options, 1), dtype=np.int64),
     )
