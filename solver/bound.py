@@ -25,6 +25,7 @@ WIDE, FIRST_STEP = 0.1, 0.005
 PRECISION = 5e-4
 """Of the bound: how closely the largest refuted value is found."""
 STEPPED_PRECISION = 1e-3
+"""The same where a stage lasts whole steps: the search for it starts anew, and stops sooner."""
 REFUTE_ROUNDS = 6
 LAST_STEP = 1e3
 ROUNDING = 1e-9
@@ -69,16 +70,15 @@ class Bounder:
     """Proves lower bounds on one problem."""
 
     def __init__(self, problem: Problem) -> None:
-        stages = problem.num_stages
+        self.problem = problem
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
-        self.steps = Steps(problem)
         self.program = Program(
             rows=aggregate(problem),
             first=first_option(problem),
             usable=usable_options(problem),
-            lower=np.zeros(stages),
-            price=np.ones(stages),
+            lower=np.zeros(problem.num_stages),
+            price=np.ones(problem.num_stages),
         )
         if (problem.hbm_capacity < 0).any() or (problem.ddr_capacity < 0).any():
             self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
@@ -109,15 +109,16 @@ class Bounder:
     def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
         """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
         to `widest`."""
-        level = self.steps.level(near.part, near.relaxation.makespan) if np.isfinite(widest) else None
+        steps = Steps(self.problem)
+        level = steps.level(near.part, near.relaxation.makespan) if np.isfinite(widest) else None
         if level is None:
             return 0.0
-        value = min(relax(self.steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+        value = min(relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
         region = self.below(wide, value)
         if region is None:
             return value
-        unfilled = relax(self.steps.below(region.part, level), region.relaxation.x > 0).bound
-        part = region.part.lasting(self.steps.above(region.part, level).lower)
+        unfilled = relax(steps.below(region.part, level), region.relaxation.x > 0).bound
+        part = region.part.lasting(steps.above(region.part, level).lower)
         filled = Region(part, relax(part.program, region.relaxation.x > 0))
         low = min(filled.relaxation.bound, value)
         while value - low > STEPPED_PRECISION * (low + self.fixed_us) and low < unfilled:

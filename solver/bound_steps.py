@@ -23,7 +23,7 @@ WHOLE = 1e-8
 
 @dataclass(frozen=True)
 class Level:
-    """That a stage lasts at most `whole` steps of `step_us`, or at least one more, or something between."""
+    """Where the relaxation leaves a stage: at `whole` steps of `step_us` or more, but less than one more."""
 
     place: int
     """In `Steps.stage`."""
@@ -35,7 +35,6 @@ class Steps:
     """Where all devices are alike, the Q stages in which single devices' loads come in equal steps."""
 
     def __init__(self, problem: Problem) -> None:
-        self.stages = problem.num_stages
         self.single = problem.option_scope == Scope.DEVICE
         touched = np.diff(problem.option_first_unit)[:, None] * devices_covered(problem)
         self.touched = touched[:, 0] / problem.num_devices
@@ -43,7 +42,7 @@ class Steps:
         self.mean_us = sum_by_option(problem, problem.unit_time_us[:, 0]) * devices_covered(problem)[:, :1] / problem.num_devices
         self.slack = WHOLE * problem.num_tables
         """In steps: how far a device's load may be from a whole number, as it has one unit of each table at most."""
-        step_us = _steps_us(problem, self.single, self.mean_us) if problem.num_kinds == 1 else np.zeros(self.stages)
+        step_us = _steps_us(problem, self.single, self.mean_us) if problem.num_kinds == 1 else np.zeros(problem.num_stages)
         self.stage = np.flatnonzero(step_us)
         self.part_us, self.parts, self.irregular = _in_parts(problem, self.single, self.stage, step_us[self.stage])
 
