@@ -50,9 +50,6 @@ class Bound:
     """The part of the objective that no choice changes."""
     root: Region
     """All placements."""
-    wide: Region
-    """Those up to `wide_us`."""
-    wide_us: float
     near: Region
     """Those within a little of the bound."""
 
@@ -87,7 +84,7 @@ class Bounder:
         """The class relaxation with cuts, raised by refuting values above it."""
         root = Region(Part.of(self.program), relax(self.program))
         if not root.relaxation.feasible:
-            return Bound(np.inf, "class relaxation", self.fixed_us, root, root, np.inf, root)
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
         self.program, relaxation = self._tighten(root.relaxation)
         root = wide = near = Region(Part.of(self.program), relaxation)
         low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
@@ -104,7 +101,7 @@ class Bounder:
         stepped = self._in_whole_steps(near, wide, widest)
         if stepped > low * (1 + PRECISION):
             low, name = stepped, f"{name}, whole steps"
-        return Bound(self.fixed_us + low, name, self.fixed_us, root, wide, self.fixed_us + high, near)
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
 
     def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
         """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
@@ -131,9 +128,11 @@ class Bounder:
         return min(low, unfilled)
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
-        """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound."""
-        value = value_us - bound.fixed_us
-        region = bound.wide if value_us <= bound.wide_us else bound.root
+        """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.
+
+        Of the root's relaxation: that of fewer placements drops more options, and searches among what it leaves end worse.
+        """
+        value, region = value_us - bound.fixed_us, bound.root
         keep = self._within(region.relaxation, value) & region.part.program.usable
         keep &= self._short_enough(region.part, region.part.program.lower, value)
         kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
