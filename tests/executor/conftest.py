@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from placement.host import HostSpec
@@ -11,3 +13,9 @@ from profiler.discover import discover_host
 @pytest.fixture(scope="session")
 def here() -> HostSpec:
     return discover_host()
+
+
+@pytest.fixture
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For torchrun as users start it, which leaves its folder of logs behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -84,6 +84,7 @@ def _bytes_received(node: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.usefixtures("own_temporary_folder")
 def test_two_nodes_train_one_plan(nodes: list[str], here: HostSpec, tmp_path: Path) -> None:
     model = make_model_of_seven("two-nodes")
     plan, out = tmp_path / "plan.json", tmp_path / "measurement.json"
@@ -98,6 +99,7 @@ def test_two_nodes_train_one_plan(nodes: list[str], here: HostSpec, tmp_path: Pa
     assert all(_bytes_received(node) > 2**20 for node in nodes)
 
 
+@pytest.mark.usefixtures("own_temporary_folder")
 def test_a_plan_for_another_number_of_ranks_is_refused(here: HostSpec, tmp_path: Path) -> None:
     model, plan = make_model("two-ranks"), tmp_path / "plan.json"
     plan.write_text(build_plan(model, here, mixed_layouts(model), ranks=2).canonical_json())
