@@ -106,8 +106,10 @@ class Bounder:
     def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
         """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
         to `widest`."""
+        if np.isinf(widest):
+            return 0.0
         steps = Steps(self.problem)
-        level = steps.level(near.part, near.relaxation.makespan) if np.isfinite(widest) else None
+        level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
             return 0.0
         value = min(relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)

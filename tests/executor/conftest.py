@@ -1,4 +1,4 @@
-"""One discovery of this machine for all executor tests."""
+"""What executor tests share: one discovery of this machine, and a place for what torchrun leaves behind."""
 
 from __future__ import annotations
 
