@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solver.bound_lp import Program, Relaxation, relax
+from solver.bound_lp import Program, Relaxation, least_makespans, relax
 from solver.bound_part import Part
 from solver.bound_rows import aggregate, first_option, largest_unit, usable_options, world_load
 from solver.bound_steps import Steps
@@ -186,9 +186,7 @@ class Bounder:
         """The least that each s can be while their sum stays within `value`."""
         if len(program.lower) == 1:
             return program.lower
-        budgeted = replace(program, budget=value)
-        least = [relax(replace(budgeted, price=price), start).bound for price in np.eye(len(program.lower))]
-        return np.maximum(program.lower, least)
+        return np.maximum(program.lower, least_makespans(replace(program, budget=value), start))
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
         """Add violated single-table cuts, round by round."""

@@ -10,25 +10,19 @@ word, is what a plan is measured against.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
+from solver.bound_master import Master
 from solver.bound_rows import Rows
 from solver.problem import Bools, Floats, Ints
-
-_linprog: Any = linprog  # its stubs don't know sparse matrices
 
 MAX_ROUNDS = 40
 PRECISION = 1e-6
 COLUMNS_PER_ROUND = 2
 FEW = 4
 """Options per table below which all of them go into the master at once."""
-OVERLOAD_PRICE = 1e3
-"""Of a capacity exceeded once over, in sums of makespans: far above any price that capacity can have on real hosts."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +63,15 @@ class Relaxation:
 
 def relax(program: Program, start: Bools | None = None) -> Relaxation:
     """Solve, starting from the options in `start` ([O]) beside the few best under some plain prices."""
-    usable = np.where(program.usable, 0.0, np.inf)
-    if np.isinf(np.minimum.reduceat(usable, program.first[:-1])).any():
-        return _infeasible(program)
-    scale = _time_scale(program)
-    columns = start & program.usable if start is not None else np.zeros_like(program.usable)
-    columns |= program.usable if program.usable.sum() <= FEW * program.tables else _first_columns(program, scale, columns)
-    solution = _generate(program, columns, scale, elastic=False)
-    if solution.overload <= PRECISION:
-        return solution.relaxation
-    overload = _generate(program, columns, scale, elastic=True)
-    return _infeasible(program) if overload.relaxation.bound > PRECISION else solution.relaxation
+    return _infeasible(program) if _lacks_options(program) else _Generation(program, start).relaxation(program.price)
+
+
+def least_makespans(program: Program, start: Bools) -> Floats:
+    """[K] what each s is at least, whatever its price; from the options in `start` as in `relax`."""
+    if _lacks_options(program):
+        return np.full(len(program.lower), np.inf)
+    generation = _Generation(program, start)
+    return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))])
 
 
 def lagrangian(program: Program, dual: Floats, *, elastic: bool = False) -> tuple[float, Floats, Floats]:
@@ -106,22 +98,52 @@ class _Solution:
     """Of all memory rows and the budget together, in shares of their limit."""
 
 
-def _generate(program: Program, columns: Bools, scale: float, *, elastic: bool) -> _Solution:
-    """Add priced-out options to `columns` until the Lagrangian bound meets the master's value."""
-    best = -np.inf, np.zeros(len(program.rows.stage) + 1)
-    for _ in range(MAX_ROUNDS):
-        value, x, makespan, overload, dual = _master(program, columns, scale, elastic)
-        dual = _scaled_into_bounds(program, dual, elastic)
-        bound, cost, _ = lagrangian(program, dual, elastic=elastic)
-        if bound > best[0]:
-            best = bound, dual
-        missing = _missing_columns(program, columns, cost)
-        if value - best[0] <= PRECISION * max(abs(value), 1e-9 * scale) or not missing.any():
-            break
-        columns |= missing
-    bound, cost, least = lagrangian(program, best[1], elastic=elastic)
-    reduced = cost - np.repeat(least, np.diff(program.first))
-    return _Solution(Relaxation(bound, makespan, x, reduced, best[1]), overload)
+class _Generation:
+    """A master program and the options that it holds."""
+
+    def __init__(self, program: Program, start: Bools | None) -> None:
+        self.program, self.scale = program, _time_scale(program)
+        self.master = Master(program.rows, program.tables, program.lower, program.budget, self.scale)
+        self.table = np.repeat(np.arange(program.tables), np.diff(program.first))
+        self.held = np.zeros_like(program.usable)
+        self.order = np.empty(0, dtype=np.int64)
+        given = start & program.usable if start is not None else self.held
+        few = program.usable.sum() <= FEW * program.tables
+        self._add(given | (program.usable if few else _first_columns(program, self.scale, given)))
+
+    def relaxation(self, price: Floats) -> Relaxation:
+        """With such a price of each s."""
+        program = replace(self.program, price=price)
+        solution = self._run(program, elastic=False)
+        if solution.overload <= PRECISION:
+            return solution.relaxation
+        overload = self._run(program, elastic=True)
+        return _infeasible(program) if overload.relaxation.bound > PRECISION else solution.relaxation
+
+    def _run(self, program: Program, *, elastic: bool) -> _Solution:
+        """Add priced-out options until the Lagrangian bound meets the master's value."""
+        best = -np.inf, np.zeros(len(program.rows.stage) + 1)
+        for _ in range(MAX_ROUNDS):
+            optimum = self.master.solve(program.price, elastic=elastic)
+            dual = _scaled_into_bounds(program, optimum.dual, elastic)
+            bound, cost, _ = lagrangian(program, dual, elastic=elastic)
+            if bound > best[0]:
+                best = bound, dual
+            missing = _missing_columns(program, self.held, cost)
+            if optimum.value - best[0] <= PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
+                break
+            self._add(missing)
+        bound, cost, least = lagrangian(program, best[1], elastic=elastic)
+        x = np.zeros(len(self.held))
+        x[self.order[: len(optimum.x)]] = optimum.x
+        reduced = cost - np.repeat(least, np.diff(program.first))
+        return _Solution(Relaxation(bound, optimum.makespan, x, reduced, best[1]), optimum.overload)
+
+    def _add(self, columns: Bools) -> None:
+        options = np.flatnonzero(columns)
+        self.master.add(options, self.table[options])
+        self.held |= columns
+        self.order = np.append(self.order, options)
 
 
 def _scaled_into_bounds(program: Program, dual: Floats, elastic: bool) -> Floats:
@@ -155,7 +177,7 @@ def _missing_columns(program: Program, columns: Bools, cost: Floats) -> Bools:
 def _time_scale(program: Program) -> float:
     """The sum of makespans if every table took its quickest option: sets the unit of time in the master."""
     rows = program.rows
-    time = rows.coefficient[:, ~rows.memory].sum(axis=1)
+    time = rows.coefficient @ (~rows.memory).astype(np.float64)
     least = np.minimum.reduceat(np.where(program.usable, time, np.inf), program.first[:-1])
     settled = -float(rows.capacity[~rows.memory].min(initial=0.0))
     return max(float(least.sum()) + settled, float(program.lower.sum()), 1e-9)
@@ -165,7 +187,7 @@ def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
     """The cheapest option of each table under each of some mixes of time and memory; of tables with given options, one."""
     rows = program.rows
     columns = np.zeros(len(program.usable), dtype=bool)
-    time = rows.coefficient[:, ~rows.memory].sum(axis=1) / scale
+    time = rows.coefficient @ (~rows.memory).astype(np.float64) / scale
     memory = rows.coefficient[:, rows.memory]
     mixes = [memory.sum(axis=1)]
     if not given.any():
@@ -179,43 +201,9 @@ def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
     return columns
 
 
-def _master(program: Program, columns: Bools, scale: float, elastic: bool) -> tuple[float, Floats, Floats, float, Floats]:
-    """Value, x [O], makespans, overload and duals of the program over `columns`, memory and budget elastic at a high price."""
-    rows, chosen, stages = program.rows, np.flatnonzero(columns), len(program.lower)
-    weight = np.where(rows.memory, 1.0, scale)
-    makespans = np.zeros((len(rows.stage), stages))
-    makespans[~rows.memory, rows.stage[~rows.memory]] = -rows.slope[~rows.memory]
-    matrix = hstack([csr_array(rows.coefficient[chosen].T / weight[:, None]), csr_array(makespans)])
-    limit = rows.capacity / weight
-    soft = np.flatnonzero(rows.memory)
-    if np.isfinite(program.budget):
-        budget_row = np.concatenate([np.zeros(len(chosen)), np.full(stages, scale / program.budget)])
-        matrix, limit = vstack([matrix, csr_array(budget_row[None, :])]), np.append(limit, 1.0)
-        soft = np.append(soft, len(limit) - 1)
-    overload = csr_array((np.full(len(soft), -1.0), (soft, np.arange(len(soft)))), shape=(len(limit), len(soft)))
-    table = np.searchsorted(program.first, chosen, side="right") - 1
-    one_each = csr_array((np.ones(len(chosen)), (table, np.arange(len(chosen)))), shape=(program.tables, len(chosen) + stages + len(soft)))
-    price = np.zeros(stages) if elastic else program.price
-    lowest = np.concatenate([np.zeros(len(chosen)), program.lower / scale, np.zeros(len(soft))])
-    rows_and_columns = {
-        "A_ub": hstack([matrix, overload]),
-        "b_ub": limit,
-        "A_eq": one_each,
-        "b_eq": np.ones(program.tables),
-    }
-    cost = np.concatenate([np.zeros(len(chosen)), price, np.full(len(soft), 1.0 if elastic else OVERLOAD_PRICE)])
-    limits = np.stack([lowest, np.full_like(lowest, np.inf)], axis=1)
-    result = _linprog(cost, bounds=limits, method="highs", **rows_and_columns)
-    if result.x is None:
-        raise RuntimeError(f"the linear program was not solved: {result.message}")
-    x = np.zeros(len(columns))
-    x[chosen] = result.x[: len(chosen)]
-    unit = 1.0 if elastic else scale
-    dual = -np.asarray(result.ineqlin.marginals) * unit
-    on_budget = dual[-1] / program.budget if np.isfinite(program.budget) else 0.0
-    dual = np.append(dual[: len(rows.stage)] / weight, on_budget)
-    makespan = result.x[len(chosen) : len(chosen) + stages] * scale
-    return float(result.fun * unit), x, makespan, float(result.x[len(chosen) + stages :].sum()), dual
+def _lacks_options(program: Program) -> bool:
+    """Whether a table has none left."""
+    return bool((np.add.reduceat(program.usable, program.first[:-1], dtype=np.int64) == 0).any())
 
 
 def _infeasible(program: Program) -> Relaxation:
