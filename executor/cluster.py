@@ -20,7 +20,6 @@ from executor.errors import NotRunnableHere
 from executor.export import local_world_size, plan_topology
 from executor.job import Job, write_atomically
 from executor.launch import threads_per_rank
-from executor.rank import run_job
 from executor.refusal import refuse_foreign, refuse_unsound
 from executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
 from executor.temporary import temporary_folder
@@ -30,6 +29,7 @@ from placement.plan import Plan
 from placement.reading import read_file
 from profiler.agent import die_with, leave
 from profiler.discover import discover_host
+from profiler.start import import_large
 
 
 @record
@@ -53,7 +53,7 @@ def main() -> None:
             seed=arguments.seed,
             folder=str(folder),
         )
-        by_rank = run_job(job)
+        by_rank = import_large("executor.rank").run_job(job)  # TorchRec: not for a plan that is refused
     if by_rank:
         _show(measurement(plan, job, [reports[0] for reports in by_rank]), arguments.out)
     leave()

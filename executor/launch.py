@@ -50,7 +50,7 @@ class Launch:
     """Gets lines of progress."""
     should_stop: Callable[[], bool] = _never
     """Asked several times a second; the run is cancelled once it says so."""
-    program: Sequence[str] = ("-m", "executor.rank")
+    program: Sequence[str] = ("-m", "profiler.start", "executor.rank")
     """What each rank runs, a job's file as its last argument."""
     rounds: int = 1
     """With several, the plans take turns, so that whatever else the machine does slows all of them alike: all are in memory at

@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m executor.rank JOB.json`, started by torchrun.
+"""The program of one rank: `python -m profiler.start executor.rank JOB.json`, started by torchrun.
 
 Trains every plan of the job and writes one report per plan. Whatever goes wrong ends up in torchrun's error file.
 """
@@ -200,7 +200,3 @@ def _join(*, on_cuda: bool) -> torch.device:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
     return torch.device("cpu")
-
-
-if __name__ == "__main__":
-    main()

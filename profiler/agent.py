@@ -11,6 +11,8 @@ import signal
 import sys
 from typing import NoReturn
 
+from profiler.start import import_large
+
 AGENT_PID_VARIABLE = "EMPLACE_AGENT_PID"
 _PR_SET_PDEATHSIG = 1
 
@@ -36,9 +38,7 @@ def leave(exit_code: int = os.EX_OK) -> NoReturn:
 def main() -> None:
     die_with(int(sys.argv.pop(1)), signal.SIGTERM)
     os.environ[AGENT_PID_VARIABLE] = str(os.getpid())
-    from torch.distributed.run import main as torchrun
-
-    torchrun(sys.argv[1:])
+    import_large("torch.distributed.run").main(sys.argv[1:])
 
 
 if __name__ == "__main__":

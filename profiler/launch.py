@@ -29,7 +29,7 @@ def run_ranks(
     Raises ToolError with the root cause when a rank fails, or when `limit_s` seconds have passed.
     """
     command = [sys.executable, "-m", "profiler.agent", str(os.getpid()), "--standalone", f"--nproc-per-node={ranks}", "--max-restarts=0"]
-    command += [f"--log-dir={workdir / _LOGS}", "--redirects=3", "-m", program, *arguments]
+    command += [f"--log-dir={workdir / _LOGS}", "--redirects=3", "-m", "profiler.start", program, *arguments]
     root = str(Path(__file__).resolve().parent.parent)
     python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path}

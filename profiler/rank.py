@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
+"""The program of one rank: `python -m profiler.start profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
 
 Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
 clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs). Points that the file holds
@@ -123,7 +123,3 @@ def _device() -> torch.device:
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     return device
-
-
-if __name__ == "__main__":
-    main()
