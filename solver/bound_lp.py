@@ -19,7 +19,7 @@ from solver.bound_rows import Rows
 from solver.problem import Bools, Floats, Ints
 
 MAX_ROUNDS = 40
-PRECISION = 1e-6
+PRECISION, LEAST_SCALE = 1e-6, 1e-9
 COLUMNS_PER_ROUND = 2
 FEW = 4
 """Options per table below which all of them go into the master at once."""
@@ -175,12 +175,16 @@ def _missing_columns(program: Program, columns: Bools, cost: Floats) -> Bools:
 
 
 def _time_scale(program: Program) -> float:
-    """The sum of makespans if every table took its quickest option: sets the unit of time in the master."""
+    """The sum of makespans if every table took its quickest option: sets the unit of time in the master.
+
+    Where that is nothing, a little of the slowest option: HiGHS refuses coefficients beyond 1e15.
+    """
     rows = program.rows
     time = rows.coefficient @ (~rows.memory).astype(np.float64)
     least = np.minimum.reduceat(np.where(program.usable, time, np.inf), program.first[:-1])
     settled = -float(rows.capacity[~rows.memory].min(initial=0.0))
-    return max(float(least.sum()) + settled, float(program.lower.sum()), 1e-9)
+    most = float(time[program.usable].max(initial=0.0))
+    return max(float(least.sum()) + settled, float(program.lower.sum()), LEAST_SCALE * most) or 1.0
 
 
 def _first_columns(program: Program, scale: float, given: Bools) -> Bools:

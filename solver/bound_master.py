@@ -101,7 +101,9 @@ class Master:
             column, row, value = column[order], row[order], value[order]
         start = np.searchsorted(column, np.arange(len(share))).astype(np.int32)
         upper = np.full(len(share), np.inf)
-        self._highs.addCols(len(share), np.zeros(len(share)), lower, upper, len(row), start, row.astype(np.int32), value)
+        done = self._highs.addCols(len(share), np.zeros(len(share)), lower, upper, len(row), start, row.astype(np.int32), value)
+        if done == highspy.HighsStatus.kError:
+            raise RuntimeError(f"the linear program was not built: shares from {value.min()} to {value.max()}")
 
 
 def _weight(rows: Rows, scale: float) -> Floats:

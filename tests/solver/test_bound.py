@@ -110,9 +110,16 @@ def test_a_single_table_that_cannot_be_split_sets_the_bound() -> None:
     assert bound.value_us >= 1e6
 
 
-def test_scaling_times_scales_the_bound() -> None:
-    problem = draw(Case("scale", 40, 8, 0.9))
-    scaled = replace(
-        problem, constant_us=problem.constant_us * 1e3, stage_base_us=problem.stage_base_us * 1e3, unit_time_us=problem.unit_time_us * 1e3
-    )
-    assert Bounder(scaled).bound().value_us == pytest.approx(Bounder(problem).bound().value_us * 1e3, rel=1e-3)
+@pytest.mark.parametrize("factor", [2.0**-40, 1e3, 2.0**40])
+def test_scaling_times_scales_the_bound(factor: float) -> None:
+    """Also where every table has an option that takes no time, as in all of the last six."""
+    problems = [draw(Case("scale", 40, 8, 0.9)), *(rich_problem(seed) for seed in (0, 1, 2, 37, 81, 142, 191, 288, 320))]
+    for problem in problems:
+        scaled = replace(
+            problem,
+            constant_us=problem.constant_us * factor,
+            stage_base_us=problem.stage_base_us * factor,
+            unit_time_us=problem.unit_time_us * factor,
+        )
+        bound_us = Bounder(scaled).bound().value_us / factor
+        assert bound_us == pytest.approx(Bounder(problem).bound().value_us, rel=1e-3 if factor == 1e3 else 1e-9)
