@@ -132,11 +132,15 @@ class Bounder:
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.
 
-        Of the root's relaxation: that of fewer placements drops more options, and searches among what it leaves end worse.
+        Of the root's relaxation: that of fewer placements drops more options, and searches among what it leaves end worse. A
+        table that is left without, so that there is no such placement, keeps all that it may use.
         """
         value, region = value_us - bound.fixed_us, bound.root
-        keep = self._within(region.relaxation, value) & region.part.program.usable
-        keep &= self._short_enough(region.part, region.part.program.lower, value)
+        program = region.part.program
+        keep = self._within(region.relaxation, value) & program.usable
+        keep &= self._short_enough(region.part, program.lower, value)
+        without = ~np.logical_or.reduceat(keep, program.first[:-1])
+        keep |= np.repeat(without, np.diff(program.first)) & program.usable
         kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
         return kept, np.where(kept, region.part.spread(np.where(keep, region.relaxation.reduced_cost, 0.0), 0.0, 0.0), 0.0)
 

@@ -110,6 +110,17 @@ def test_a_single_table_that_cannot_be_split_sets_the_bound() -> None:
     assert bound.value_us >= 1e6
 
 
+@pytest.mark.parametrize("seed", [1211, 1746, 1811, 2755, 2760])
+def test_every_table_keeps_an_option_where_no_placement_is_that_good(seed: int) -> None:
+    """Times over twelve orders: by their longest units, all options of a table are too long. The search draws from what is left."""
+    problem = rich_problem(seed)
+    spread = 10 ** np.random.default_rng(seed).uniform(-6, 6, (len(problem.unit_time_us), 1, 1))
+    bounder = Bounder(replace(problem, unit_time_us=problem.unit_time_us * spread))
+    bound = bounder.bound()
+    kept, _ = bounder.candidates(bound, bound.value_us * (1 + 1e-7))
+    assert np.bincount(problem.option_table[kept], minlength=problem.num_tables).all()
+
+
 @pytest.mark.parametrize("factor", [2.0**-40, 1e3, 2.0**40])
 def test_scaling_times_scales_the_bound(factor: float) -> None:
     """Also where every table has an option that takes no time, as in all of the last six."""
