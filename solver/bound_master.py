@@ -49,7 +49,7 @@ class Master:
         self._stages, self._first_option, self._first_table = stages, stages + len(soft), len(limit)
         self._highs = highspy.Highs()
         self._highs.silent()
-        self._highs.setOptionValue("threads", 1)
+        self._highs.setOptionValue("threads", 1)  # by default it would start some for half the cores, and the simplex uses one
         self._add_rows(np.full(len(limit), -np.inf), limit)
         self._add_rows(np.ones(tables), np.ones(tables))
         self._add_columns(lower / scale, makespan)

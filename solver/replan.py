@@ -29,7 +29,6 @@ from solver.outcome import Limits, ReportProgress, ShouldStop, StoppedBy
 from solver.pricing import Priced, price
 from solver.problem import Assignment
 from solver.relay import Relay, Whole
-from solver.renaming import renamed
 from solver.sharding_sets import ShardingSets
 
 FREE_SHARE = 0.5
@@ -112,6 +111,8 @@ class _Replanner:
             yield free.placement.tables
             bound_to_ranks = priced.fixed.placements or any(table.constraints.ranks for table in self.question.model.tables)
             if not bound_to_ranks:
+                from solver.renaming import renamed  # imports scipy.optimize: an eighth of a second that other plans need not pay
+
                 tables = renamed(self.question, free.placement.tables, held, self.variant.topology)
                 if self._exact(tables).fits:
                     yield tables

@@ -54,16 +54,13 @@ def best_step_us(asked: Question) -> float:
     """Of every plan; it does not depend on the options of the question, and is asked for again with others."""
     key = asked.model.canonical_json() + asked.cost_model.canonical_json()
     if key not in known_best_us:
-        known_best_us[key] = least_step_us(asked)
+        choices = [[one for one in every_placement(table) if is_offered(table, one)] for table in asked.model.tables]
+        plans = (derive_loads(asked, plan, asked.topology(with_servers=False)) for plan in product(*choices))
+        known_best_us[key] = min(plan.step_time_us for plan in plans)
     return known_best_us[key]
 
 
 known_best_us: dict[str, float] = {}
-
-
-def least_step_us(asked: Question) -> float:
-    choices = [[one for one in every_placement(table) if is_offered(table, one)] for table in asked.model.tables]
-    return min(derive_loads(asked, plan, asked.topology(with_servers=False)).step_time_us for plan in product(*choices))
 
 
 def drawn(seed: int, most_us: float, *, constrained: bool = False) -> Question:
