@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from solver.compiled import compiled
 from solver.moves import balance, below, loaded_device, look_for_overload, random_bits
-from solver.moves_loads import chain, device_cost, overload_of, reprice, unchain
+from solver.moves_loads import chain, device_cost, overload_of, pool_cost, reprice, unchain
 from solver.search_state import Layout, Limits, Split, State
 
 WAY_WORK = 0.15
@@ -49,12 +49,12 @@ def resplit_pairs(layout: Layout, limits: Limits, state: State, split: Split, wo
             continue
         count = _gather(layout, state, split, one, two, 0)
         count = _gather(layout, state, split, two, one, count)
-        found, ways = _best_split(limits, state, split, one, two, count)
+        found, ways = _best_split(layout, limits, state, split, one, two, count)
         spent += WAY_WORK * ways
         if found:
-            if state.cost[one] + state.cost[two] > 0.0:
+            if _cost_of(layout, state, one, two) > 0.0:
                 stale = 0
-            _apply(limits, state, split, one, two, count)
+            _apply(layout, limits, state, split, one, two, count)
     return overload_of(state), spent
 
 
@@ -64,50 +64,65 @@ def _gather(layout: Layout, state: State, split: Split, here: int, there: int, c
     earlier one at random."""
     slot, seen = state.head[here], count
     while slot >= 0:
-        if _may_go(layout, state, slot, here, there):
+        if _may_go(layout, state, slot, there):
             place = seen if seen < len(split.slot) else below(state, seen + 1)
             if place < len(split.slot):
-                _note(layout, state, split, slot, place)
+                _note(layout, state, split, slot, place, layout.pool[here] != layout.pool[there])
             seen += 1
         slot = state.next[slot]
     return min(seen, len(split.slot))
 
 
 @compiled
-def _note(layout: Layout, state: State, split: Split, slot: int, place: int) -> None:
+def _note(layout: Layout, state: State, split: Split, slot: int, place: int, pools: bool) -> None:
     table = layout.slot_table[slot]
     unit = layout.option_first_unit[state.option[table]] + slot - layout.slot_first[table]
     kind = layout.kind[state.target[slot]]
     split.slot[place] = slot
     for column in range(state.load.shape[1]):
         split.load[place, column] = layout.unit_load[unit, kind, column]
+    split.load[place, state.load.shape[1]] = layout.unit_ddr[unit, kind] if pools else 0.0
 
 
 @compiled
-def _may_go(layout: Layout, state: State, slot: int, here: int, there: int) -> bool:
+def _may_go(layout: Layout, state: State, slot: int, there: int) -> bool:
     table = layout.slot_table[slot]
     first, option = layout.slot_first[table], state.option[table]
-    unit = layout.option_first_unit[option]
-    if layout.unit_ddr[unit + slot - first, layout.kind[here]] > 0.0 and layout.pool[here] != layout.pool[there]:
-        return False
     alone = layout.allowed[table % len(layout.allowed), there]
-    for offset in range(layout.option_first_unit[option + 1] - unit):
+    for offset in range(layout.option_first_unit[option + 1] - layout.option_first_unit[option]):
         alone = alone and state.target[first + offset] != there
     return alone
 
 
 @compiled
-def _prepare(limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
-    """Largest slots first, and the loads of both devices without any."""
-    for column in range(state.load.shape[1]):
-        split.held[0, 0, column] = state.load[one, column]
-        split.held[0, 1, column] = state.load[two, column]
+def _cost_of(layout: Layout, state: State, one: int, two: int) -> float:
+    """Overload of two devices, and of their pools where these differ."""
+    cost = state.cost[one] + state.cost[two]
+    if layout.pool[one] != layout.pool[two]:
+        cost += state.ddr_cost[layout.pool[one]] + state.ddr_cost[layout.pool[two]]
+    return cost
+
+
+@compiled
+def _prepare(layout: Layout, limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
+    """Limits, the loads of both devices without any slot, and the largest slots first."""
+    columns = state.load.shape[1]
+    for side in range(2):
+        device = one if side == 0 else two
+        pool = layout.pool[device]
+        for column in range(columns):
+            split.held[0, side, column] = state.load[device, column]
+            split.limit[side, column] = limits.load[device, column]
+            split.weight[side, column] = limits.weight[column]
+        split.held[0, side, columns] = state.ddr[pool]
+        split.limit[side, columns] = limits.ddr[pool]
+        split.weight[side, columns] = limits.ddr_weight[pool] if layout.pool[one] != layout.pool[two] else 0.0
     for index in range(count):
         here = 0 if state.target[split.slot[index]] == one else 1
         size = 0.0
-        for column in range(state.load.shape[1]):
+        for column in range(columns + 1):
             split.held[0, here, column] -= split.load[index, column]
-            size = max(size, split.load[index, column] / max(limits.load[one, column], 1e-9))
+            size = max(size, split.load[index, column] / max(split.limit[0, column], 1e-9))
         split.size[index] = size
     for index in range(count):
         largest = index
@@ -118,21 +133,21 @@ def _prepare(limits: Limits, state: State, split: Split, one: int, two: int, cou
             size, slot = split.size[index], split.slot[index]
             split.size[index], split.slot[index] = split.size[largest], split.slot[largest]
             split.size[largest], split.slot[largest] = size, slot
-            for column in range(state.load.shape[1]):
+            for column in range(columns + 1):
                 load = split.load[index, column]
                 split.load[index, column] = split.load[largest, column]
                 split.load[largest, column] = load
 
 
 @compiled
-def _best_split(limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> tuple[bool, int]:
+def _best_split(layout: Layout, limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> tuple[bool, int]:
     """Whether there is a split with less overload than now, or another one without any, and how many sides were tried.
 
     Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left.
     """
-    _prepare(limits, state, split, one, two, count)
+    _prepare(layout, limits, state, split, one, two, count)
     first_sides = random_bits(state)
-    least = max((state.cost[one] + state.cost[two]) * (1.0 - 1e-9), NOTHING)
+    least = max(_cost_of(layout, state, one, two) * (1.0 - 1e-9), NOTHING)
     found, ways, depth = False, 0, 0
     split.tried[0] = 0
     if count == 0:
@@ -145,13 +160,13 @@ def _best_split(limits: Limits, state: State, split: Split, one: int, two: int, 
         split.tried[depth] += 1
         ways += 1
         cost = 0.0
-        for column in range(state.load.shape[1]):
+        for column in range(state.load.shape[1] + 1):
             here = split.held[depth, side, column] + split.load[depth, column]
             there = split.held[depth, 1 - side, column]
             split.held[depth + 1, side, column] = here
             split.held[depth + 1, 1 - side, column] = there
-            mine, other = (one, two) if side == 0 else (two, one)
-            cost += (max(here - limits.load[mine, column], 0.0) + max(there - limits.load[other, column], 0.0)) * limits.weight[column]
+            cost += max(here - split.limit[side, column], 0.0) * split.weight[side, column]
+            cost += max(there - split.limit[1 - side, column], 0.0) * split.weight[1 - side, column]
         if cost >= least:
             continue
         split.side[depth] = side
@@ -168,17 +183,21 @@ def _best_split(limits: Limits, state: State, split: Split, one: int, two: int, 
 
 
 @compiled
-def _apply(limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
+def _apply(layout: Layout, limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
+    columns = state.load.shape[1]
     for index in range(count):
         slot = split.slot[index]
         here, there = state.target[slot], one if split.best[index] == 0 else two
         if here == there:
             continue
-        for column in range(state.load.shape[1]):
+        for column in range(columns):
             state.load[here, column] -= split.load[index, column]
             state.load[there, column] += split.load[index, column]
+        state.ddr[layout.pool[here]] -= split.load[index, columns]
+        state.ddr[layout.pool[there]] += split.load[index, columns]
         unchain(state, slot, here)
         chain(state, slot, there)
         state.target[slot] = there
-    state.cost[one] = device_cost(limits, state, one)
-    state.cost[two] = device_cost(limits, state, two)
+    for device in (one, two):
+        state.cost[device] = device_cost(limits, state, device)
+        state.ddr_cost[layout.pool[device]] = pool_cost(limits, state, layout.pool[device])

@@ -16,7 +16,7 @@ import numpy as np
 
 from solver.bound import Bound, Bounder
 from solver.bound_lp import relax
-from solver.problem import Assignment, Ints, Problem
+from solver.problem import Assignment, Bools, Floats, Ints, Problem
 from solver.search_lane import Goal, Lane, Position, Start
 from solver.search_nodes import nodes_chosen
 from solver.search_state import lay_out, restricted, to_assignment
@@ -33,6 +33,10 @@ HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 MET = 1e-9
 """A gap that only rounding leaves."""
+LONG = 0.02
+"""Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
+to, all other tables aside, are left out where a table has others. They cost the relaxation nothing, and no small move gets rid
+of them. With one stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
 """Weight of the reduced costs of options beside overload, and before there is any placement."""
 MEMORY_KEPT_FREE = 0.02
@@ -57,6 +61,7 @@ class Search:
         start = _start(problem, bound)
         self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
+        self.excess_us = _excess_us(problem, bounder, start.least_us)
         self.best = Found(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.layout, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
@@ -82,6 +87,7 @@ class Search:
 
     def _goal(self, target_us: float, work: float) -> Goal:
         candidates, price = self.bounder.candidates(self.bound, target_us)
+        candidates = _or_all(self.problem, candidates & (self.excess_us <= LONG * self.bound.value_us), candidates)
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         layout = restricted(self.problem, self.layout, candidates, price * (weight * scale))
@@ -114,6 +120,20 @@ class Search:
         if objective < self.best.objective_us:
             assignment = to_assignment(self.problem, self.layout, lane.state.option, lane.state.target)
             self.best = replace(self.best, assignment=assignment, objective_us=objective)
+
+
+def _excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> Floats:
+    """[O] by how much an option's longest unit, stage by stage, exceeds `least_us` ([K], base included); 0 where there is one stage."""
+    if problem.num_stages == 1:
+        return np.zeros(problem.num_options)
+    longest = bounder.cuts.largest[:, :-1] + problem.stage_base_us
+    return np.asarray(np.maximum(longest - least_us, 0.0).sum(axis=1))
+
+
+def _or_all(problem: Problem, some: Bools, all_: Bools) -> Bools:
+    """[O] `some` options, and `all_` of the tables that would be left without."""
+    first = np.searchsorted(problem.option_table, np.arange(problem.num_tables))
+    return some | (all_ & ~np.logical_or.reduceat(some, first)[problem.option_table])
 
 
 def _start(problem: Problem, bound: Bound) -> Start:

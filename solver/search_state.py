@@ -119,16 +119,22 @@ class Journal(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through."""
+    """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through.
+
+    Beside their loads, the system memory of their pools counts, in column L, where they have not the same pool."""
 
     slot: Ints
     """[M]"""
     load: Floats
-    """[M, L]"""
+    """[M, L + 1]"""
     size: Floats
     """[M] largest share of a limit."""
+    limit: Floats
+    """[2, L + 1] of both devices, and of their pools."""
+    weight: Floats
+    """[2, L + 1]"""
     held: Floats
-    """[M + 1, 2, L] loads of both devices with as many slots on their sides."""
+    """[M + 1, 2, L + 1] loads of both devices, and of their pools, with as many slots on their sides."""
     side: Ints
     """[M] of the split in hand: 0 for the first device, 1 for the second."""
     tried: Ints
@@ -230,9 +236,18 @@ def empty_journal(layout: Layout, state: State) -> Journal:
 
 
 def empty_split(state: State, most: int) -> Split:
-    columns = state.load.shape[1]
-    sides = [np.zeros(most, dtype=np.int64) for _ in range(4)]
-    return Split(sides[0], np.zeros((most, columns)), np.zeros(most), np.zeros((most + 1, 2, columns)), *sides[1:])
+    columns = state.load.shape[1] + 1
+    return Split(
+        slot=np.zeros(most, dtype=np.int64),
+        load=np.zeros((most, columns)),
+        size=np.zeros(most),
+        limit=np.zeros((2, columns)),
+        weight=np.zeros((2, columns)),
+        held=np.zeros((most + 1, 2, columns)),
+        side=np.zeros(most, dtype=np.int64),
+        tried=np.zeros(most, dtype=np.int64),
+        best=np.zeros(most, dtype=np.int64),
+    )
 
 
 def to_assignment(problem: Problem, layout: Layout, option: Ints, target: Ints) -> Assignment:

@@ -183,8 +183,8 @@ def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
 
 
 def test_few_tables_are_placed_better_by_looking_near_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = draw(Case("few tables", 24, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
-    limits = Limits(seconds=1.0, gap=0.0, seed=1)
+    problem = draw(Case("few tables", 32, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
+    limits = Limits(seconds=1.0, gap=0.0, seed=0)
     near = solve(problem, limits)
     monkeypatch.setattr(engine, "FEW_TABLES", 0)
     _sound(problem, near)
