@@ -1,0 +1,52 @@
+"""Which options the search tries at a target: none whose units alone would make several stages last too long together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import Case, draw
+from solver.bound import Bounder
+from solver.presolve import merge_stages
+from solver.problem import Problem
+from solver.search import LONG, Search
+
+
+def search_of(stages: int) -> Search:
+    problem = merge_stages(draw(Case("tight", 60, 16, 0.95, stages=stages)))
+    bounder = Bounder(problem)
+    return Search(problem, bounder, bounder.bound(), seed=0)
+
+
+def excess_us(problem: Problem, option: int, least_us: list[float]) -> float:
+    """Over the unit that is longest in each stage; devices are all alike."""
+    units = range(problem.option_first_unit[option], problem.option_first_unit[option + 1])
+    longest = [max(problem.unit_time_us[unit, 0, stage] for unit in units) for stage in range(problem.num_stages)]
+    return sum(max(0.0, float(base + time - least)) for base, time, least in zip(problem.stage_base_us, longest, least_us, strict=True))
+
+
+@pytest.mark.parametrize("looser", [1.1, 2.0])
+def test_options_too_long_for_the_stages_are_left_to_tables_without_others(looser: float) -> None:
+    search = search_of(stages=5)
+    problem, bound_us = search.problem, search.bound.value_us
+    allowed, _ = search.bounder.candidates(search.bound, bound_us * looser)
+    goal = search._goal(bound_us * looser, 1.0)
+    least_us = list(search.lanes[0].start.least_us)
+    first = np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
+    left_out = 0
+    for table, (begin, end) in enumerate(pairwise(first)):
+        options = [option for option in range(begin, end) if allowed[option]]
+        short = [option for option in options if excess_us(problem, option, least_us) <= LONG * bound_us]
+        tried = goal.layout.candidate[goal.layout.candidate_first[table] : goal.layout.candidate_first[table + 1]]
+        assert list(tried) == (short or options)
+        left_out += len(options) - len(tried)
+    assert left_out > 0
+
+
+def test_with_one_stage_the_bound_alone_says_which_are_too_long() -> None:
+    search = search_of(stages=1)
+    target_us = search.bound.value_us * 1.5
+    allowed, _ = search.bounder.candidates(search.bound, target_us)
+    assert list(search._goal(target_us, 1.0).layout.candidate) == list(np.flatnonzero(allowed))
