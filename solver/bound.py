@@ -11,7 +11,7 @@ import numpy as np
 
 from solver.bound_lp import Program, Relaxation, least_makespans, relax
 from solver.bound_part import Part
-from solver.bound_rows import aggregate, first_option, largest_unit, usable_options, world_load
+from solver.bound_rows import aggregate, first_option, largest_unit, or_all, usable_options, world_load
 from solver.bound_steps import Steps
 from solver.presolve import merge_stages
 from solver.problem import Bools, Floats, Ints, Problem
@@ -139,8 +139,7 @@ class Bounder:
         program = region.part.program
         keep = self._within(region.relaxation, value) & program.usable
         keep &= self._short_enough(region.part, program.lower, value)
-        without = ~np.logical_or.reduceat(keep, program.first[:-1])
-        keep |= np.repeat(without, np.diff(program.first)) & program.usable
+        keep = or_all(program.first, keep, program.usable)
         kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
         return kept, np.where(kept, region.part.spread(np.where(keep, region.relaxation.reduced_cost, 0.0), 0.0, 0.0), 0.0)
 

@@ -104,6 +104,12 @@ def aggregate(problem: Problem) -> Rows:
     )
 
 
+def or_all(first: Ints, some: Bools, every: Bools) -> Bools:
+    """[O] `some` options, and `every` one of tables that would be left without; `first` is [T + 1]."""
+    without = ~np.logical_or.reduceat(some, first[:-1])
+    return np.asarray(some | (every & np.repeat(without, np.diff(first))))
+
+
 def largest_unit(problem: Problem) -> Floats:
     """[O, K + 1] the most that a unit of an option loads a device with, at least: time in each stage, then HBM bytes as a
     share of the device with the most."""

@@ -67,21 +67,21 @@ def _gather(layout: Layout, state: State, split: Split, here: int, there: int, c
         if _may_go(layout, state, slot, there):
             place = seen if seen < len(split.slot) else below(state, seen + 1)
             if place < len(split.slot):
-                _note(layout, state, split, slot, place, layout.pool[here] != layout.pool[there])
+                _note(layout, state, split, slot, place)
             seen += 1
         slot = state.next[slot]
     return min(seen, len(split.slot))
 
 
 @compiled
-def _note(layout: Layout, state: State, split: Split, slot: int, place: int, pools: bool) -> None:
+def _note(layout: Layout, state: State, split: Split, slot: int, place: int) -> None:
     table = layout.slot_table[slot]
     unit = layout.option_first_unit[state.option[table]] + slot - layout.slot_first[table]
     kind = layout.kind[state.target[slot]]
     split.slot[place] = slot
     for column in range(state.load.shape[1]):
         split.load[place, column] = layout.unit_load[unit, kind, column]
-    split.load[place, state.load.shape[1]] = layout.unit_ddr[unit, kind] if pools else 0.0
+    split.load[place, state.load.shape[1]] = layout.unit_ddr[unit, kind]
 
 
 @compiled
@@ -92,6 +92,12 @@ def _may_go(layout: Layout, state: State, slot: int, there: int) -> bool:
     for offset in range(layout.option_first_unit[option + 1] - layout.option_first_unit[option]):
         alone = alone and state.target[first + offset] != there
     return alone
+
+
+@compiled
+def _columns(layout: Layout, state: State, one: int, two: int) -> int:
+    """How many columns of `Split` count: all but the last where both draw on one pool."""
+    return state.load.shape[1] + (1 if layout.pool[one] != layout.pool[two] else 0)
 
 
 @compiled
@@ -106,21 +112,21 @@ def _cost_of(layout: Layout, state: State, one: int, two: int) -> float:
 @compiled
 def _prepare(layout: Layout, limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
     """Limits, the loads of both devices without any slot, and the largest slots first."""
-    columns = state.load.shape[1]
+    loads, columns = state.load.shape[1], _columns(layout, state, one, two)
     for side in range(2):
         device = one if side == 0 else two
         pool = layout.pool[device]
-        for column in range(columns):
+        for column in range(loads):
             split.held[0, side, column] = state.load[device, column]
             split.limit[side, column] = limits.load[device, column]
             split.weight[side, column] = limits.weight[column]
-        split.held[0, side, columns] = state.ddr[pool]
-        split.limit[side, columns] = limits.ddr[pool]
-        split.weight[side, columns] = limits.ddr_weight[pool] if layout.pool[one] != layout.pool[two] else 0.0
+        split.held[0, side, loads] = state.ddr[pool]
+        split.limit[side, loads] = limits.ddr[pool]
+        split.weight[side, loads] = limits.ddr_weight[pool]
     for index in range(count):
         here = 0 if state.target[split.slot[index]] == one else 1
         size = 0.0
-        for column in range(columns + 1):
+        for column in range(columns):
             split.held[0, here, column] -= split.load[index, column]
             size = max(size, split.load[index, column] / max(split.limit[0, column], 1e-9))
         split.size[index] = size
@@ -133,7 +139,7 @@ def _prepare(layout: Layout, limits: Limits, state: State, split: Split, one: in
             size, slot = split.size[index], split.slot[index]
             split.size[index], split.slot[index] = split.size[largest], split.slot[largest]
             split.size[largest], split.slot[largest] = size, slot
-            for column in range(columns + 1):
+            for column in range(loads + 1):
                 load = split.load[index, column]
                 split.load[index, column] = split.load[largest, column]
                 split.load[largest, column] = load
@@ -146,7 +152,7 @@ def _best_split(layout: Layout, limits: Limits, state: State, split: Split, one:
     Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left.
     """
     _prepare(layout, limits, state, split, one, two, count)
-    first_sides = random_bits(state)
+    first_sides, columns = random_bits(state), _columns(layout, state, one, two)
     least = max(_cost_of(layout, state, one, two) * (1.0 - 1e-9), NOTHING)
     found, ways, depth = False, 0, 0
     split.tried[0] = 0
@@ -160,7 +166,7 @@ def _best_split(layout: Layout, limits: Limits, state: State, split: Split, one:
         split.tried[depth] += 1
         ways += 1
         cost = 0.0
-        for column in range(state.load.shape[1] + 1):
+        for column in range(columns):
             here = split.held[depth, side, column] + split.load[depth, column]
             there = split.held[depth, 1 - side, column]
             split.held[depth + 1, side, column] = here
@@ -184,17 +190,17 @@ def _best_split(layout: Layout, limits: Limits, state: State, split: Split, one:
 
 @compiled
 def _apply(layout: Layout, limits: Limits, state: State, split: Split, one: int, two: int, count: int) -> None:
-    columns = state.load.shape[1]
+    loads = state.load.shape[1]
     for index in range(count):
         slot = split.slot[index]
         here, there = state.target[slot], one if split.best[index] == 0 else two
         if here == there:
             continue
-        for column in range(columns):
+        for column in range(loads):
             state.load[here, column] -= split.load[index, column]
             state.load[there, column] += split.load[index, column]
-        state.ddr[layout.pool[here]] -= split.load[index, columns]
-        state.ddr[layout.pool[there]] += split.load[index, columns]
+        state.ddr[layout.pool[here]] -= split.load[index, loads]
+        state.ddr[layout.pool[there]] += split.load[index, loads]
         unchain(state, slot, here)
         chain(state, slot, there)
         state.target[slot] = there

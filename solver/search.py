@@ -16,6 +16,7 @@ import numpy as np
 
 from solver.bound import Bound, Bounder
 from solver.bound_lp import relax
+from solver.bound_rows import or_all
 from solver.problem import Assignment, Bools, Floats, Ints, Problem
 from solver.search_lane import Goal, Lane, Position, Start
 from solver.search_nodes import nodes_chosen
@@ -61,7 +62,7 @@ class Search:
         start = _start(problem, bound)
         self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
-        self.excess_us = _excess_us(problem, bounder, start.least_us)
+        self.first, self.short = start.first, _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
         self.best = Found(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.layout, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
@@ -87,7 +88,7 @@ class Search:
 
     def _goal(self, target_us: float, work: float) -> Goal:
         candidates, price = self.bounder.candidates(self.bound, target_us)
-        candidates = _or_all(self.problem, candidates & (self.excess_us <= LONG * self.bound.value_us), candidates)
+        candidates = or_all(self.first, candidates & self.short, candidates)
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         layout = restricted(self.problem, self.layout, candidates, price * (weight * scale))
@@ -122,18 +123,12 @@ class Search:
             self.best = replace(self.best, assignment=assignment, objective_us=objective)
 
 
-def _excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> Floats:
-    """[O] by how much an option's longest unit, stage by stage, exceeds `least_us` ([K], base included); 0 where there is one stage."""
+def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: float) -> Bools:
+    """[O] whether an option's longest units exceed `least_us` ([K], base included) by at most `most_us`, all stages together."""
     if problem.num_stages == 1:
-        return np.zeros(problem.num_options)
-    longest = bounder.cuts.largest[:, :-1] + problem.stage_base_us
-    return np.asarray(np.maximum(longest - least_us, 0.0).sum(axis=1))
-
-
-def _or_all(problem: Problem, some: Bools, all_: Bools) -> Bools:
-    """[O] `some` options, and `all_` of the tables that would be left without."""
-    first = np.searchsorted(problem.option_table, np.arange(problem.num_tables))
-    return some | (all_ & ~np.logical_or.reduceat(some, first)[problem.option_table])
+        return np.ones(problem.num_options, dtype=bool)
+    longest_us = bounder.cuts.largest[:, :-1] + problem.stage_base_us
+    return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1) <= most_us)
 
 
 def _start(problem: Problem, bound: Bound) -> Start:

@@ -121,7 +121,8 @@ class Journal(NamedTuple):
 class Split(NamedTuple):
     """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through.
 
-    Beside their loads, the system memory of their pools counts, in column L, where they have not the same pool."""
+    Column L is the system memory of their pools; it counts where these differ.
+    """
 
     slot: Ints
     """[M]"""
