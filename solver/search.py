@@ -34,10 +34,10 @@ HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 MET = 1e-9
 """A gap that only rounding leaves."""
-LONG = 0.02
+LONG, LONG_AT_FIRST = 0.02, 0.002
 """Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
-to, all other tables aside, are left out where a table has others. They cost the relaxation nothing, and no small move gets rid
-of them. With one stage the bound's own rule on long units says as much as is certain."""
+to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and
+no small move gets rid of them. With one stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
 """Weight of the reduced costs of options beside overload, and before there is any placement."""
 MEMORY_KEPT_FREE = 0.02
@@ -59,7 +59,7 @@ class Search:
 
     def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
-        start = _start(problem, bound)
+        start = _start(problem, bounder, bound)
         self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.first, self.short = start.first, _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
@@ -131,20 +131,22 @@ def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: 
     return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1) <= most_us)
 
 
-def _start(problem: Problem, bound: Bound) -> Start:
-    rows, options = bound.root.part.program.rows, _first_options(bound)
+def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
+    least_us = problem.stage_base_us + bound.near.relaxation.makespan
+    options = _first_options(bound, _short_units(problem, bounder, least_us, LONG_AT_FIRST * bound.value_us))
+    rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
-    least_us = problem.stage_base_us + bound.near.relaxation.makespan
     return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
 
 
-def _first_options(bound: Bound) -> Ints:
-    """Per table the option that the relaxation leans to, with some memory kept free if it can be."""
+def _first_options(bound: Bound, short: Bools) -> Ints:
+    """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
     part, relaxation = bound.near.part, bound.near.relaxation
-    rows, start = part.program.rows, relaxation.x > 0
+    rows, usable = part.program.rows, or_all(part.program.first, part.program.usable & short[part.options], part.program.usable)
     # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
     spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
-    roomy = relax(replace(part.program, rows=replace(rows, capacity=rows.capacity - spare)), start)
-    x = part.spread((roomy if roomy.feasible else relaxation).x, 0.0, 1.0)
+    roomy = replace(part.program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
+    proposed = relax(roomy, usable & (relaxation.x > 0))
+    x = part.spread((proposed if proposed.feasible else relaxation).x, 0.0, 1.0)
     return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

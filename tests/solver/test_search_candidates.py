@@ -11,7 +11,7 @@ from benchmarks.generate import Case, draw
 from solver.bound import Bounder
 from solver.presolve import merge_stages
 from solver.problem import Problem
-from solver.search import LONG, Search
+from solver.search import LONG, LONG_AT_FIRST, Search
 
 
 def search_of(stages: int) -> Search:
@@ -43,6 +43,17 @@ def test_options_too_long_for_the_stages_are_left_to_tables_without_others(loose
         assert list(tried) == (short or options)
         left_out += len(options) - len(tried)
     assert left_out > 0
+
+
+def test_first_options_are_short_where_the_relaxation_leaves_a_short_one() -> None:
+    search = search_of(stages=5)
+    problem, near = search.problem, search.bound.near
+    least_us = list(problem.stage_base_us + near.relaxation.makespan)
+    first = np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
+    long = [excess_us(problem, option, least_us) > LONG_AT_FIRST * search.bound.value_us for option in range(problem.num_options)]
+    left = set(near.part.left)
+    for proposed, (begin, end) in zip(search.lanes[0].start.options, pairwise(first), strict=True):
+        assert not long[proposed] or all(long[option] for option in range(begin, end) if option in left)
 
 
 def test_with_one_stage_the_bound_alone_says_which_are_too_long() -> None:
