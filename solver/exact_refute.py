@@ -70,7 +70,7 @@ class Patterns:
 
     def _build(self) -> None:
         """Starts without patterns."""
-        problem = self.problem
+        problem, self.solved = self.problem, False
         self.columns: list[_Column] = []
         self.seen: set[tuple[int, ...]] = set()
         self.credits = np.empty((0, problem.num_tables))
@@ -251,8 +251,9 @@ class Patterns:
                 span.SetBounds(float(low / self.scale), float(max(low, high) / self.scale))
 
     def _solve(self) -> tuple[float, Prices]:
-        """The covers that are missing, and the prices."""
-        if self.lp.Solve() != pywraplp.Solver.OPTIMAL:
+        """The covers that are missing, and the prices; none where GLOP gives up."""
+        self.solved = self.lp.Solve() == pywraplp.Solver.OPTIMAL
+        if not self.solved:
             return 0.0, Prices(np.zeros(self.problem.num_tables), np.zeros((self.problem.num_kinds, self.problem.num_stages)), 0.0)
         table = np.clip([row.dual_value() for row in self.cover], 0.0, 1.0)
         time = np.zeros((self.problem.num_kinds, self.problem.num_stages))
@@ -261,7 +262,9 @@ class Patterns:
         return float(self.lp.Objective().Value()), Prices(table, time, max(-self.ddr.dual_value(), 0.0) / self.ddr_total)
 
     def _open(self, prices: Prices, steps: int) -> Verdict:
-        """Not refuted: how much of each option the solution takes."""
+        """Not refuted: how much of each option the solution takes, nothing where there is none. That program is not asked again."""
+        if not self.solved:
+            self._build()
         share = np.zeros(self.problem.num_options)
         longest = np.zeros(self.problem.num_stages)
         for index in np.flatnonzero(self.active):
@@ -271,7 +274,7 @@ class Patterns:
                 alike = self.classes[column.alike]
                 np.add.at(share, alike.option[column.items], amount * alike.credit[column.items])
                 longest = np.maximum(longest, column.time)
-        makespan = np.array([span.solution_value() * self.scale for span in self.spans]) if self.timed else longest
+        makespan = np.array([span.solution_value() * self.scale for span in self.spans]) if self.timed and self.solved else longest
         return Verdict(False, share, makespan, longest, prices, steps)
 
 

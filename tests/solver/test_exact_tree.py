@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from ortools.linear_solver import pywraplp
 
 from solver.bound import Bounder
 from solver.cp_sat import by_cp_sat
@@ -103,6 +104,24 @@ def test_the_tree_proves_an_optimum_that_was_given(seed: int) -> None:
         tree = closed(problem, optimum)
         assert tree.best is None
         assert tree.bound_us == pytest.approx(optimum, rel=1e-6)
+
+
+def test_where_glop_gives_up_the_tree_goes_on_and_nothing_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    solve, calls = pywraplp.Solver.Solve, 0
+
+    def gives_up_at_times(solver: pywraplp.Solver) -> int:
+        nonlocal calls
+        calls += 1
+        return int(solve(solver)) if calls % 3 else pywraplp.Solver.ABNORMAL
+
+    monkeypatch.setattr(pywraplp.Solver, "Solve", gives_up_at_times)
+    for problem, optimum in (known(seed) for seed in range(0, 300, 6)):
+        if np.isfinite(optimum):
+            assert closed(problem, optimum * 1.2).bound_us == pytest.approx(optimum, rel=1e-6)
+    assert calls > 100
+    assert capfd.readouterr().err == ""
 
 
 def packing() -> Problem:
