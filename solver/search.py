@@ -62,7 +62,7 @@ class Search:
         start = _start(problem, bounder, bound)
         self.layout, steps_us = nodes_chosen(problem, lay_out(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
-        self.first, self.short = start.first, _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
+        self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
         self.best = Found(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.layout, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
@@ -88,7 +88,7 @@ class Search:
 
     def _goal(self, target_us: float, work: float) -> Goal:
         candidates, price = self.bounder.candidates(self.bound, target_us)
-        candidates = or_all(self.first, candidates & self.short, candidates)
+        candidates = or_all(self.bound.root.part.whole.first, candidates & self.short, candidates)
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         layout = restricted(self.problem, self.layout, candidates, price * (weight * scale))
@@ -143,10 +143,11 @@ def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
 def _first_options(bound: Bound, short: Bools) -> Ints:
     """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
     part, relaxation = bound.near.part, bound.near.relaxation
-    rows, usable = part.program.rows, or_all(part.program.first, part.program.usable & short[part.options], part.program.usable)
+    program, rows = part.program, part.program.rows
+    usable = or_all(program.first, program.usable & short[part.options], program.usable)
     # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
     spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
-    roomy = replace(part.program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
+    roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
     proposed = relax(roomy, usable & (relaxation.x > 0))
     x = part.spread((proposed if proposed.feasible else relaxation).x, 0.0, 1.0)
     return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])
