@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +21,10 @@ EXACT_CHOICES = 30_000
 """The most choices (options x targets) for which the exact program is tried."""
 FEW_TABLES, MOST_TABLES = 5, 500
 """Per device, and of all: where there are more, looking near a plan found nothing that the search had not, or is slow."""
-EXACT_SHARE, NEARBY_SHARE = 0.5, 0.25
-"""Of the limit, where they follow the search; the search takes the rest."""
+SHARES = {(True, True): (0.2, 0.4, 0.3, 0.1), (True, False): (0.35, 0.55, 0.0, 0.1), (False, True): (0.5, 0.0, 0.5, 0.0)}
+"""Of the limit, by whether tables are few and choices are: of the search, dives, the exact program and looking nearby."""
+SEARCH_SECONDS = 2.0
+"""For the search, or half the limit: before that plans get better fast."""
 RESTART_WORK = 5.5e5
 """Per table, of one search where there is time for several: from nothing they find better plans than a long one does
 (30 tables on 16 devices, 127 on 64)."""
@@ -49,14 +51,28 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
         return Outcome(None, math.inf, math.inf, bound.name, StoppedBy.PROOF)
     small = choices(problem) <= EXACT_CHOICES
     few = problem.num_tables <= min(FEW_TABLES * problem.num_devices, MOST_TABLES)
-    exact_s = limits.seconds * EXACT_SHARE if small else 0.0
-    nearby_s = limits.seconds * NEARBY_SHARE if few else 0.0
-    best = _search(problem, bounder, bound, replace(limits, seconds=limits.seconds - exact_s - nearby_s), watch)
+    search_s, dive_s, exact_s, nearby_s = shares(limits.seconds, few, small)
+    best = _search(problem, bounder, bound, replace(limits, seconds=search_s), watch)
+    if few and best.stopped_by is StoppedBy.LIMIT:
+        best, left_s = _dive(problem, bounder, bound, best, replace(limits, seconds=dive_s), watch)
+        nearby_s += left_s / 2
+        if small:
+            exact_s += left_s / 2
+        else:
+            best = _search_again(problem, bounder, bound, best, replace(limits, seconds=left_s / 2), watch)
     if small and best.stopped_by is StoppedBy.LIMIT:
         best = _settle(problem, bounder, bound, best, replace(limits, seconds=exact_s), watch)
     if few and best.stopped_by is StoppedBy.LIMIT:
         best = _look_nearby(problem, bounder, bound, best, replace(limits, seconds=nearby_s), watch)
     return best
+
+
+def shares(seconds: float, few: bool, small: bool) -> tuple[float, float, float, float]:
+    """Seconds of the search, dives, the exact program and looking nearby."""
+    first, *later = SHARES.get((few, small), (1.0, 0.0, 0.0, 0.0))
+    search_s = max(seconds * first, min(SEARCH_SECONDS, seconds / 2)) if first < 1 else seconds
+    dive_s, exact_s, nearby_s = ((seconds - search_s) * share / max(1 - first, 1e-9) for share in later)
+    return search_s, dive_s, exact_s, nearby_s
 
 
 def choices(problem: Problem) -> int:
@@ -85,6 +101,15 @@ def _search(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits, wa
     return Outcome(best.assignment, best.objective_us, value_us, bound.name, stopped_by, sum(moves.values()))
 
 
+def _search_again(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
+    """The better of the plan that was found and that of another search."""
+    if limits.seconds == 0:
+        return found
+    again = _search(problem, bounder, bound, replace(limits, seed=limits.seed + 1), watch)
+    better = again if again.objective_us < found.objective_us else found
+    return replace(better, moves=found.moves + again.moves)
+
+
 def _turns(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits) -> Iterator[Search]:
     """The search that has just done a chunk of its share of the seconds; what is not shared, the best one gets besides."""
     work = limits.seconds * WORK_PER_SECOND
@@ -107,6 +132,23 @@ def _turns(problem: Problem, bounder: Bounder, bound: Bound, limits: Limits) -> 
             yield leader[0]
 
 
+def _dive(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> tuple[Outcome, float]:
+    """Betters the plan that was found by dives; and what they leave of the seconds."""
+    from solver.dive_cover import STEPS_PER_SECOND, Effort
+    from solver.dives import Dives, divable  # imports OR-Tools: see `_settle`
+
+    if found.assignment is None or not divable(problem, found.assignment):
+        return found, limits.seconds
+    effort = Effort(round(limits.seconds * STEPS_PER_SECOND), watch.should_stop)
+    dives = Dives(problem, bounder, bound, limits.seed, effort)
+
+    def improve(plan: Assignment) -> Assignment | None:
+        return dives.improve(plan, found.lower_bound_us)
+
+    best = _bettered(problem, found, improve, lambda: dives.exhausted or effort.ended, limits, watch)
+    return best, max(0.0, limits.seconds - effort.steps / STEPS_PER_SECOND)
+
+
 def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
     """Give what the search found to the exact program; the better plan and the higher bound of both count."""
     from solver.exact import solve_exactly  # imports OR-Tools, and with it pandas: most of what `emplace check` would take to start
@@ -123,12 +165,26 @@ def _settle(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, li
 
 
 def _look_nearby(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: _Watch) -> Outcome:
-    """Tries to better the plan that was found."""
+    """Betters the plan that was found by placing parts of it anew."""
     from solver.nearby import Nearby  # imports OR-Tools: see `_settle`
 
-    nearby, best, met = Nearby(problem, bounder, bound, limits.seed, watch.should_stop), found, False
-    while best.assignment is not None and nearby.counted_s < limits.seconds and not met and not watch.stopped():
-        plan = nearby.improve(best.assignment, limits.seconds - nearby.counted_s)
+    nearby = Nearby(problem, bounder, bound, limits.seed, watch.should_stop)
+
+    def improve(plan: Assignment) -> Assignment | None:
+        return nearby.improve(plan, limits.seconds - nearby.counted_s)
+
+    return _bettered(problem, found, improve, lambda: nearby.counted_s >= limits.seconds, limits, watch)
+
+
+Improve = Callable[[Assignment], Assignment | None]
+"""A better placement than the one given, or None."""
+
+
+def _bettered(problem: Problem, found: Outcome, improve: Improve, has_ended: Callable[[], bool], limits: Limits, watch: _Watch) -> Outcome:
+    """The plan that was found, bettered until that has ended or the gap is met."""
+    best, met = found, False
+    while best.assignment is not None and not met and not has_ended() and not watch.stopped():
+        plan = improve(best.assignment)
         if plan is not None:
             best = replace(best, assignment=plan, objective_us=objective_us(problem, loads_of(problem, plan)))
             met = gap_of(best.objective_us, best.lower_bound_us) <= max(limits.gap, MET)

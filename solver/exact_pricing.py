@@ -20,6 +20,8 @@ QUICK_STEPS = 50_000
 """Of the search without a grid, which takes longer to fill."""
 CELLS = 128
 """Of a grid along each resource."""
+FEW_STEPS, FEW_CELLS = 1_000_000, 64
+"""So many cells where no more steps are asked for."""
 CELLS_PER_STEP = 20
 """Of a grid, filled in the time of a step of the search."""
 INSIDE = 1e-9
@@ -69,12 +71,34 @@ class Grid(NamedTuple):
 def dearest(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int) -> Dearest:
     """The pattern worth most by `value` [I], if worth more than `threshold`; after `most_steps` the best one seen."""
     multiplier, score = _multipliers(knapsack, value)
+    left = _worth_while(knapsack, value, multiplier, score, threshold)
+    if not len(left):
+        return Dearest(None, threshold, True, 1)
+    table = np.repeat(np.arange(len(score)), np.diff(knapsack.first))[left]
+    tables, first = np.unique(table, return_index=True)
+    part = replace(knapsack, first=np.append(first, len(left)), use=knapsack.use[left], time=knapsack.time[left])
+    found = _dearest(part, value[left], multiplier, score[tables], threshold, most_steps)
+    if found.items is None:
+        return found
+    items = np.full(len(score), -1, dtype=np.int64)
+    items[tables] = np.where(found.items >= 0, left[found.items], -1)
+    return replace(found, items=items)
+
+
+def _worth_while(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float) -> Ints:
+    """The items that patterns worth more than the threshold may hold: by the Lagrangian bound with the item taken."""
+    others = multiplier.sum() + score.sum() - np.repeat(score, np.diff(knapsack.first))
+    return np.flatnonzero((others + value - knapsack.use @ multiplier > threshold - INSIDE) & (value > 0))
+
+
+def _dearest(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float, most_steps: int) -> Dearest:
+    """Without a grid, and if that does not finish with one."""
     order = np.argsort(-score, kind="stable")
     suffix = np.append(np.cumsum(score[order][::-1])[::-1], 0.0)
     quick = _depth_first(knapsack, value, order, _no_grid(), suffix, multiplier, threshold, min(most_steps, QUICK_STEPS))
     if quick.finished or most_steps <= QUICK_STEPS:
         return quick
-    grid, steps = _completions(knapsack, value, order, multiplier)
+    grid, steps = _completions(knapsack, value, order, multiplier, CELLS if most_steps > FEW_STEPS else FEW_CELLS)
     better = threshold if quick.items is None else quick.value
     slow = _depth_first(knapsack, value, order, grid, suffix, multiplier, better, most_steps)
     found = slow if slow.items is not None else quick
@@ -116,10 +140,10 @@ def _no_grid() -> Grid:
     return Grid(np.zeros(2, dtype=np.int64), np.empty(0), np.empty((0, 0, 0)))
 
 
-def _completions(knapsack: Knapsack, value: Floats, order: Ints, multiplier: Floats) -> tuple[Grid, int]:
+def _completions(knapsack: Knapsack, value: Floats, order: Ints, multiplier: Floats, along: int) -> tuple[Grid, int]:
     """For the two dearest resources, with what items use rounded down to whole cells; and how many steps that counts for."""
     resource = np.argsort(-multiplier, kind="stable")[[0, min(1, len(multiplier) - 1)]]
-    cells = np.array([CELLS, CELLS if len(multiplier) > 1 else 0])
+    cells = np.array([along, along if len(multiplier) > 1 else 0])
     price = multiplier.copy()
     price[resource] = 0.0
     cell = np.floor(knapsack.use[:, resource] * cells).astype(np.int64)

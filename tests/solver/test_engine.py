@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -182,10 +183,19 @@ def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
     assert after.lower_bound_us == pytest.approx(before.lower_bound_us * factor, rel=1e-3)
 
 
-def test_few_tables_are_placed_better_by_looking_near_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = draw(Case("few tables", 32, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
-    limits = Limits(seconds=1.0, gap=0.0, seed=0)
-    near = solve(problem, limits)
+    limits = Limits(seconds=5.0, gap=0.0, seed=0)
+    better = solve(problem, limits)
     monkeypatch.setattr(engine, "FEW_TABLES", 0)
-    _sound(problem, near)
-    assert near.objective_us < solve(problem, limits).objective_us * 0.99
+    _sound(problem, better)
+    assert better.objective_us < solve(problem, limits).objective_us * 0.99
+
+
+@pytest.mark.parametrize("seconds", [0.5, 4.0, 60.0])
+@pytest.mark.parametrize(("few", "small"), product([True, False], repeat=2))
+def test_shares_are_all_of_the_limit(seconds: float, few: bool, small: bool) -> None:
+    search_s, *later = engine.shares(seconds, few, small)
+    assert search_s + sum(later) == pytest.approx(seconds)
+    assert search_s >= min(engine.SEARCH_SECONDS, seconds / 2)
+    assert min(later) >= 0

@@ -1,0 +1,117 @@
+"""Plans bettered by dives: always such that fit and are better, of tiny problems down to the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from solver.bound import Bounder
+from solver.dive_cover import Effort
+from solver.dives import Dives, divable
+from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
+from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+
+SEEDS = range(30)
+EFFORT = 15_000_000
+
+
+def alike(seed: int, shared: bool = False) -> Problem:
+    """3 or 4 equal devices on 1 or 2 nodes, 3 tables with 1-3 options of 1 or 2 equal units, short of memory."""
+    rng = np.random.default_rng(seed)
+    devices = int(rng.integers(3, 5))
+    options = rng.integers(1, 4, 3)
+    count = int(options.sum())
+    units = rng.integers(1, 3, count)
+    scope = rng.choice([Scope.DEVICE, Scope.DEVICE, Scope.NODE, Scope.WORLD], count) if shared else np.zeros(count, dtype=np.int64)
+    units[scope != Scope.DEVICE] = 1
+    time, hbm = rng.integers(1, 40, (count, 1, 1)).astype(float), rng.integers(0, 60, (count, 1))
+    return Problem(
+        device_kind=np.zeros(devices, dtype=np.int64),
+        device_node=np.arange(devices) % (2 if devices == 4 else 1),
+        device_is_trainer=np.ones(devices, dtype=bool),
+        device_pool=np.zeros(devices, dtype=np.int64),
+        hbm_capacity=np.full(devices, int(rng.integers(40, 120))),
+        ddr_capacity=np.array([1000]),
+        constant_us=3.0,
+        stage_base_us=rng.integers(0, 5, 1).astype(float),
+        option_table=np.repeat(np.arange(3), options),
+        option_scope=scope,
+        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
+        option_first_unit=np.append(0, np.cumsum(units)),
+        unit_time_us=np.repeat(time, units, axis=0),
+        unit_hbm_bytes=np.repeat(hbm, units, axis=0),
+        unit_ddr_bytes=np.zeros((int(units.sum()), 1), dtype=np.int64),
+    )
+
+
+def worst(problem: Problem) -> Assignment | None:
+    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
+    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
+
+
+def bettered(problem: Problem, plan: Assignment, effort: Effort) -> tuple[Assignment, list[float]]:
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    dives, values = Dives(problem, bounder, bound, 0, effort), [objective_us(problem, loads_of(problem, plan))]
+    while not dives.exhausted and not effort.ended:
+        better = dives.improve(plan, bound.value_us)
+        if better is not None:
+            plan = better
+            assert fits(problem, loads_of(problem, plan))
+            values.append(objective_us(problem, loads_of(problem, plan)))
+    return plan, values
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_step_is_better_and_the_last_is_optimal(seed: int) -> None:
+    problem = alike(seed)
+    start = worst(problem)
+    if start is None:
+        return
+    assert divable(problem, start)
+    _, values = bettered(problem, start, Effort(EFFORT))
+    assert all(b < a for a, b in pairwise(values))
+    best = optimum_us(problem)
+    assert best * (1 - 1e-9) <= values[-1] <= best * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_that_load_nodes_stay(seed: int) -> None:
+    problem = alike(seed, shared=True)
+    start = worst(problem)
+    if start is None:
+        return
+    plan, values = bettered(problem, start, Effort(EFFORT))
+    assert all(b < a for a, b in pairwise(values))
+    for table in np.flatnonzero(problem.option_scope[start.option] != Scope.DEVICE):
+        assert plan.option[table] == start.option[table]
+        assert plan.targets[table] == start.targets[table]
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    problem, start = next((problem, start) for problem in map(alike, SEEDS) if (start := worst(problem)) is not None)
+    one, other = bettered(problem, start, Effort(EFFORT))[0], bettered(problem, start, Effort(EFFORT))[0]
+    assert np.array_equal(one.option, other.option)
+    assert one.targets == other.targets
+
+
+def test_ends_where_the_effort_does_or_someone_asks() -> None:
+    problem, start = next((problem, start) for problem in map(alike, SEEDS) if (start := worst(problem)) is not None)
+    for effort in (Effort(1), Effort(EFFORT, lambda: True)):
+        assert bettered(problem, start, effort)[1] == [objective_us(problem, loads_of(problem, start))]
+        assert effort.ended
+
+
+def test_only_with_one_stage_and_devices_and_units_alike() -> None:
+    problem, start = next((problem, start) for problem in map(alike, SEEDS) if (start := worst(problem)) is not None)
+    assert divable(problem, start)
+    stages = replace(problem, stage_base_us=np.zeros(2), unit_time_us=np.repeat(problem.unit_time_us, 2, axis=2))
+    assert not divable(stages, start)
+    assert not divable(replace(problem, hbm_capacity=problem.hbm_capacity + np.arange(problem.num_devices)), start)
+    two = next(each for each in map(random_problem, range(60)) if each.num_kinds == 2 and worst(each) is not None)
+    plan = worst(two)
+    assert plan is not None
+    assert not divable(two, plan)
