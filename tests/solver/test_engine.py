@@ -193,7 +193,7 @@ def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: py
 
 
 @pytest.mark.parametrize("seconds", [0.5, 4.0, 60.0])
-@pytest.mark.parametrize(("few", "small"), product([True, False], repeat=2))
+@pytest.mark.parametrize(("few", "small"), list(product([True, False], repeat=2)))
 def test_shares_are_all_of_the_limit(seconds: float, few: bool, small: bool) -> None:
     search_s, *later = engine.shares(seconds, few, small)
     assert search_s + sum(later) == pytest.approx(seconds)
