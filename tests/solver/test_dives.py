@@ -115,3 +115,16 @@ def test_only_with_one_stage_and_devices_and_units_alike() -> None:
     plan = worst(two)
     assert plan is not None
     assert not divable(two, plan)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_devices_filled_at_once_hold_every_unit_once(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr("solver.dive.AT_ONCE", 1)
+    monkeypatch.setattr("solver.dive.HALF", 0.1)
+    problem = alike(seed)
+    start = worst(problem)
+    if start is None:
+        return
+    plan, _ = bettered(problem, start, Effort(EFFORT // 3))
+    for option, targets in zip(plan.option, plan.targets, strict=True):
+        assert len(set(targets)) == len(targets) == np.diff(problem.option_first_unit)[option]
