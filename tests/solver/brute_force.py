@@ -41,6 +41,12 @@ def optimum_us(problem: Problem) -> float:
     return best
 
 
+def worst(problem: Problem) -> Assignment | None:
+    """The slowest that fits, if any does."""
+    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
+    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
+
+
 def random_problem(seed: int) -> Problem:
     """2-4 trainers of one or two kinds on one or two nodes, 1-3 tables, 1-3 options each, often short of memory."""
     rng = np.random.default_rng(seed)

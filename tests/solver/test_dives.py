@@ -12,7 +12,7 @@ from solver.bound import Bounder
 from solver.dive_cover import Effort
 from solver.dives import Dives, divable
 from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
-from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+from tests.solver.brute_force import optimum_us, random_problem, worst
 
 SEEDS = range(30)
 EFFORT = 15_000_000
@@ -45,11 +45,6 @@ def alike(seed: int, shared: bool = False) -> Problem:
         unit_hbm_bytes=np.repeat(hbm, units, axis=0),
         unit_ddr_bytes=np.zeros((int(units.sum()), 1), dtype=np.int64),
     )
-
-
-def worst(problem: Problem) -> Assignment | None:
-    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
-    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
 
 
 def bettered(problem: Problem, plan: Assignment, effort: Effort) -> tuple[Assignment, list[float]]:

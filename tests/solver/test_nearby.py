@@ -8,7 +8,7 @@ import pytest
 from solver.bound import Bounder
 from solver.nearby import BETTER, Nearby
 from solver.problem import Assignment, Problem, fits, loads_of, objective_us
-from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+from tests.solver.brute_force import optimum_us, random_problem, worst
 
 TRIES = 40
 
@@ -26,11 +26,6 @@ def improved(problem: Problem, plan: Assignment) -> tuple[Assignment, list[float
             values.append(objective_us(problem, loads))
     assert nearby.counted_s > 0
     return plan, values
-
-
-def worst(problem: Problem) -> Assignment | None:
-    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
-    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
 
 
 @pytest.mark.parametrize("seed", range(60))
