@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from solver.engine import gap_of, solve
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from solver.engine import solve
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy, gap_of
 from solver.packing import pack
 from solver.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, target_devices
 

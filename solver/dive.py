@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 
 from solver.dive_cover import LEAST, ROUNDING, DeviceCover, Effort, Pool, Room
@@ -39,14 +41,14 @@ class Dive:
             self.held[int(table)] = plan.targets[table]
         self.keep &= single
 
-    def run(self, effort: Effort) -> Assignment | None:
-        """A placement, or None where this dive met none. Raises Ended with the effort."""
+    def run(self, effort: Effort) -> Generator[None, None, Assignment | None]:
+        """A placement, or None where this dive met none; step by step. Raises Ended with the effort."""
         rooms = self._rooms()
         if not all(room.is_open(self.alike, self.upper) for room in rooms):
             return None
         program = DeviceCover(self.alike, self.upper, rooms, self.keep, self.left, self.pool, effort)
         while self.left.max() > ROUNDING:
-            amount = program.solve()
+            amount = yield from program.solve()
             if amount is None or amount.max(initial=0.0) <= LEAST:
                 return None
             self._give(program, amount)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,12 +122,13 @@ class DeviceCover:
         for row, room in zip(self.room, self.rooms, strict=True):
             row.SetUb(float(len(room.devices)))
 
-    def solve(self) -> Floats | None:
+    def solve(self) -> Generator[None, None, Floats | None]:
         """Of each pattern, how many devices hold it; None where some table is missing. Raises Ended."""
         for _ in range(ROUNDS):
             self._solve()
             if not self._price():
                 break
+            yield
         else:
             self._solve()
         self.worth = LATER

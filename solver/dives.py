@@ -6,6 +6,8 @@ not see it. docs/formulation.md describes a dive.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from solver.bound import Bound, Bounder
@@ -18,8 +20,9 @@ BETTER = 1e-4
 """How much better a plan must be to be looked for."""
 REACH = 0.5
 """Of what lies between the bound and the plan: how much better a plan is looked for at first, and after one is found."""
-PATIENCE = 3.0
-"""Dives at one reach, each counted by the share of the devices that it did not come to; then half the reach."""
+PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
+"""Dives at one reach, each counted by the share of the devices that it did not come to, then half the reach; and one more for
+so many steps of the effort."""
 NOISE = 0.2
 """Spread of the logarithm of what a choice is weighted by, in all dives at a reach but the first."""
 MOST_PATTERNS, KEPT_PATTERNS = 1500, 700
@@ -57,8 +60,8 @@ class Dives:
     def _reach_for(self, reach: float) -> None:
         self.reach, self.failed, self.is_first = reach, 0.0, True
 
-    def improve(self, plan: Assignment, bound_us: float) -> Assignment | None:
-        """One dive: a better placement, or None."""
+    def improve(self, plan: Assignment, bound_us: float) -> Iterator[Assignment | None]:
+        """One dive: after each step nothing, and at its end a better placement if it met one."""
         problem = self.problem
         best_us = objective_us(problem, loads_of(problem, plan))
         target_us = best_us - max(self.reach * (best_us - bound_us), BETTER * best_us)
@@ -68,19 +71,19 @@ class Dives:
         dive.hold(plan)
         try:
             self.effort.spend(STEPS_PER_DIVE)
-            found = dive.run(self.effort)
+            found = yield from dive.run(self.effort)
         except Ended:
             found = None
         self._forget()
         if found is not None and fits(problem, after := loads_of(problem, found)) and objective_us(problem, after) < best_us:
             self._reach_for(min(2 * self.reach, REACH))
-            return found
+            yield found
+            return
         self.is_first = False
         self.failed += dive.unfilled()
-        if self.failed > PATIENCE:
+        if self.failed > PATIENCE + self.effort.most_steps / STEPS_PER_PATIENCE:
             self.exhausted = self.reach * (best_us - bound_us) < BETTER * best_us
             self._reach_for(self.reach / 2)
-        return None
 
     def _forget(self) -> None:
         if len(self.pool) > MOST_PATTERNS:

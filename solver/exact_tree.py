@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,10 @@ from solver.problem import Assignment, Bools, Floats, Problem, fits, loads_of, o
 
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
+LEAST_PATIENCE = 20_000_000
+"""Steps; a level that takes longer, and longer than all before, is left for one half as far."""
+LEAST_STEP = 1e-4
+"""Of the level: it is not left for one closer to the bound."""
 MORE_EFFORT = 4
 COVER_STEPS = 100_000
 """What building a cover counts for."""
@@ -49,67 +53,87 @@ STEPS_PER_SECOND = 4e7
 class Tree:
     """Every placement better than the incumbent lies in one of `open`."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, settle: Settle, settle_steps: int) -> None:
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, settle: Settle, settle_steps: float) -> None:
         self.problem, self.bounder, self.class_bound, self.settle = problem, bounder, bound, settle
         self.settle_steps = settle_steps
         self.patterns = Patterns(problem)
         stages = problem.num_stages
-        self.open = [Node(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)]
+        self.waiting = [Node(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)]
+        self.refuted: list[Node] = []
+        """At the present level."""
         self.bound_us = bound.value_us
         self.best: Assignment | None = None
         self.best_us = np.inf
-        self.steps = 0
+        self.steps = self.most_steps = 0
         self.gap = 0.0
         self.covers = coverable(problem, self.patterns.classes)
+        self.levels: Iterator[None] | None = None
+
+    @property
+    def open(self) -> list[Node]:
+        """What may hold something better than the best."""
+        return self.refuted + self.waiting[::-1]
 
     def raise_bound(self, best_us: float, gap: float, most_steps: int) -> Iterator[None]:
-        """Raises `bound_us` until it meets the best objective, stopping between nodes; runs `most_steps` at most."""
-        self.best_us, self.gap = best_us, gap
-        step = None
+        """Raises `bound_us` until it meets the best objective, stopping between nodes, until `steps` are `most_steps`. Called
+        again, with an objective as good or better, it goes on where it was."""
+        self.best_us, self.gap, self.most_steps = best_us, gap, most_steps
+        if self.levels is None:
+            self.levels = self._levels()
         while self.steps < most_steps:
-            target = self.best_us * (1 - gap)
-            if not self.open or self.bound_us >= target:
-                self.bound_us = max(self.bound_us, target) if not self.open else self.bound_us
+            try:
+                next(self.levels)
+            except StopIteration:
                 return
-            if step is None:
-                step = (target - self.bound_us) / LEVELS
-            level = min(self.bound_us + step, target)
-            if target - level < step / 4:
-                level = target
-            yield from self._refute(level, most_steps)
-
-    def _refute(self, level: float, most_steps: int) -> Iterator[None]:
-        """Closes or splits nodes until none may hold a placement up to `level`."""
-        candidates, _ = self.bounder.candidates(self.class_bound, level)
-        waiting = self.open[::-1]
-        refuted: list[Node] = []
-        while waiting:
-            if self.steps >= most_steps:
-                self.open = refuted + waiting[::-1]
-                return
-            node = waiting.pop()
-            level = min(level, self.best_us * (1 - self.gap))
-            window = self._window(node.lower, node.upper, level)
-            keep = node.keep & candidates
-            verdict = self.patterns.refute(keep, window, node.prices, most_steps - self.steps)
-            self.steps += verdict.steps + NODE_STEPS
-            if verdict.refuted:
-                refuted.append(replace(node, prices=verdict.prices))
-                yield
-                continue
-            if self.steps >= most_steps:
-                waiting.append(replace(node, prices=verdict.prices))
-                continue
-            left = possible(self.problem, self.patterns.classes, keep, window)
-            if np.bincount(self.problem.option_table[left]).max() > 1:
-                waiting += self._split(node, left, window, verdict)
-            elif self._cover(left, window, node.effort) or self._settle(left, node.effort):
-                refuted.append(replace(node, prices=verdict.prices))
-            else:
-                waiting.insert(0, replace(node, prices=verdict.prices, effort=node.effort * MORE_EFFORT))
             yield
-        self.open = refuted
-        self.bound_us = max(self.bound_us, min(level, self.best_us * (1 - self.gap)))
+
+    @property
+    def _target_us(self) -> float:
+        return self.best_us * (1 - self.gap)
+
+    def _levels(self) -> Iterator[None]:
+        step_us = (self._target_us - self.bound_us) / LEVELS
+        while self.open and self.bound_us < self._target_us:
+            level = self.bound_us + step_us
+            reached = yield from self._refute(self._target_us if self._target_us - level < step_us / 4 else level)
+            step_us = min(step_us, reached - self.bound_us)
+            self.bound_us = max(self.bound_us, min(reached, self._target_us))
+        if not self.open:
+            self.bound_us = max(self.bound_us, self._target_us)
+
+    def _refute(self, level: float) -> Generator[None, None, float]:
+        """Closes or splits nodes until none may hold a placement up to `level`, or up to a lower one where that takes long; which."""
+        self.waiting, self.refuted = self.open[::-1], []
+        candidates, _ = self.bounder.candidates(self.class_bound, level)
+        patience = max(LEAST_PATIENCE, 2 * self.steps)
+        while self.waiting:
+            if self.steps > patience and level - self.bound_us > LEAST_STEP * level:
+                level, patience = (self.bound_us + level) / 2, 2 * self.steps
+                candidates, _ = self.bounder.candidates(self.class_bound, level)
+            level = min(level, self._target_us)
+            self._close_or_split(self.waiting.pop(), level, candidates)
+            yield
+        return level
+
+    def _close_or_split(self, node: Node, level: float, candidates: Bools) -> None:
+        window = self._window(node.lower, node.upper, level)
+        keep = node.keep & candidates
+        verdict = self.patterns.refute(keep, window, node.prices, self.most_steps - self.steps)
+        self.steps += verdict.steps + NODE_STEPS
+        node = replace(node, prices=verdict.prices)
+        if verdict.refuted:
+            self.refuted.append(node)
+            return
+        if self.steps >= self.most_steps:
+            self.waiting.append(node)
+            return
+        left = possible(self.problem, self.patterns.classes, keep, window)
+        if np.bincount(self.problem.option_table[left]).max() > 1:
+            self.waiting += self._split(node, left, window, verdict)
+        elif self._cover(left, window, node.effort) or self._settle(left, level, node.effort):
+            self.refuted.append(node)
+        else:
+            self.waiting.insert(0, replace(node, effort=node.effort * MORE_EFFORT))
 
     def _cover(self, left: Bools, window: Window, effort: int) -> bool:
         """Whether the options left, one a table, hold nothing better than the best by their patterns; finds better plans."""
@@ -152,10 +176,11 @@ class Tree:
         value = level - self.class_bound.fixed_us
         return Window(lower, np.minimum(upper, value - (lower.sum() - lower)), value)
 
-    def _settle(self, left: Bools, effort: int) -> bool:
-        """Solves what the options left allow; whether that was finished, so that it holds nothing better than the best."""
-        found = self.settle(with_options(self.problem, left), self.best_us, effort)
-        self.steps += self.settle_steps * effort
+    def _settle(self, left: Bools, level: float, effort: int) -> bool:
+        """Solves what the options left allow up to `level`; whether that was finished, so that the node holds nothing better than
+        the best there."""
+        found = self.settle(with_options(self.problem, left), level, effort)
+        self.steps += round(found.counted_s * self.settle_steps)
         if found.assignment is not None and found.objective_us < self.best_us:
             options = np.flatnonzero(left)
             self.best = replace(found.assignment, option=options[found.assignment.option])

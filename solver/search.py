@@ -17,6 +17,7 @@ import numpy as np
 from solver.bound import Bound, Bounder
 from solver.bound_lp import relax
 from solver.bound_rows import or_all
+from solver.outcome import MET
 from solver.problem import Assignment, Bools, Floats, Ints, Problem
 from solver.search_lane import Goal, Lane, Position, Start
 from solver.search_nodes import nodes_chosen
@@ -32,8 +33,6 @@ stages, which are harder to keep in balance; how much looser at most after a fai
 beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
-MET = 1e-9
-"""A gap that only rounding leaves."""
 LONG, LONG_AT_FIRST = 0.02, 0.002
 """Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
 to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and

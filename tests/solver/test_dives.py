@@ -52,7 +52,7 @@ def bettered(problem: Problem, plan: Assignment, effort: Effort) -> tuple[Assign
     bound = bounder.bound()
     dives, values = Dives(problem, bounder, bound, 0, effort), [objective_us(problem, loads_of(problem, plan))]
     while not dives.exhausted and not effort.ended:
-        better = dives.improve(plan, bound.value_us)
+        *_, better = [None, *dives.improve(plan, bound.value_us)]
         if better is not None:
             plan = better
             assert fits(problem, loads_of(problem, plan))

@@ -10,7 +10,7 @@ import pytest
 from solver import exact
 from solver.bound import Bounder
 from solver.cp_sat import by_cp_sat
-from solver.exact import solve_exactly
+from solver.exact import Prover
 from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from solver.problem import Assignment, Problem, fits, loads_of, objective_us
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
@@ -105,8 +105,17 @@ def _exactly(
     report: ReportProgress | None = None,
     should_stop: ShouldStop | None = None,
 ) -> Outcome:
+    """By CP-SAT, and from a hint by a third of it and patterns for the rest."""
+    if hint is None:
+        return by_cp_sat(problem, limits, report, should_stop)
     bounder = Bounder(problem)
-    return solve_exactly(problem, bounder, bounder.bound(), limits, report, should_stop, hint)
+    bound = bounder.bound()
+    prover = Prover(problem, bounder, bound, limits, report, should_stop)
+    known = Outcome(hint, objective_us(problem, loads_of(problem, hint)), bound.value_us, bound.name, StoppedBy.LIMIT)
+    if not fits(problem, loads_of(problem, hint)):
+        known = replace(known, objective_us=np.inf)
+    first = prover.by_cp_sat(known, limits.seconds / 3)
+    return first if first.stopped_by is not StoppedBy.LIMIT else prover.by_patterns(first, limits.seconds)
 
 
 def _hard_problem() -> Problem:

@@ -11,7 +11,7 @@ from ortools.linear_solver import pywraplp
 
 from solver.bound import Bounder
 from solver.cp_sat import by_cp_sat
-from solver.exact import solve_exactly
+from solver.exact import Prover
 from solver.exact_patterns import Window, classes_of
 from solver.exact_refute import Patterns
 from solver.exact_tree import Tree
@@ -153,10 +153,10 @@ def packing() -> Problem:
 
 def test_closes_a_packing_and_says_the_same_twice() -> None:
     problem = packing()
-    start = by_cp_sat(problem, Limits(0.3, 0.0, 0)).assignment
+    start = replace(by_cp_sat(problem, Limits(0.3, 0.0, 0)), lower_bound_us=0.0, stopped_by=StoppedBy.LIMIT)
     bounder = Bounder(problem)
     bound = bounder.bound()
-    first, second = (solve_exactly(problem, bounder, bound, Limits(4.0, 0.0, 0), None, None, start) for _ in range(2))
+    first, second = (Prover(problem, bounder, bound, Limits(4.0, 0.0, 0)).by_patterns(start, 4.0) for _ in range(2))
     assert first.stopped_by is StoppedBy.EXACT
     assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
     assert first.assignment is not None
