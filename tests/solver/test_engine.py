@@ -65,9 +65,18 @@ def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
 
 
-def test_the_same_seed_gives_the_same_assignment() -> None:
-    problem = draw(Case("again", 150, 16, 0.95))
-    first, second = (solve(problem, Limits(0.2, 0.0, 7)) for _ in range(2))
+@pytest.mark.parametrize(
+    ("case", "seconds"),
+    [
+        (Case("search alone", 150, 16, 0.95), 0.2),
+        (Case("both sides", 24, 8, 0.95, mean_rows=5.7e6, dims=(128,), stages=1), 2.0),
+        (Case("two plans", 100, 32, 0.95), 1.0),
+    ],
+    ids=lambda each: each.name if isinstance(each, Case) else "",
+)
+def test_the_same_seed_gives_the_same_assignment(case: Case, seconds: float) -> None:
+    problem = draw(case)
+    first, second = (solve(problem, Limits(seconds, 0.0, 7)) for _ in range(2))
     assert first.assignment is not None
     assert second.assignment is not None
     assert (first.assignment.option == second.assignment.option).all()
