@@ -1,4 +1,4 @@
-"""Small problems: the integer program by CP-SAT, and where that leaves a gap branch and bound over patterns."""
+"""Small problems: the bound raised to the plan, by branch and bound over patterns and by CP-SAT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from solver.bound import Bound, Bounder
 from solver.cp_sat import by_cp_sat, stopped
 from solver.exact_tree import STEPS_PER_SECOND, Tree
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop
+from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, gap_of
 from solver.problem import Problem
 
 _LEAF_SECONDS = 1.0
@@ -54,7 +54,7 @@ class Prover:
         for _ in tree.raise_bound(known.objective_us, self.gap, self.due_steps):
             if self.report is not None and told < tree.bound_us:
                 told = tree.bound_us
-                gap = max(0.0, 1 - tree.bound_us / tree.best_us)
+                gap = gap_of(tree.best_us, tree.bound_us)
                 self.report(Progress(time.perf_counter() - started, tree.best_us, tree.bound_us, gap, "exact"))
             if self.should_stop is not None and self.should_stop():
                 cancelled = True
