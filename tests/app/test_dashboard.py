@@ -56,6 +56,12 @@ def ask(api: httpx.Client, **changes: object) -> str:
     )
 
 
+def follow(page: Page, selector: str) -> None:
+    """Click, and wait until the page that it leads to is whole: a click by itself may return while that is still read."""
+    with page.expect_navigation():
+        page.click(selector)
+
+
 def test_an_empty_list_says_how_to_begin(page: Page) -> None:
     page.goto("/")
     assert "No plan is stored yet" in page.inner_text("main")
@@ -69,7 +75,7 @@ def test_the_list_shows_filters_and_pages(page: Page, api: httpx.Client, databas
         ask(api, model=model_data(name="other"), options={"seed": seed})
     page.goto("/")
     assert page.locator("tbody tr").count() == 25
-    page.click("text=Older plans")
+    follow(page, "text=Older plans")
     assert page.locator("tbody tr").count() == 2
     row = page.locator("tbody tr", has_text="small")
     assert "feasible" in row.inner_text()
@@ -77,16 +83,16 @@ def test_the_list_shows_filters_and_pages(page: Page, api: httpx.Client, databas
     assert microseconds(1.5 * (plan.step_time_us or 0)) + " verified" in row.inner_text()
     page.goto("/")
     page.select_option("select[name=model]", "other")
-    page.click("button")
-    page.click("text=Older plans")
+    follow(page, "button")
+    follow(page, "text=Older plans")
     assert page.locator("tbody tr").count() == 1
-    page.click("nav >> text=Newest")
+    follow(page, "nav >> text=Newest")
     assert page.locator("tbody tr", has_text="other").count() == 25
     page.select_option("select[name=model]", "small")
-    page.click("button")
+    follow(page, "button")
     assert page.locator("tbody tr").count() == 1
     page.select_option("select[name=status]", "infeasible")
-    page.click("button")
+    follow(page, "button")
     assert "No plan matches" in page.inner_text("main")
 
 
@@ -97,7 +103,7 @@ def test_plans_of_one_model_and_host_are_told_apart_by_their_options(page: Page,
     plain, chosen = page.locator("tbody tr").all_inner_texts()
     assert "ranks 2, tiers ddr, seed 7" in chosen
     assert "seed" not in plain
-    page.click("tbody tr:nth-child(2) a")
+    follow(page, "tbody tr:nth-child(2) a")
     assert "Ranks\n2\nTiers\nddr\nSeed\n7" in page.locator("section", has_text="Options").inner_text()
     page.goto(f"/plans/{plan_id}")
     assert page.locator("h2", has_text="Options").count() == 0
@@ -112,7 +118,7 @@ def test_plans_without_an_answer_can_be_selected(page: Page, api: httpx.Client, 
     assert offered[1:] == ["optimal", "feasible", "infeasible", "undecided", "queued", "running", "failed", "cancelled"]
     for status, seed in (("feasible", 1), ("cancelled", 2), ("queued", 3)):
         page.select_option("select[name=status]", status)
-        page.click("button")
+        follow(page, "button")
         (row,) = page.locator("tbody tr").all_inner_texts()
         assert f"seed {seed}" in row
         assert status in row
@@ -153,7 +159,7 @@ def test_one_plan_shows_where_everything_is_and_what_was_measured(page: Page, ap
     plan = finish_plan(database, plan_id)
     store_run(database, plan_id, measurement_of(plan, verified=False))
     page.goto("/")
-    page.click("tbody a")
+    follow(page, "tbody a")
     text = page.inner_text("main")
     for table in plan.tables:
         assert f"{table.name}\ttable_wise\tfused\t{table.shards[0].rank}" in text
