@@ -32,14 +32,18 @@ class Dive:
         self.given: dict[int, Ints] = {}
         """Of each device that is filled, its items."""
 
-    def hold(self, plan: Assignment) -> None:
-        """Tables that load nodes or the world stay as in the plan; all others take single devices."""
+    def hold(self, plan: Assignment, devices: Ints) -> None:
+        """Tables that load nodes or the world stay as in the plan, and so does all that is on `devices`; all else takes single
+        devices."""
         single = self.problem.option_scope == Scope.DEVICE
         for table in np.flatnonzero(~single[plan.option]):
             self._take(int(plan.option[table]))
             self.left[table] = 0.0
             self.held[int(table)] = plan.targets[table]
         self.keep &= single
+        for device in devices:
+            items = [option for option, targets in zip(plan.option, plan.targets, strict=True) for target in targets if target == device]
+            self._place(int(device), np.array([item for item in items if single[item]], dtype=np.int64))
 
     def run(self, effort: Effort) -> Generator[None, None, Assignment | None]:
         """A placement, or None where this dive met none; step by step. Raises Ended with the effort."""
@@ -61,7 +65,7 @@ class Dive:
 
     def _rooms(self) -> list[Room]:
         rooms: dict[tuple[int, ...], Room] = {}
-        for device in self.alike.devices:
+        for device in np.setdiff1d(self.alike.devices, list(self.given)):
             here = (-1, self.problem.device_node[device])
             held = tuple(int(self.option[table]) for table, targets in self.held.items() for target in targets if target in here)
             rooms.setdefault(held, Room([], held)).devices.append(int(device))
@@ -80,10 +84,13 @@ class Dive:
         """Gives the pattern to a device of the room, if all of it is still to be placed."""
         table = self.alike.table[items]
         if room.devices and self.keep[items].all() and (self.alike.credit[items] <= self.left[table] + ROUNDING).all():
-            self.given[room.devices.pop()] = items
-            self.left[table] -= self.alike.credit[items]
-            for item in items:
-                self._take(int(item))
+            self._place(room.devices.pop(), items)
+
+    def _place(self, device: int, items: Ints) -> None:
+        self.given[device] = items
+        for item in items:
+            self.left[self.alike.table[item]] -= self.alike.credit[item]
+            self._take(int(item))
 
     def _take(self, option: int) -> None:
         table = int(self.problem.option_table[option])

@@ -14,15 +14,18 @@ from solver.bound import Bound, Bounder
 from solver.dive import Dive
 from solver.dive_cover import Effort, Ended, Pool
 from solver.exact_patterns import classes_of
-from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
+from solver.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
 
-BETTER = 1e-4
-"""How much better a plan must be to be looked for."""
+BETTER, HARDLY_BETTER = 1e-4, 5e-4
+"""How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
 """Of what lies between the bound and the plan: how much better a plan is looked for at first, and after one is found."""
 PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
 """Dives at one reach, each counted by the share of the devices that it did not come to, then half the reach; and one more for
 so many steps of the effort."""
+WHOLE, STAYING = 0.2, (0.3, 0.7)
+"""At a reach below the first, a dive begins with a part of the devices as they are in the plan, whose share is drawn from the
+second: a small step needs no other plan everywhere."""
 NOISE = 0.2
 """Spread of the logarithm of what a choice is weighted by, in all dives at a reach but the first."""
 MOST_PATTERNS, KEPT_PATTERNS = 1500, 700
@@ -53,8 +56,6 @@ class Dives:
         self.alike = classes_of(problem)[0]
         self.random = np.random.default_rng(seed)
         self.pool: Pool = {}
-        self.exhausted = False
-        """Whether even what is hardly better was not found."""
         self._reach_for(REACH)
 
     def _reach_for(self, reach: float) -> None:
@@ -68,7 +69,7 @@ class Dives:
         candidates, _ = self.bounder.candidates(self.bound, target_us)
         upper = np.array([target_us - self.bound.fixed_us])
         dive = Dive(problem, self.alike, candidates, upper, self.pool, self.random, 0.0 if self.is_first else NOISE)
-        dive.hold(plan)
+        dive.hold(plan, self._staying(plan, upper) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
         try:
             self.effort.spend(STEPS_PER_DIVE)
             found = yield from dive.run(self.effort)
@@ -82,8 +83,19 @@ class Dives:
         self.is_first = False
         self.failed += dive.unfilled()
         if self.failed > PATIENCE + self.effort.most_steps / STEPS_PER_PATIENCE:
-            self.exhausted = self.reach * (best_us - bound_us) < BETTER * best_us
-            self._reach_for(self.reach / 2)
+            ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
+            self._reach_for(REACH if ended else self.reach / 2)
+
+    def _staying(self, plan: Assignment, upper: Floats) -> Ints:
+        """Some of the devices that hold no more than `upper` in the plan."""
+        alike = self.alike
+        time = np.zeros((self.problem.num_devices, len(upper)))
+        for option, targets in zip(plan.option, plan.targets, strict=True):
+            if self.problem.option_scope[option] == Scope.DEVICE:
+                np.add.at(time, list(targets), alike.time[option])
+        may = alike.devices[(time[alike.devices] <= upper).all(axis=1)]
+        number = round(self.random.uniform(*STAYING) * len(alike.devices))
+        return self.random.permutation(may)[:number]
 
     def _forget(self) -> None:
         if len(self.pool) > MOST_PATTERNS:

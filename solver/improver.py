@@ -13,8 +13,8 @@ from solver.nearby import Nearby
 from solver.outcome import MET, Limits, Outcome, ShouldStop
 from solver.problem import Assignment, Problem, loads_of, objective_us
 
-DIVE_SHARE = 0.85
-"""Of the seconds."""
+DIVE_SHARE = 0.75
+"""Of what is counted, where dives apply."""
 Report = Callable[[float, float, str], None]
 """Of the objective and the bound, and of which part of the solve they are."""
 
@@ -30,14 +30,19 @@ class Improver:
         self.problem, self.limits, self.report, self.should_stop = problem, limits, report, should_stop
         self.best, self.tries = found, self._tries()
         self.can_dive = found.assignment is not None and divable(problem, found.assignment)
-        self.effort = Effort(round(limits.seconds * DIVE_SHARE * STEPS_PER_SECOND), should_stop)
+        self.effort = Effort(round(limits.seconds * STEPS_PER_SECOND), should_stop)
         self.dives = Dives(problem, bounder, bound, limits.seed, self.effort)
         self.nearby = Nearby(problem, bounder, bound, limits.seed, should_stop)
 
     @property
+    def dived_s(self) -> float:
+        """What the dives so far count for."""
+        return self.effort.steps / STEPS_PER_SECOND
+
+    @property
     def counted_s(self) -> float:
         """What its work so far counts for."""
-        return self.effort.steps / STEPS_PER_SECOND + self.nearby.counted_s
+        return self.dived_s + self.nearby.counted_s
 
     def run(self, known: Outcome, seconds: float) -> Outcome:
         """Works on from the plan and the bound that are known for `seconds`, or until they meet."""
@@ -54,7 +59,7 @@ class Improver:
     def _tries(self) -> Iterator[Assignment | None]:
         """Better plans than the best when they were begun, and nothing between them."""
         while self.best.assignment is not None:
-            if self.can_dive and not self.dives.exhausted and not self.effort.ended:
+            if self.can_dive and self.dived_s <= DIVE_SHARE * self.counted_s:
                 yield from self.dives.improve(self.best.assignment, self.best.lower_bound_us)
             else:
                 yield self.nearby.improve(self.best.assignment, self.due_s - self.counted_s)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import pytest
 
 from solver.bound import Bounder
+from solver.dive import Dive
 from solver.dive_cover import Effort
 from solver.dives import Dives, divable
+from solver.exact_patterns import classes_of
 from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from tests.solver.brute_force import optimum_us, random_problem, worst
 
 SEEDS = range(30)
-EFFORT = 15_000_000
+EFFORT = 6_000_000
 
 
 def alike(seed: int, shared: bool = False) -> Problem:
@@ -51,7 +54,7 @@ def bettered(problem: Problem, plan: Assignment, effort: Effort) -> tuple[Assign
     bounder = Bounder(problem)
     bound = bounder.bound()
     dives, values = Dives(problem, bounder, bound, 0, effort), [objective_us(problem, loads_of(problem, plan))]
-    while not dives.exhausted and not effort.ended:
+    while not effort.ended:
         *_, better = [None, *dives.improve(plan, bound.value_us)]
         if better is not None:
             plan = better
@@ -84,6 +87,45 @@ def test_tables_that_load_nodes_stay(seed: int) -> None:
     for table in np.flatnonzero(problem.option_scope[start.option] != Scope.DEVICE):
         assert plan.option[table] == start.option[table]
         assert plan.targets[table] == start.targets[table]
+
+
+def on_device(problem: Problem, plan: Assignment, device: int) -> list[int]:
+    single = problem.option_scope[plan.option] == Scope.DEVICE
+    pairs = zip(plan.option[single], [plan.targets[table] for table in np.flatnonzero(single)], strict=True)
+    return sorted(int(option) for option, targets in pairs for target in targets if target == device)
+
+
+def finished(dive: Dive) -> Assignment | None:
+    steps = dive.run(Effort(EFFORT))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("Assignment | None", end.value)
+
+
+def test_devices_that_stay_hold_what_they_held() -> None:
+    moved = 0
+    for problem, start in [(problem, start) for problem in map(alike, SEEDS, [True] * 15 + [False] * 15) if (start := worst(problem))]:
+        upper = np.array([objective_us(problem, loads_of(problem, start)) - Bounder(problem).bound().fixed_us])
+        everything = np.ones(problem.num_options, dtype=bool)
+        for stay in ([0], [0, 1]):
+            dive = Dive(problem, classes_of(problem)[0], everything, upper, {}, np.random.default_rng(0), 0.2)
+            dive.hold(start, np.array(stay))
+            found = finished(dive)
+            if found is not None:
+                assert fits(problem, loads_of(problem, found))
+                assert all(on_device(problem, found, device) == on_device(problem, start, device) for device in stay)
+                moved += found.targets != start.targets
+    assert moved > 10
+
+
+def test_dives_that_keep_a_part_find_better_plans_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solver.dives.WHOLE", 1.0)
+    steps = [
+        len(bettered(problem, start, Effort(EFFORT // 6))[1]) for problem in map(alike, range(12)) if (start := worst(problem)) is not None
+    ]
+    assert sum(each > 1 for each in steps) > len(steps) / 2
 
 
 def test_the_same_seed_finds_the_same() -> None:
