@@ -14,7 +14,7 @@ from solver.bound import Bound, Bounder
 from solver.dive import Dive
 from solver.dive_cover import Effort, Ended, Pool
 from solver.exact_patterns import classes_of
-from solver.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
+from solver.problem import Assignment, Ints, Problem, Scope, fits, loads_of, objective_us
 
 BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
@@ -69,7 +69,7 @@ class Dives:
         candidates, _ = self.bounder.candidates(self.bound, target_us)
         upper = np.array([target_us - self.bound.fixed_us])
         dive = Dive(problem, self.alike, candidates, upper, self.pool, self.random, 0.0 if self.is_first else NOISE)
-        dive.hold(plan, self._staying(plan, upper) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
+        dive.hold(plan, self._staying(plan, target_us) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
         try:
             self.effort.spend(STEPS_PER_DIVE)
             found = yield from dive.run(self.effort)
@@ -86,16 +86,12 @@ class Dives:
             ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
             self._reach_for(REACH if ended else self.reach / 2)
 
-    def _staying(self, plan: Assignment, upper: Floats) -> Ints:
-        """Some of the devices that hold no more than `upper` in the plan."""
-        alike = self.alike
-        time = np.zeros((self.problem.num_devices, len(upper)))
-        for option, targets in zip(plan.option, plan.targets, strict=True):
-            if self.problem.option_scope[option] == Scope.DEVICE:
-                np.add.at(time, list(targets), alike.time[option])
-        may = alike.devices[(time[alike.devices] <= upper).all(axis=1)]
-        number = round(self.random.uniform(*STAYING) * len(alike.devices))
-        return self.random.permutation(may)[:number]
+    def _staying(self, plan: Assignment, target_us: float) -> Ints:
+        """Some of the devices that meet the target in the plan."""
+        on_devices_us = self.problem.constant_us + loads_of(self.problem, plan).time_us[:, 0]
+        devices = self.alike.devices[on_devices_us[self.alike.devices] <= target_us]
+        number = round(self.random.uniform(*STAYING) * len(self.alike.devices))
+        return self.random.permutation(devices)[:number]
 
     def _forget(self) -> None:
         if len(self.pool) > MOST_PATTERNS:

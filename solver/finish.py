@@ -25,7 +25,8 @@ FIRST, CP_SAT, ROUNDS = 0.05, 0.15, 10
 and what patterns say little about; then so many equal ones."""
 
 LEAST_RISE = 0.05
-"""Of what lies between bound and plan: a round of branch and bound that gains less is followed by one for another plan, the next such by two, then four."""
+"""Of what lies between bound and plan: a round of branch and bound that gains less is followed by one for another plan, the
+next such by two, then four."""
 
 
 def finish(problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, watch: Watch, *, is_small: bool) -> Outcome:

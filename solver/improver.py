@@ -61,5 +61,6 @@ class Improver:
         while self.best.assignment is not None:
             if self.can_dive and self.dived_s <= DIVE_SHARE * self.counted_s:
                 yield from self.dives.improve(self.best.assignment, self.best.lower_bound_us)
+                yield None
             else:
                 yield self.nearby.improve(self.best.assignment, self.due_s - self.counted_s)
