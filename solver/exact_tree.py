@@ -20,7 +20,8 @@ LEAST_PATIENCE = 20_000_000
 """Steps; a level that takes longer, and longer than all before, is left for one half as far."""
 LEAST_STEP = 1e-4
 """Of the level: it is not left for one closer to the bound."""
-MORE_EFFORT = 4
+MOST_EFFORT = 4
+"""For a node that the usual work did not settle: with more, the other side waits long for little."""
 COVER_STEPS = 100_000
 """What building a cover counts for."""
 SPLIT_STAGE = 0.02
@@ -41,7 +42,7 @@ class Node:
     upper: Floats
     prices: Prices | None
     effort: int = 1
-    """How many times the usual work settling it may take."""
+    """How many times the usual work settling it may take: once, then MOST_EFFORT."""
 
 
 Settle = Callable[[Problem, float, int], Outcome]
@@ -133,7 +134,7 @@ class Tree:
         elif self._cover(left, window, node.effort) or self._settle(left, level, node.effort):
             self.refuted.append(node)
         else:
-            self.waiting.insert(0, replace(node, effort=node.effort * MORE_EFFORT))
+            self.waiting.insert(0, replace(node, effort=MOST_EFFORT))
 
     def _cover(self, left: Bools, window: Window, effort: int) -> bool:
         """Whether the options left, one a table, hold nothing better than the best by their patterns; finds better plans."""
