@@ -72,13 +72,15 @@ class LookupCost(Document):
         working_set = np.maximum(unique_rows * row_bytes, 1.0)
         miss = np.maximum(0.0, 1.0 - self.cache_bytes / working_set)
         per_byte_us = self.per_lookup_byte_us + miss * self.per_overflow_byte_us
+        # Powers take longer than all the rest, and most kernels charge no pages.
+        pages = touched_pages(unique_rows, row_bytes, rows) if self.per_page_us else 0.0
         return np.asarray(
             self.fixed_us
             + lookups * (self.per_lookup_us + row_bytes * per_byte_us + np.log2(1.0 + rows) * self.per_row_bit_us)
             + unique_rows * (self.per_unique_row_us + row_bytes * self.per_unique_byte_us)
             + repeated_rows(lookups, unique_rows) * self.per_repeated_row_us
             + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
-            + touched_pages(unique_rows, row_bytes, rows) * self.per_page_us
+            + pages * self.per_page_us
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -9,7 +10,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from placement.host import DeviceType
-from placement.model import ShardingType
+from placement.model import DataType, ShardingType
 from placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from placement.topology import Rank
@@ -19,6 +20,25 @@ from solver.problem import Assignment, Scope, target_devices
 from solver.sharding_sets import type_cost_us
 
 _Range = tuple[int, int]
+_Shape = tuple[str, int, int, int]
+"""(device, table, rows, columns)"""
+_Prices = dict[_Shape, tuple[ShardPrices, int]]
+"""Which of several prices is that of a shape."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A shard to be."""
+
+    table: int
+    rank: Rank
+    rows: _Range
+    columns: _Range
+
+    @property
+    def shape(self) -> _Shape:
+        """Most shards of a table are equal, and cost the same."""
+        return self.rank.device, self.table, self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
 
 
 @dataclass(frozen=True)
@@ -43,9 +63,13 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
     """The placement that an assignment stands for, each shard with its own rows and columns."""
     books = _Books(priced)
     placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
-    for index, item in enumerate(priced.items):
-        for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True):
-            placed[table] = _table(priced, books, table, layout, assignment.targets[index])
+    chosen = [
+        (layout, list(_pieces(priced, layout, table, assignment.targets[index])))
+        for index, item in enumerate(priced.items)
+        for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True)
+    ]
+    prices = _prices(priced, chosen)
+    placed |= {pieces[0].table: _table(books, layout, pieces, prices) for layout, pieces in chosen}
     tables = _plainly(priced, tuple(placed[table] for table in range(len(placed))))
     for used in dict.fromkeys(table.sharding_type for table in tables):
         books.use(used)
@@ -74,7 +98,7 @@ class _Books:
     """What every rank carries."""
 
     def __init__(self, priced: Priced) -> None:
-        self._priced = priced
+        self.priced = priced
         self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
         self._base_us = rank_stages_us(priced.question.cost_model, priced.question.model, priced.topology)
         base_us = [self._base_us.get(stage, 0.0) for stage in PLACED_STAGES]
@@ -82,23 +106,23 @@ class _Books:
         self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
         self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
 
-    def enter(self, price: ShardPrices, rank: int, rows: _Range, columns: _Range) -> Shard:
-        """Book one shard."""
-        hbm, ddr = int(price.hbm_bytes[0, 0]), int(price.ddr_bytes[0, 0])
-        self.time_us[rank] += price.time_us[0, 0]
+    def enter(self, price: ShardPrices, index: int, rank: int, rows: _Range, columns: _Range) -> Shard:
+        """Book one shard, at the price of that index."""
+        hbm, ddr = int(price.hbm_bytes[index, 0]), int(price.ddr_bytes[index, 0])
+        self.time_us[rank] += price.time_us[index, 0]
         self.hbm_bytes[rank] += hbm
         self.ddr_bytes[rank] += ddr
         return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
 
     def use(self, sharding_type: ShardingType) -> None:
         """Pay for a sharding type that some table has."""
-        self.time_us += type_cost_us(self._priced, sharding_type)
+        self.time_us += type_cost_us(self.priced, sharding_type)
 
     def ranks(self) -> tuple[RankLoad, ...]:
         """A server runs no dense layers, and joins every collective."""
         dense_us = self._base_us[Stage.DENSE]
         loads = []
-        for rank in self._priced.topology.ranks:
+        for rank in self.priced.topology.ranks:
             placed = dict(zip(PLACED_STAGES, self.time_us[rank.rank].tolist(), strict=True))
             stages_us = {stage: placed.get(stage, 0.0 if rank.is_server else dense_us) for stage in Stage}
             loads.append(
@@ -120,32 +144,38 @@ class _Books:
 def _fixed(priced: Priced, books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
     shards = priced.pricer.placed_shards(placement, table)
     return placement.model_copy(
-        update={"shards": tuple(books.enter(price, shard.rank, shard.rows, shard.columns) for shard, price in shards)}
+        update={"shards": tuple(books.enter(price, 0, shard.rank, shard.rows, shard.columns) for shard, price in shards)}
     )
 
 
-def _table(priced: Priced, books: _Books, table: int, layout: Layout, targets: tuple[int, ...]) -> TablePlacement:
-    """Most shards of a table are equal, so each shape is priced once."""
-    prices: dict[tuple[str, int, int], ShardPrices] = {}
-    data_type = priced.question.model.tables[table].data_type
-    shards = []
-    for rank, rows, columns in _pieces(priced, layout, table, targets):
-        shape = (rank.device, rows[1] - rows[0], columns[1] - columns[0])
-        if shape not in prices:
-            sides = np.array([[shape[1]]]), np.array([[shape[2]]])
-            prices[shape] = priced.pricer.shards(layout, rank, data_type, np.array([table]), *sides)
-        shards.append(books.enter(prices[shape], rank.rank, rows, columns))
+def _table(books: _Books, layout: Layout, pieces: list[_Piece], prices: _Prices) -> TablePlacement:
+    table, shards = pieces[0].table, [books.enter(*prices[piece.shape], piece.rank.rank, piece.rows, piece.columns) for piece in pieces]
     return TablePlacement(
-        name=priced.question.model.tables[table].name,
+        name=books.priced.question.model.tables[table].name,
         sharding_type=layout.sharding_type,
         compute_kernel=layout.kernel,
-        cache_load_factor=load_factor(priced.pricer.tables, layout, table),
+        cache_load_factor=load_factor(books.priced.pricer.tables, layout, table),
         shards=tuple(sorted(shards, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
     )
 
 
-def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[tuple[Rank, _Range, _Range]]:
-    """(rank, rows, columns) of every shard: each target's ranks, in order, hold the blocks of its piece."""
+def _prices(priced: Priced, placed: list[tuple[Layout, list[_Piece]]]) -> _Prices:
+    """What every shape costs: those of one layout, data type and kind of device at once."""
+    alike: dict[tuple[Layout, DataType, str], dict[_Shape, Rank]] = defaultdict(dict)
+    for layout, pieces in placed:
+        data_type = priced.question.model.tables[pieces[0].table].data_type
+        for piece in pieces:
+            alike[layout, data_type, piece.rank.device][piece.shape] = piece.rank
+    prices = {}
+    for (layout, data_type, _), ranks in alike.items():
+        table, rows, columns = (np.array([shape[side] for shape in ranks]) for side in (1, 2, 3))
+        price = priced.pricer.shards(layout, next(iter(ranks.values())), data_type, table, rows[:, None], columns[:, None])
+        prices.update({shape: (price, index) for index, shape in enumerate(ranks)})
+    return prices
+
+
+def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Piece]:
+    """Every shard: each target's ranks, in order, hold the blocks of its piece."""
     num_rows = int(priced.pricer.tables.rows[table])
     widths = piece_widths(priced.pricer.tables.columns[table : table + 1], layout.pieces)[0].tolist()
     for target, (start, end) in zip(targets, pairwise(accumulate(widths, initial=0)), strict=True):
@@ -155,4 +185,5 @@ def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]
             row_block = index if layout.row_blocks > 1 else 0
             column_block = index if layout.column_blocks > 1 else 0
             rows = (row_block * block, min((row_block + 1) * block, num_rows))
-            yield priced.topology.ranks[device], rows, (start + column_block * width, start + (column_block + 1) * width)
+            columns = (start + column_block * width, start + (column_block + 1) * width)
+            yield _Piece(table, priced.topology.ranks[device], rows, columns)

@@ -359,7 +359,7 @@ class _LayoutPricer:
             if rank.is_server != layout.on_server or layout.device not in (None, rank.device):
                 continue
             charged = self._pricer.shards(layout, rank, data_type, table, shortest, columns)
-            longest = self._pricer.shards(layout, rank, data_type, table, full, columns)
+            longest = charged if layout.row_blocks == 1 else self._pricer.shards(layout, rank, data_type, table, full, columns)
             time_us[:, :, kind] = charged.time_us
             hbm_bytes[:, :, kind], ddr_bytes[:, :, kind] = charged.hbm_bytes, charged.ddr_bytes
             slack[:, :, kind] = np.maximum(longest.hbm_bytes - charged.hbm_bytes, longest.ddr_bytes - charged.ddr_bytes)
