@@ -22,6 +22,8 @@ from profiler.allocator import return_freed_memory
 from profiler.dlrm import Batch
 
 _KIB = 1024
+_UNMEASURED = 3
+"""Trainings, of one step each, before the one that is measured."""
 
 
 def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> int:
@@ -31,8 +33,10 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
     """
     return_freed_memory()
     with ThreadPoolExecutor(max_workers=1) as thread:
-        # Once unmeasured: what earlier steps left behind goes while others run.
-        thread.submit(_train, plan, device, batches[:1]).result()
+        # What earlier steps left behind goes while others run: up to 15 MiB, not all of it in the first.
+        for _ in range(_UNMEASURED):
+            thread.submit(_train, plan, device, batches[:1]).result()
+            return_freed_memory()
         before = _held_bytes(device)
         _reset_peak(device)
         thread.submit(_train, plan, device, batches).result()
