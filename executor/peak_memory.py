@@ -36,8 +36,7 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
         # What earlier steps left behind goes while others run: up to 15 MiB, not all of it in the first.
         for _ in range(_UNMEASURED):
             thread.submit(_train, plan, device, batches[:1]).result()
-            return_freed_memory()
-        before = _held_bytes(device)
+            before = _held_bytes(device)
         _reset_peak(device)
         thread.submit(_train, plan, device, batches).result()
     highest = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _status_bytes("VmHWM")

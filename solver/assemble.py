@@ -168,7 +168,7 @@ def _prices(priced: Priced, placed: list[tuple[Layout, list[_Piece]]]) -> _Price
             alike[layout, data_type, piece.rank.device][piece.shape] = piece.rank
     prices = {}
     for (layout, data_type, _), ranks in alike.items():
-        table, rows, columns = (np.array([shape[side] for shape in ranks]) for side in (1, 2, 3))
+        table, rows, columns = np.array([sides for _, *sides in ranks]).T
         price = priced.pricer.shards(layout, next(iter(ranks.values())), data_type, table, rows[:, None], columns[:, None])
         prices.update({shape: (price, index) for index, shape in enumerate(ranks)})
     return prices
