@@ -208,10 +208,13 @@ class CostModel(Document):
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
     """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
+    per_exchanged_bag_us: Coefficient = 0.0
+    """Of a bag on its way to a shard, beside its bytes: lengths are put in order before and after, and summed to offsets."""
     per_bucketed_id_us: Coefficient = 0.0
     """Of sorting an id into its block of rows, for sharding types that split rows."""
+    per_permuted_vector_us: Coefficient = 0.0
+    """Of putting a pooled vector that arrived as a piece of columns in its place, and its gradient in the backward, however wide."""
     per_permuted_byte_us: Coefficient = 0.0
-    """Of putting pooled vectors that arrived as pieces of columns in order, and their gradients in the backward."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
     per_updated_byte_us: dict[Optimizer, Coefficient] = Field(default_factory=dict)

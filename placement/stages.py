@@ -56,14 +56,16 @@ def shard_stages_us(
     """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
     pricer = _Lookups(cost, device, work, row_bytes, columns, weight_bytes / row_bytes, optimizer, data_type)
     forward, backward = pricer.time_us(kernel, hit_rate)
-    splits_rows = sharding_type in ROW_SPLIT
+    splits_rows, replicated = sharding_type in ROW_SPLIT, sharding_type is ShardingType.DATA_PARALLEL
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
-    vectors_us = dist.time_us(*work.output_bytes) + work.permuted_bytes * cost.per_permuted_byte_us
+    bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
+    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + columns * OUTPUT_BYTES * cost.per_permuted_byte_us)
+    vectors_us = dist.time_us(*work.output_bytes) + permuted_us
     near, far = work.all_reduce_share
-    updated_us = cost.update_us(optimizer, weight_bytes) if sharding_type is ShardingType.DATA_PARALLEL else 0.0
+    updated_us = cost.update_us(optimizer, weight_bytes) if replicated else 0.0
     return {
-        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bucketed_us,
+        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bags_us + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: vectors_us,
         Stage.GRADIENT_DIST: vectors_us,

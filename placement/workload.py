@@ -83,14 +83,16 @@ class ShardWorkload:
     bags: Any
     input_bytes: tuple[Any, Any, Any]
     output_bytes: tuple[Any, Any, Any]
-    permuted_bytes: Any
-    """Of pooled vectors that every rank puts in order once their pieces arrived, all ranks' counted at the shards."""
+    permuted_vectors: Any
+    """Pieces of pooled vectors that every rank puts in order once they arrived, all ranks' counted at the shards."""
     all_reduce_share: tuple[float, float]
     """Times the shard's weight bytes: what an all-reduce of its gradient sends."""
 
 
 _NO_BYTES = (0.0, 0.0, 0.0)
 ROW_SPLIT = {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD}
+PERMUTED = {ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD}
+"""Types whose pooled vectors arrive as pieces."""
 
 
 def shard_workload(
@@ -121,20 +123,16 @@ def shard_workload(
         load.global_bags,
         (arriving * near, arriving * far, arriving * served),
         output_bytes,
-        bag_bytes * _permuted_share(sharding_type, local),
+        load.global_bags * _permuted_share(sharding_type, local),
         (0.0, 0.0),
     )
 
 
 def _permuted_share(sharding_type: ShardingType, trainers_per_node: int) -> float:
     """Of a grid's piece each of the node's ranks holds a block of rows: a bag is counted at all of them, and put in order once."""
-    match sharding_type:
-        case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE:
-            return 1.0
-        case ShardingType.GRID_SHARD:
-            return 1.0 / trainers_per_node
-        case _:
-            return 0.0
+    if sharding_type not in PERMUTED:
+        return 0.0
+    return 1.0 / trainers_per_node if sharding_type is ShardingType.GRID_SHARD else 1.0
 
 
 def all_reduce_share(topology: Topology) -> tuple[float, float]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
+from fbgemm_gpu.permute_pooled_embedding_modules_split import PermutePooledEmbeddingsSplit
 from torchrec.distributed.dist_data import KJTAllToAll, PooledEmbeddingsAllToAll, PooledEmbeddingsReduceScatter
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
 from placement.model import Optimizer
-from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
+from placement.workload import OUTPUT_BYTES
 from profiler.dlrm import LEARNING_RATE, dense_optimizer
 from profiler.exercise import Exercise
-from profiler.point_models import REPLICA_COLUMNS, replica_rows
+from profiler.point_models import FEATURES_OF_A_RANK, PIECES, REPLICA_COLUMNS, exchanged_examples, permuted_examples, replica_rows
 from profiler.points import CollectivePoint, Operation
 
 _WIDTH = 128
-_IDS_PER_BAG = 4
 _BUCKET_BYTES = 25 * 2**20
 """DistributedDataParallel's default bucket (bucket_cap_mb)."""
 
@@ -25,7 +25,8 @@ def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercis
     ranks = dist.get_world_size()
     match point.operation:
         case Operation.INPUT_ALL_TO_ALL:
-            return InputExercise(point.sent_bytes, ranks, device)
+            assert point.ids_per_bag is not None
+            return InputExercise(exchanged_examples(point.sent_bytes, point.ids_per_bag, ranks), point.ids_per_bag, ranks, device)
         case Operation.OUTPUT_ALL_TO_ALL:
             split = PooledEmbeddingsAllToAll(dist.group.WORLD, dim_sum_per_rank=[_WIDTH] * ranks, device=device)
             # Each rank holds _WIDTH columns for every rank's examples and sends the others theirs.
@@ -34,30 +35,34 @@ def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercis
         case Operation.REDUCE_SCATTER:
             examples = max(1, point.sent_bytes // ((ranks - 1) * _WIDTH * OUTPUT_BYTES))
             return OutputExercise(PooledEmbeddingsReduceScatter(dist.group.WORLD), examples * ranks, device)
+        case Operation.PERMUTATION:
+            assert point.columns is not None
+            return PermutationExercise(permuted_examples(point.sent_bytes, point.columns), point.columns, device)
         case Operation.ALL_REDUCE:
             assert point.optimizer is not None
             return ReplicaExercise(replica_rows(point.sent_bytes, ranks), point.optimizer, device)
 
 
 class InputExercise:
-    """Ids of two features a rank; the reply of every rank is waited for. There is no backward."""
+    """Ids of some features a rank, sorted by the ranks that they go to; the reply of every rank is waited for. There is no backward."""
 
-    def __init__(self, sent_bytes: int, ranks: int, device: torch.device) -> None:
-        features = 2 * ranks
-        bytes_per_example = 2 * (ranks - 1) * (_IDS_PER_BAG * ID_BYTES + LENGTH_BYTES)
-        bags = max(1, sent_bytes // bytes_per_example) * features
+    def __init__(self, examples: int, ids_per_bag: int, ranks: int, device: torch.device) -> None:
+        features = FEATURES_OF_A_RANK * ranks
+        bags = examples * features
         self._input = KeyedJaggedTensor.from_lengths_sync(
             keys=[f"f{index}" for index in range(features)],
-            values=torch.zeros(bags * _IDS_PER_BAG, dtype=torch.int64, device=device),
-            lengths=torch.full((bags,), _IDS_PER_BAG, dtype=torch.int64, device=device),
+            values=torch.zeros(bags * ids_per_bag, dtype=torch.int64, device=device),
+            lengths=torch.full((bags,), ids_per_bag, dtype=torch.int64, device=device),
         )
-        self._all_to_all = KJTAllToAll(dist.group.WORLD, [2] * ranks)
+        self._order = [index for rank in range(ranks) for index in range(rank, features, ranks)]
+        self._order_tensor = torch.tensor(self._order, dtype=torch.int32, device=device)
+        self._all_to_all = KJTAllToAll(dist.group.WORLD, [FEATURES_OF_A_RANK] * ranks)
 
     def prepare(self, repetition: int) -> None:
         del repetition
 
     def forward(self) -> None:
-        self._all_to_all(self._input).wait().wait()
+        self._all_to_all(self._input.permute(self._order, self._order_tensor)).wait().wait()
 
     def backward(self) -> None:
         return
@@ -78,6 +83,27 @@ class OutputExercise:
     def forward(self) -> None:
         self._output = self._module(self._input).wait()
         self._gradient = torch.ones_like(self._output)
+
+    def backward(self) -> None:
+        torch.autograd.backward(self._output, self._gradient)
+
+
+class PermutationExercise:
+    """Pieces as they arrive, all of one rank after all of another, to the two pieces of each vector."""
+
+    def __init__(self, examples: int, columns: int, device: torch.device) -> None:
+        order = [index + half for index in range(PIECES // 2) for half in (0, PIECES // 2)]
+        self._module = PermutePooledEmbeddingsSplit([columns] * PIECES, order, device=device)
+        self._input = torch.rand(examples, PIECES * columns, device=device, requires_grad=True)
+        self._gradient = torch.rand(examples, PIECES * columns, device=device)
+        self._output = torch.empty(0)
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+        self._input.grad = None
+
+    def forward(self) -> None:
+        self._output = self._module(self._input)
 
     def backward(self) -> None:
         torch.autograd.backward(self._output, self._gradient)

@@ -6,6 +6,7 @@ Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ _OTHERS = (
 )
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
+_IDS_PER_BAG = (1, 16)
+"""Far apart: what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
 _STEP_TABLE_BYTES = 2**29
@@ -156,12 +159,21 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
 def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
     """All operations of one size stand together, sizes in random order."""
     sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
-    return tuple(point for size in sizes for operation in Operation for point in _of_size(operation, int(size)))
+    turns = zip(sizes, cycle(_COLUMNS), strict=False)
+    return tuple(point for size, columns in turns for operation in Operation for point in _of_size(operation, int(size), columns))
 
 
-def _of_size(operation: Operation, size: int) -> list[CollectivePoint]:
-    optimizers = _OPTIMIZERS if operation is Operation.ALL_REDUCE else (None,)
-    return [CollectivePoint(operation=operation, sent_bytes=size, optimizer=optimizer) for optimizer in optimizers]
+def _of_size(operation: Operation, size: int, columns: int) -> list[CollectivePoint]:
+    point = CollectivePoint(operation=operation, sent_bytes=size)
+    match operation:
+        case Operation.INPUT_ALL_TO_ALL:
+            return [point.model_copy(update={"ids_per_bag": ids}) for ids in _IDS_PER_BAG]
+        case Operation.PERMUTATION:
+            return [point.model_copy(update={"columns": columns})]
+        case Operation.ALL_REDUCE:
+            return [point.model_copy(update={"optimizer": optimizer}) for optimizer in _OPTIMIZERS]
+        case _:
+            return [point]
 
 
 def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:

@@ -9,13 +9,17 @@ from typing import Any
 
 from placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from placement.plan import Shard, TablePlacement
-from placement.workload import OUTPUT_BYTES
+from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
 from profiler.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
 _COLUMN_MULTIPLE = 4
 REPLICA_COLUMNS = 64
 """Of the table that stands for replicated parameters: a common width."""
+FEATURES_OF_A_RANK = 4
+"""Whose ids go to each rank."""
+PIECES = 24
+"""Of pooled vectors that are put in order."""
 _SPREAD = 0.7
 """Of feature lengths: ranks get different batches, and wait for each other."""
 
@@ -81,6 +85,16 @@ def replica_rows(sent_bytes: int, ranks: int) -> int:
     """Of a replicated parameter, of whose gradient each rank sends so much: 2 (ranks - 1) / ranks in a ring, as
     placement.workload counts."""
     return max(1, sent_bytes * ranks // (2 * (ranks - 1) * REPLICA_COLUMNS * OUTPUT_BYTES))
+
+
+def exchanged_examples(sent_bytes: int, ids_per_bag: int, ranks: int) -> int:
+    """Of a rank that sends so many bytes of ids and lengths to the others."""
+    return max(1, sent_bytes // (FEATURES_OF_A_RANK * (ranks - 1) * (ids_per_bag * ID_BYTES + LENGTH_BYTES)))
+
+
+def permuted_examples(permuted_bytes: int, columns: int) -> int:
+    """Whose pieces of so many columns have so many bytes together."""
+    return max(1, permuted_bytes // (PIECES * columns * OUTPUT_BYTES))
 
 
 def _even(rows: int, ranks: int) -> int:

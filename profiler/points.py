@@ -17,6 +17,8 @@ class Operation(StrEnum):
     """Pooled vectors of whole tables and columns; backward sends their gradients the other way."""
     REDUCE_SCATTER = "reduce_scatter"
     """Pooled vectors of row shards; backward is an all-gather."""
+    PERMUTATION = "permutation"
+    """Pooled vectors that arrived as pieces of columns are put in order; backward, their gradients. Nothing is sent."""
     ALL_REDUCE = "all_reduce"
     """A replicated parameter's gradient and its way through the buckets; `backward` is the step of an optimizer."""
 
@@ -41,12 +43,16 @@ class LookupPoint(Document):
 
 
 class CollectivePoint(Document):
-    """`sent_bytes` is what each rank sends to the others."""
+    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order."""
 
     operation: Operation
     sent_bytes: int
     optimizer: Optimizer | None = None
     """Of an all-reduced parameter."""
+    ids_per_bag: int | None = None
+    """Of ids and lengths."""
+    columns: int | None = None
+    """Of the pieces that are permuted."""
 
 
 class DensePoint(Document):

@@ -19,10 +19,20 @@ from placement.host import DeviceType, HostSpec
 from placement.model import Optimizer, ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
-from placement.workload import OUTPUT_BYTES
+from placement.workload import OUTPUT_BYTES, PERMUTED
 from profiler.fit import Array, fit_nonnegative, held_out, residual
-from profiler.point_models import REPLICA_COLUMNS, dense_model, replica_rows, step_model, step_placements
-from profiler.points import DensePoint, Design, Kind, Operation, StepPoint
+from profiler.point_models import (
+    FEATURES_OF_A_RANK,
+    PIECES,
+    REPLICA_COLUMNS,
+    dense_model,
+    exchanged_examples,
+    permuted_examples,
+    replica_rows,
+    step_model,
+    step_placements,
+)
+from profiler.points import CollectivePoint, DensePoint, Design, Kind, Operation, StepPoint
 from profiler.samples import Timed
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
@@ -50,12 +60,17 @@ _DENSE = (
 )
 _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
 """Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
+_PERMUTATION = "permutation fixed_us"
+"""Of each of a step's two."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
     "step_overhead_us",
     *(f"dense {part}" for part in _DENSE),
     *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
+    "per_exchanged_bag_us",
     "per_bucketed_id_us",
+    _PERMUTATION,
+    "per_permuted_vector_us",
     "per_permuted_byte_us",
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
 )
@@ -98,7 +113,7 @@ class StepFit:
         found = []
         for (kind, index), one in sorted(timed.items()):
             if kind is Kind.COLLECTIVE:
-                found.append(_collective_point(design.collectives[index].operation, design.collectives[index].sent_bytes, one))
+                found.append(_collective_point(design.collectives[index], self._ranks, one))
             elif kind is Kind.DENSE:
                 found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
@@ -136,9 +151,11 @@ class StepFit:
             step_overhead_us=coefficients["step_overhead_us"],
             kernels=known.kernels,
             per_updated_byte_us=dict(known.per_updated_byte_us),
+            per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
+            per_permuted_vector_us=coefficients["per_permuted_vector_us"],
             per_permuted_byte_us=coefficients["per_permuted_byte_us"],
-            sharding_type_us={kind: coefficients[f"type {_LIKE.get(kind, kind)}"] for kind in ShardingType},
+            sharding_type_us={kind: _type_us(kind, coefficients) for kind in ShardingType},
             dense=(_dense_cost(known.kernels[0].device, coefficients),),
             **{name: collective(name) for name in COLLECTIVES},
         )
@@ -201,11 +218,28 @@ def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
     return np.array([point.quantities for point in points]), times, known, weights
 
 
-def _collective_point(operation: Operation, sent_bytes: int, one: Timed) -> Point:
+def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
     """The mean of there and back, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
-    name = _COLLECTIVES[operation]
+    if point.operation is Operation.PERMUTATION:
+        return _permutation_point(point, (one.forward_us + one.backward_us) / 2)
+    name = _COLLECTIVES[point.operation]
+    row = {f"{name} fixed_us": 1.0, f"{name} per_byte_us": point.sent_bytes}
+    if point.ids_per_bag is not None:
+        row["per_exchanged_bag_us"] = exchanged_examples(point.sent_bytes, point.ids_per_bag, ranks) * FEATURES_OF_A_RANK * ranks
     time_us = (one.forward_us + one.backward_us) / 2 if name in _BOTH_WAYS else one.forward_us
-    return Point(name, _row({f"{name} fixed_us": 1, f"{name} per_byte_us": sent_bytes}), time_us)
+    return Point(name, _row(row), time_us)
+
+
+def _permutation_point(point: CollectivePoint, time_us: float) -> Point:
+    assert point.columns is not None
+    vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
+    row = {_PERMUTATION: 1.0, "per_permuted_vector_us": vectors, "per_permuted_byte_us": vectors * point.columns * OUTPUT_BYTES}
+    return Point("permutation", _row(row), time_us)
+
+
+def _type_us(kind: ShardingType, coefficients: Mapping[str, float]) -> float:
+    permuted_us = 2 * coefficients[_PERMUTATION] if kind in PERMUTED else 0.0
+    return coefficients[f"type {_LIKE.get(kind, kind)}"] + permuted_us
 
 
 def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:

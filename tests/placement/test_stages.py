@@ -291,13 +291,23 @@ def test_dot_products_may_cost_more_than_layers() -> None:
 def test_pieces_of_columns_are_put_in_order_after_they_arrived(kind: ShardingType) -> None:
     """Each rank puts in order what arrived for its own examples: all ranks together every bag of every piece."""
     cost = datasheet_cost_model(gpu_host())
-    sorting = cost.model_copy(update={"per_permuted_byte_us": 3.0})
+    sorting = cost.model_copy(update={"per_permuted_vector_us": 5.0, "per_permuted_byte_us": 3.0})
     plain, slower = (shard_us(each, kind) for each in (cost, sorting))
     # The four ranks of a node hold a block of rows each of a grid's piece.
     shards = {ShardingType.COLUMN_WISE: 1, ShardingType.TABLE_COLUMN_WISE: 1, ShardingType.GRID_SHARD: 4}.get(kind, 0)
     for stage in Stage:
         both_ways = shards and stage in (Stage.OUTPUT_DIST, Stage.GRADIENT_DIST)
-        assert slower[stage] - plain[stage] == pytest.approx(3.0 * LOAD.global_bags * 16 * 4 / shards if both_ways else 0.0)
+        assert slower[stage] - plain[stage] == pytest.approx(LOAD.global_bags * (5.0 + 3.0 * 16 * 4) / shards if both_ways else 0.0)
+
+
+@pytest.mark.parametrize("kind", list(ShardingType))
+def test_every_bag_that_goes_to_a_shard_costs_on_its_way(kind: ShardingType) -> None:
+    """A shard of rows or of columns gets the bags of all trainers; a replica's ids go nowhere."""
+    cost = datasheet_cost_model(gpu_host())
+    plain, slower = (shard_us(each, kind) for each in (cost, cost.model_copy(update={"per_exchanged_bag_us": 2.0})))
+    more_us = 0.0 if kind is ShardingType.DATA_PARALLEL else 2.0 * LOAD.global_bags
+    for stage in Stage:
+        assert slower[stage] - plain[stage] == pytest.approx(more_us if stage is Stage.INPUT_DIST else 0.0)
 
 
 def shard_us(cost: CostModel, kind: ShardingType) -> dict[Stage, float]:

@@ -16,8 +16,8 @@ from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import FULL, QUICK, make_design
 from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
-from profiler.point_models import dense_model
-from profiler.points import Design, Kind, LookupPoint, Operation, Sample, TableCounts
+from profiler.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
+from profiler.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from profiler.samples import drift, read_samples, repeat_noise, together
 from profiler.step_fit import Known, StepFit, effective_ranks_per_core
 
@@ -39,7 +39,10 @@ TRUE = {
     "reduce_scatter per_byte_us": 3e-3,
     "all_reduce fixed_us": 400.0,
     "all_reduce per_byte_us": 2e-3,
+    "per_exchanged_bag_us": 0.04,
     "per_bucketed_id_us": 0.05,
+    "permutation fixed_us": 70.0,
+    "per_permuted_vector_us": 0.02,
     "per_permuted_byte_us": 2e-3,
     **{f"type {kind}": 100.0 * (1 + number) for number, kind in enumerate(ShardingType)},
 }
@@ -90,6 +93,18 @@ def true_dense() -> DenseCost:
     return DenseCost.model_validate(parts | {"device": "any"})
 
 
+def one_way_us(point: CollectivePoint) -> float:
+    """Between two ranks."""
+    if point.operation is Operation.PERMUTATION:
+        assert point.columns is not None
+        vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
+        of_vector_us = TRUE["per_permuted_vector_us"] + 4 * point.columns * TRUE["per_permuted_byte_us"]
+        return TRUE["permutation fixed_us"] + vectors * of_vector_us
+    name = COLLECTIVES[point.operation]
+    bags = exchanged_examples(point.sent_bytes, point.ids_per_bag, 2) * FEATURES_OF_A_RANK * 2 if point.ids_per_bag else 0
+    return TRUE[f"{name} fixed_us"] + point.sent_bytes * TRUE[f"{name} per_byte_us"] + bags * TRUE["per_exchanged_bag_us"]
+
+
 def samples_of(design: Design) -> list[list[Sample]]:
     """Two ranks that measured exactly what the known costs say; backward takes three times as long, SGD half."""
 
@@ -99,8 +114,7 @@ def samples_of(design: Design) -> list[list[Sample]]:
     fit = StepFit(discover_host(), 2, true_known())
     found = [sample(Kind.STEP, index, fit.step_us(point, TRUE, true_known()), 0.0) for index, point in enumerate(design.steps)]
     for index, collective in enumerate(design.collectives):
-        name = COLLECTIVES[collective.operation]
-        one_way = TRUE[f"{name} fixed_us"] + collective.sent_bytes * TRUE[f"{name} per_byte_us"]
+        one_way = one_way_us(collective)
         # What two ranks send of a gradient is as large as the parameter; an exchange of vectors goes both ways.
         update = 0.0 if collective.optimizer is None else 50.0 + collective.sent_bytes * UPDATED[collective.optimizer]
         backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.ALL_REDUCE: update}.get(collective.operation, one_way)
@@ -145,8 +159,8 @@ def test_known_costs_come_back_with_no_error(fitted: CostModel) -> None:
         true_dense().model_dump(exclude={"device", "fixed_us"}), rel=0.05
     )
     assert model.per_updated_byte_us == pytest.approx(UPDATED, rel=0.02)
-    assert model.per_bucketed_id_us == pytest.approx(0.05, rel=0.05)
-    assert model.per_permuted_byte_us == pytest.approx(2e-3, rel=0.05)
+    for name in ("per_exchanged_bag_us", "per_bucketed_id_us", "per_permuted_vector_us", "per_permuted_byte_us"):
+        assert getattr(model, name) == pytest.approx(TRUE[name], rel=0.05)
     assert all(one.worst < 0.05 for one in model.residuals)
     assert {one.what for one in model.residuals} >= {
         "fused forward",
@@ -155,6 +169,7 @@ def test_known_costs_come_back_with_no_error(fitted: CostModel) -> None:
         "whole steps",
         "dense layers",
         "all_to_all",
+        "permutation",
     }
 
 

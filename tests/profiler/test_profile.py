@@ -104,6 +104,7 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(profiled: Profiled) 
         "input_dist",
         "all_to_all",
         "reduce_scatter",
+        "permutation",
         "all_reduce",
         "sgd of replicated parameters",
         "adagrad of replicated parameters",
