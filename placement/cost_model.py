@@ -166,10 +166,19 @@ class DenseCost(Document):
         return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us
 
 
+class Regime(StrEnum):
+    """What most of a point's time is: fixed, or growing with what is asked."""
+
+    OVERHEAD = "overhead"
+    WORK = "work"
+
+
 class Residual(Document):
     """How far the fit is from points it did not see: mean and median absolute error as a share of the measured time."""
 
     what: str
+    regime: Regime | None = None
+    """Of these points only."""
     points: int
     mape: float
     median: float

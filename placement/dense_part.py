@@ -28,7 +28,7 @@ class DensePart:
 
     @property
     def parameters(self) -> int:
-        return sum(inputs * outputs + outputs for inputs, outputs in self.layers)
+        return sum(map(layer_parameters, self.layers))
 
     @property
     def linear_flops(self) -> int:
@@ -49,6 +49,12 @@ class DensePart:
     def activation_width(self) -> int:
         """Values kept per example for the backward pass."""
         return self.pooled_width + sum(outputs for _, outputs in self.layers) + (self.top[0][0] if self.top else 0)
+
+
+def layer_parameters(shape: tuple[int, int]) -> int:
+    """Weights and biases."""
+    inputs, outputs = shape
+    return inputs * outputs + outputs
 
 
 def layers_optimizer(optimizer: Optimizer) -> Optimizer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from placement.dense_part import DensePart, dense_part
+from placement.dense_part import DensePart, dense_part, layer_parameters
 from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
 from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
@@ -97,8 +97,8 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
     """What a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
-    # weights, gradients, all-reduce buckets, optimizer state
-    parameters = WORKSPACE_BYTES + dense.parameters * STATE_BYTES * (3 + states)
+    # Weights, all-reduce buckets that gradients are views of, optimizer state; one gradient at a time on its way to its bucket.
+    parameters = WORKSPACE_BYTES + STATE_BYTES * (dense.parameters * (2 + states) + max(map(layer_parameters, dense.layers), default=0))
     if is_server:
         return parameters
     examples = model.local_batch_size

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from placement.cost_model import LookupCost, Residual, repeated_rows, touched_pages
+from placement.cost_model import LookupCost, Regime, Residual, repeated_rows, touched_pages
 from profiler.points import TableCounts
 
 Array = NDArray[np.float64]
@@ -60,6 +60,10 @@ class LookupFit:
 
     def predict(self, points: LookupPoints) -> Array:
         return np.array([self._group(tables, points.with_gradient) for tables in points.groups])
+
+    def fixed_us(self, points: LookupPoints) -> Array:
+        """[points] what a group of so many tables takes, however little they are asked."""
+        return np.array([self.group_us + len(tables) * self.cost.fixed_us for tables in points.groups])
 
     def _group(self, tables: tuple[TableCounts, ...], with_gradient: bool) -> float:
         lookups, unique, row_bytes, bags, bag_bytes, rows = _counts(tables)
@@ -139,7 +143,18 @@ def relative_errors(predicted: Array, times_us: Array) -> Array:
     return np.asarray(np.abs(predicted - times_us) / times_us)
 
 
-def residual(what: str, predicted: Array, times_us: Array) -> Residual:
+def residuals_by_regime(what: str, predicted: Array, times_us: Array, fixed_us: Array) -> list[Residual]:
+    """Of all points, and then of either regime where there are both; `fixed_us` is how much of each predicted time is fixed."""
+    of_overhead = fixed_us > predicted / 2
+    found = [residual(what, predicted, times_us)]
+    if of_overhead.any() and not of_overhead.all():
+        regimes = ((Regime.OVERHEAD, of_overhead), (Regime.WORK, ~of_overhead))
+        found += [residual(what, predicted[these], times_us[these], regime) for regime, these in regimes]
+    return found
+
+
+def residual(what: str, predicted: Array, times_us: Array, regime: Regime | None = None) -> Residual:
     """Summary of the errors of predictions for points that their fit did not see."""
     errors = relative_errors(predicted, times_us)
-    return Residual(what=what, points=len(errors), mape=float(errors.mean()), median=float(np.median(errors)), worst=float(errors.max()))
+    mape, median, worst = float(errors.mean()), float(np.median(errors)), float(errors.max())
+    return Residual(what=what, regime=regime, points=len(errors), mape=mape, median=median, worst=worst)

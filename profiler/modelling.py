@@ -14,7 +14,7 @@ from placement.dense_part import dense_part
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
-from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residual
+from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residuals_by_regime
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, drift, repeat_noise, together
@@ -89,17 +89,18 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
         standard = _select(design, timed, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
         _refuse_too_few(f"{kernel} lookups", len(standard.points), _FEWEST_LOOKUPS)
         for name in ("forward", "backward"):
-            fits[name], error = _fitted(f"{kernel} {name}", standard.direction(name, kernel), design.seed)
-            residuals.append(error)
+            fits[name], errors = _fitted(f"{kernel} {name}", standard.direction(name, kernel), design.seed)
+            residuals += errors
         others, errors = _other_backwards(design, timed, kernel)
         residuals += errors
         costs.append(KernelCost(device=device, kernel=kernel, **fits, other_backwards=tuple(others)))
     return costs, residuals
 
 
-def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupCost, Residual]:
+def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupCost, list[Residual]]:
     predicted = held_out(len(points.times_us), seed, partial(_predict_unseen, points))
-    return fit_lookup(points).cost, residual(what, predicted, points.times_us)
+    fit = fit_lookup(points)
+    return fit.cost, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
 
 
 def _other_backwards(design: Design, timed: TimedPoints, kernel: ComputeKernel) -> tuple[list[OtherBackward], list[Residual]]:
@@ -111,9 +112,9 @@ def _other_backwards(design: Design, timed: TimedPoints, kernel: ComputeKernel) 
         if is_standard or len(found.points) < _FEWEST_LOOKUPS:
             continue
         which = {"data_type": data_type} if optimizer is Optimizer.ROWWISE_ADAGRAD else {"optimizer": optimizer}
-        cost, error = _fitted(f"{kernel} backward with {optimizer} in {data_type}", found.direction("backward", kernel), design.seed)
+        cost, errors = _fitted(f"{kernel} backward with {optimizer} in {data_type}", found.direction("backward", kernel), design.seed)
         backwards.append(OtherBackward.model_validate(which | {"backward": cost}))
-        residuals.append(error)
+        residuals += errors
     return backwards, residuals
 
 

@@ -142,7 +142,7 @@ def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:
 
 
 def _report_errors(model: CostModel, report: Report) -> None:
-    for one in model.residuals:
+    for one in (one for one in model.residuals if one.regime is None):
         report(
             f"error on points not fitted, {one.what}: mean {one.mape:.1%}, median {one.median:.1%}, worst {one.worst:.0%} of {one.points} points"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from placement.model import Optimizer, ShardingType
 from placement.plan import PlanOptions, Question
 from placement.topology import build_topology
 from placement.workload import OUTPUT_BYTES, PERMUTED
-from profiler.fit import Array, fit_nonnegative, held_out, residual
+from profiler.fit import Array, fit_nonnegative, held_out, residuals_by_regime
 from profiler.point_models import (
     FEATURES_OF_A_RANK,
     PIECES,
@@ -74,6 +75,7 @@ NAMES = (
     "per_permuted_byte_us",
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
 )
+_FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: 
         points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
         quantities, times, known, weights = _arrays(points)
         per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
-        errors += residuals(points, design.seed)
+        errors += residuals(points, design.seed, np.array([True, False]))
     return per_byte_us, errors
 
 
@@ -198,9 +200,11 @@ def fit_points(points: list[Point]) -> dict[str, float]:
     return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
 
 
-def residuals(points: list[Point], seed: int) -> list[Residual]:
-    """How far predictions are from points that the fit did not see, for each kind of point."""
+def residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
+    """How far predictions are from points that the fit did not see, for each kind of point, all of a kind first; `fixed` are the
+    coefficients of what does not grow with a point's work."""
     quantities, times, known, weights = _arrays(points)
+    fixed_us = quantities[:, fixed] @ fit_nonnegative(quantities, times, known, weights)[fixed]
 
     def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
         found = fit_nonnegative(quantities[seen], times[seen], known[seen], weights[seen])
@@ -209,7 +213,8 @@ def residuals(points: list[Point], seed: int) -> list[Residual]:
     predicted = held_out(len(points), seed, predict)
     kinds = [point.what for point in points]
     chosen = {what: np.array([kind == what for kind in kinds]) for what in dict.fromkeys(kinds)}
-    return [residual(what, predicted[these], times[these]) for what, these in chosen.items()]
+    found = (residuals_by_regime(what, predicted[these], times[these], fixed_us[these]) for what, these in chosen.items())
+    return list(chain.from_iterable(found))
 
 
 def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:

@@ -27,7 +27,7 @@ _Prices = dict[_Shape, tuple[ShardPrices, int]]
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Shard:
     """A shard to be."""
 
     table: int
@@ -64,12 +64,12 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
     books = _Books(priced)
     placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
     chosen = [
-        (layout, list(_pieces(priced, layout, table, assignment.targets[index])))
+        (layout, list(_shards(priced, layout, table, assignment.targets[index])))
         for index, item in enumerate(priced.items)
         for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True)
     ]
     prices = _prices(priced, chosen)
-    placed |= {pieces[0].table: _table(books, layout, pieces, prices) for layout, pieces in chosen}
+    placed |= {shards[0].table: _table(books, layout, shards, prices) for layout, shards in chosen}
     tables = _plainly(priced, tuple(placed[table] for table in range(len(placed))))
     for used in dict.fromkeys(table.sharding_type for table in tables):
         books.use(used)
@@ -148,24 +148,25 @@ def _fixed(priced: Priced, books: _Books, table: int, placement: TablePlacement)
     )
 
 
-def _table(books: _Books, layout: Layout, pieces: list[_Piece], prices: _Prices) -> TablePlacement:
-    table, shards = pieces[0].table, [books.enter(*prices[piece.shape], piece.rank.rank, piece.rows, piece.columns) for piece in pieces]
+def _table(books: _Books, layout: Layout, shards: list[_Shard], prices: _Prices) -> TablePlacement:
+    table = shards[0].table
+    entered = [books.enter(*prices[shard.shape], shard.rank.rank, shard.rows, shard.columns) for shard in shards]
     return TablePlacement(
         name=books.priced.question.model.tables[table].name,
         sharding_type=layout.sharding_type,
         compute_kernel=layout.kernel,
         cache_load_factor=load_factor(books.priced.pricer.tables, layout, table),
-        shards=tuple(sorted(shards, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
+        shards=tuple(sorted(entered, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
     )
 
 
-def _prices(priced: Priced, placed: list[tuple[Layout, list[_Piece]]]) -> _Prices:
+def _prices(priced: Priced, placed: list[tuple[Layout, list[_Shard]]]) -> _Prices:
     """What every shape costs: those of one layout, data type and kind of device at once."""
     alike: dict[tuple[Layout, DataType, str], dict[_Shape, Rank]] = defaultdict(dict)
-    for layout, pieces in placed:
-        data_type = priced.question.model.tables[pieces[0].table].data_type
-        for piece in pieces:
-            alike[layout, data_type, piece.rank.device][piece.shape] = piece.rank
+    for layout, shards in placed:
+        data_type = priced.question.model.tables[shards[0].table].data_type
+        for shard in shards:
+            alike[layout, data_type, shard.rank.device][shard.shape] = shard.rank
     prices = {}
     for (layout, data_type, _), ranks in alike.items():
         table, rows, columns = np.array([sides for _, *sides in ranks]).T
@@ -174,7 +175,7 @@ def _prices(priced: Priced, placed: list[tuple[Layout, list[_Piece]]]) -> _Price
     return prices
 
 
-def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Piece]:
+def _shards(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Shard]:
     """Every shard: each target's ranks, in order, hold the blocks of its piece."""
     num_rows = int(priced.pricer.tables.rows[table])
     widths = piece_widths(priced.pricer.tables.columns[table : table + 1], layout.pieces)[0].tolist()
@@ -186,4 +187,4 @@ def _pieces(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]
             column_block = index if layout.column_blocks > 1 else 0
             rows = (row_block * block, min((row_block + 1) * block, num_rows))
             columns = (start + column_block * width, start + (column_block + 1) * width)
-            yield _Piece(table, priced.topology.ranks[device], rows, columns)
+            yield _Shard(table, priced.topology.ranks[device], rows, columns)

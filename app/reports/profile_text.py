@@ -25,5 +25,6 @@ def profile_view(model: CostModel) -> RenderableType:
 def _residuals(model: CostModel) -> RenderableType:
     table = plain_table("what", "points", "mean", "median", "worst")
     for residual in model.residuals:
-        table.add_row(residual.what, str(residual.points), percent(residual.mape), percent(residual.median), percent(residual.worst))
+        what = residual.what if residual.regime is None else f"  mostly {residual.regime}"
+        table.add_row(what, str(residual.points), percent(residual.mape), percent(residual.median), percent(residual.worst))
     return section("error on points that were not fitted", table)

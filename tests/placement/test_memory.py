@@ -73,7 +73,8 @@ def test_a_rank_holds_dense_layers_batch_and_vectors() -> None:
 
     The exchange needs 24 x 3 / 2 = 36 values an example; the layers 24 + 28 + (4 + 4 + 5 + 1) + 5 = 71, less the shards' 2 x 24.
     """
-    parameters = WORKSPACE_BYTES + (36 + 20 + 145 + 6) * 4 * (1 + 1 + 1 + 2)
+    # weights, buckets and two values of Adam's; the gradient of the largest layer
+    parameters = WORKSPACE_BYTES + ((36 + 20 + 145 + 6) * (1 + 1 + 2) + 145) * 4
     ids = (20 + 30) * 8 + (10 + 10) * 8
     spec = two_tables(bottom_mlp=[4, 4], top_mlp=[5, 1])
     assert own_bytes(spec, is_server=True) == parameters

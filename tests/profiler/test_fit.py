@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.cost_model import LookupCost
+from placement.cost_model import LookupCost, Regime
 from profiler.fit import (
     LookupFit,
     LookupPoints,
@@ -18,6 +18,7 @@ from profiler.fit import (
     held_out,
     relative_errors,
     residual,
+    residuals_by_regime,
 )
 from profiler.points import TableCounts
 
@@ -120,3 +121,16 @@ def test_a_residual_sums_up_relative_errors() -> None:
     found = residual("x", np.array([1.1, 2.0, 6.0]), np.array([1.0, 2.0, 4.0]))
     assert found.points == 3
     assert (found.mape, found.median, found.worst) == pytest.approx((0.2, 0.1, 0.5))
+
+
+def test_errors_are_told_apart_by_what_most_of_the_time_is() -> None:
+    predicted, times = np.array([1.1, 2.0, 6.0]), np.array([1.0, 2.0, 4.0])
+    every, overhead, work = residuals_by_regime("x", predicted, times, fixed_us=np.array([1.0, 1.0, 1.0]))
+    assert (every.regime, every.points, every.worst) == (None, 3, pytest.approx(0.5))
+    assert (overhead.regime, overhead.points, overhead.worst) == (Regime.OVERHEAD, 1, pytest.approx(0.1))
+    assert (work.regime, work.points, work.worst) == (Regime.WORK, 2, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("fixed_us", [0.0, 1.0])
+def test_errors_of_one_regime_are_not_said_twice(fixed_us: float) -> None:
+    assert len(residuals_by_regime("x", np.array([1.1, 1.5]), np.array([1.0, 1.0]), np.full(2, fixed_us))) == 1
