@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 
 _FOLDS = 5
 _REWEIGHTINGS = 12
+_FEWEST_IN_REGIME = 5
+"""Fewer points say little of a regime."""
 _SMALLEST_ERROR = 0.02
 """Relative errors below this count alike: the clock does not resolve them."""
 _TERMS = (
@@ -144,10 +146,11 @@ def relative_errors(predicted: Array, times_us: Array) -> Array:
 
 
 def residuals_by_regime(what: str, predicted: Array, times_us: Array, fixed_us: Array) -> list[Residual]:
-    """Of all points, and then of either regime where there are both; `fixed_us` is how much of each predicted time is fixed."""
+    """Of all points, and then of either regime where there are enough of both; `fixed_us` is how much of each predicted time is
+    fixed."""
     of_overhead = fixed_us > predicted / 2
     found = [residual(what, predicted, times_us)]
-    if of_overhead.any() and not of_overhead.all():
+    if min(of_overhead.sum(), (~of_overhead).sum()) >= _FEWEST_IN_REGIME:
         regimes = ((Regime.OVERHEAD, of_overhead), (Regime.WORK, ~of_overhead))
         found += [residual(what, predicted[these], times_us[these], regime) for regime, these in regimes]
     return found

@@ -124,13 +124,15 @@ def test_a_residual_sums_up_relative_errors() -> None:
 
 
 def test_errors_are_told_apart_by_what_most_of_the_time_is() -> None:
-    predicted, times = np.array([1.1, 2.0, 6.0]), np.array([1.0, 2.0, 4.0])
-    every, overhead, work = residuals_by_regime("x", predicted, times, fixed_us=np.array([1.0, 1.0, 1.0]))
-    assert (every.regime, every.points, every.worst) == (None, 3, pytest.approx(0.5))
-    assert (overhead.regime, overhead.points, overhead.worst) == (Regime.OVERHEAD, 1, pytest.approx(0.1))
-    assert (work.regime, work.points, work.worst) == (Regime.WORK, 2, pytest.approx(0.5))
+    predicted, times = np.array([1.1, 2.0, 6.0]).repeat(5), np.array([1.0, 2.0, 4.0]).repeat(5)
+    every, overhead, work = residuals_by_regime("x", predicted, times, fixed_us=np.ones(15))
+    assert (every.regime, every.points, every.worst) == (None, 15, pytest.approx(0.5))
+    assert (overhead.regime, overhead.points, overhead.worst) == (Regime.OVERHEAD, 5, pytest.approx(0.1))
+    assert (work.regime, work.points, work.worst) == (Regime.WORK, 10, pytest.approx(0.5))
 
 
-@pytest.mark.parametrize("fixed_us", [0.0, 1.0])
-def test_errors_of_one_regime_are_not_said_twice(fixed_us: float) -> None:
-    assert len(residuals_by_regime("x", np.array([1.1, 1.5]), np.array([1.0, 1.0]), np.full(2, fixed_us))) == 1
+@pytest.mark.parametrize("of_overhead", [0, 4, 6, 10])
+def test_a_regime_of_few_points_is_not_said(of_overhead: int) -> None:
+    """Of ten points."""
+    fixed_us = np.where(np.arange(10) < of_overhead, 1.0, 0.0)
+    assert len(residuals_by_regime("x", np.full(10, 1.1), np.ones(10), fixed_us)) == 1
