@@ -23,7 +23,8 @@ from placement.units import MAX_SIZE_BYTES
 Coefficient = Annotated[float, Field(ge=0)]
 _VALUE_BYTES = 4
 """Dense layers are fp32."""
-_PAGE_BYTES = 4096
+_LINE_BYTES, _PAGE_BYTES = 64, 4096
+_DIGIT_BITS = 8
 Times = NDArray[np.float64]
 
 
@@ -35,40 +36,47 @@ class CostSource(StrEnum):
 class LookupCost(Document):
     """Time of one shard's lookups in one direction, in microseconds.
 
-    fixed + lookups x (per_lookup + row_bytes x per_lookup_byte)
-          + unique rows x (per_unique_row + row_bytes x per_unique_byte)
-          + repeated rows x per_repeated_row
-          + bags x (per_bag + bag_bytes x per_bag_byte)
+    fixed + lookups x (per_lookup + row_bytes x per_lookup_byte + row_digits x per_row_digit)
+          + unique rows x cache lines of a row x per_unique_line
           + lookups x row_bytes x miss(working set) x per_overflow_byte
+          + bags x (per_bag + bag_bytes x per_bag_byte)
+          + uneven bags x per_uneven_bag
           + pages x per_page
-          + lookups x log2(1 + rows) x per_row_bit
 
-    where a bag is one pooled output vector, miss(w) = max(0, 1 - cache_bytes / w), repeated rows are unique rows x
-    (1 - unique rows / lookups), and pages are those that the unique rows lie on, if they lie anywhere among the shard's rows.
+    where a bag is one pooled output vector, uneven those of features whose lengths differ, miss(w) = max(0, 1 - cache_bytes / w),
+    the working set is the bytes of the unique rows, and pages are those that they lie on, if they lie anywhere among the shard's
+    rows.
     """
 
     fixed_us: Coefficient = 0.0
     per_lookup_us: Coefficient = 0.0
     per_lookup_byte_us: Coefficient = 0.0
-    per_unique_row_us: Coefficient = 0.0
-    per_unique_byte_us: Coefficient = 0.0
-    per_repeated_row_us: Coefficient = 0.0
-    """Of a row that comes back after others: none if all rows of a batch differ, nor if few rows take all lookups."""
+    per_unique_line_us: Coefficient = 0.0
+    """Of a cache line that is touched for the first time."""
     per_bag_us: Coefficient = 0.0
     per_bag_byte_us: Coefficient = 0.0
+    per_uneven_bag_us: Coefficient = 0.0
+    """Of a bag whose end a processor can't foresee."""
     per_overflow_byte_us: Coefficient = 0.0
     per_page_us: Coefficient = 0.0
     """Of a page of memory that is touched for the first time."""
-    per_row_bit_us: Coefficient = 0.0
-    """Of one bit of a row's number: rows of larger tables are found more slowly, and the fused backward sorts by these bits."""
+    per_row_digit_us: Coefficient = 0.0
+    """Of one digit of a row's number: the fused backward sorts ids digit by digit, and rows of larger tables are found more slowly."""
     cache_bytes: Annotated[int, Field(ge=0, le=MAX_SIZE_BYTES)] = 0
 
     def time_us(
-        self, lookups: ArrayLike, unique_rows: ArrayLike, row_bytes: ArrayLike, bags: ArrayLike, bag_bytes: ArrayLike, rows: ArrayLike
+        self,
+        lookups: ArrayLike,
+        unique_rows: ArrayLike,
+        row_bytes: ArrayLike,
+        bags: ArrayLike,
+        uneven_bags: ArrayLike,
+        bag_bytes: ArrayLike,
+        rows: ArrayLike,
     ) -> Times:
         """Of a shard of `rows` rows."""
-        sides = (lookups, unique_rows, row_bytes, bags, bag_bytes, rows)
-        lookups, unique_rows, row_bytes, bags, bag_bytes, rows = (np.asarray(side, dtype=np.float64) for side in sides)
+        sides = (lookups, unique_rows, row_bytes, bags, uneven_bags, bag_bytes, rows)
+        lookups, unique_rows, row_bytes, bags, uneven_bags, bag_bytes, rows = (np.asarray(side, dtype=np.float64) for side in sides)
         working_set = np.maximum(unique_rows * row_bytes, 1.0)
         miss = np.maximum(0.0, 1.0 - self.cache_bytes / working_set)
         per_byte_us = self.per_lookup_byte_us + miss * self.per_overflow_byte_us
@@ -76,18 +84,22 @@ class LookupCost(Document):
         pages = touched_pages(unique_rows, row_bytes, rows) if self.per_page_us else 0.0
         return np.asarray(
             self.fixed_us
-            + lookups * (self.per_lookup_us + row_bytes * per_byte_us + np.log2(1.0 + rows) * self.per_row_bit_us)
-            + unique_rows * (self.per_unique_row_us + row_bytes * self.per_unique_byte_us)
-            + repeated_rows(lookups, unique_rows) * self.per_repeated_row_us
+            + lookups * (self.per_lookup_us + row_bytes * per_byte_us + row_digits(rows) * self.per_row_digit_us)
+            + unique_rows * cache_lines(row_bytes) * self.per_unique_line_us
             + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
+            + uneven_bags * self.per_uneven_bag_us
             + pages * self.per_page_us
         )
 
 
-def repeated_rows(lookups: ArrayLike, unique_rows: ArrayLike) -> Times:
-    """About the rows that are looked up again: of `unique_rows` the share of `lookups` that are not a row's first."""
-    lookups, unique_rows = np.asarray(lookups, dtype=np.float64), np.asarray(unique_rows, dtype=np.float64)
-    return np.asarray(unique_rows * np.maximum(0.0, 1.0 - unique_rows / np.maximum(lookups, 1e-300)))
+def row_digits(rows: ArrayLike) -> Times:
+    """Of the largest row number, eight bits each: FBGEMM sorts by so many (radix_sort_parallel)."""
+    return np.asarray(np.ceil(np.log2(1.0 + np.asarray(rows, dtype=np.float64)) / _DIGIT_BITS))
+
+
+def cache_lines(row_bytes: ArrayLike) -> Times:
+    """That a row lies on, if it begins with one."""
+    return np.asarray(np.ceil(np.asarray(row_bytes, dtype=np.float64) / _LINE_BYTES))
 
 
 def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike) -> Times:

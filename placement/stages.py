@@ -115,17 +115,18 @@ class _Lookups:
     def time_us(self, kernel: ComputeKernel, hit_rate: Any) -> tuple[Any, Any]:
         """(forward, backward)"""
         if kernel is not ComputeKernel.FUSED_UVM_CACHING:
-            return self._of_kernel(kernel, 1.0, self.work.bags)
-        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, self.work.bags)
+            return self._of_kernel(kernel, 1.0, 1.0)
+        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, 1.0)
         misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(hit_rate), 0.0)
         return hits[0] + misses[0], hits[1] + misses[1]
 
-    def _of_kernel(self, kernel: ComputeKernel, share: Any, bags: Any) -> tuple[Any, Any]:
+    def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:
         entry = self.cost.kernel(self.device, kernel)
         if entry is None:
             raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
         lookups, unique_rows = self.work.lookups * share, self.work.unique_rows * share
-        arguments = (lookups, unique_rows, self.row_bytes, bags, self.columns * OUTPUT_BYTES, self.rows)
+        bags, uneven_bags = self.work.bags * bag_share, self.work.uneven_bags * bag_share
+        arguments = (lookups, unique_rows, self.row_bytes, bags, uneven_bags, self.columns * OUTPUT_BYTES, self.rows)
         return entry.forward.time_us(*arguments), entry.backward_of(self.optimizer, self.data_type).time_us(*arguments)
 
 

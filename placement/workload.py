@@ -48,6 +48,8 @@ class TableLoad:
     local_peak_ids: Any
     global_bags: Any
     local_bags: Any
+    global_uneven_bags: Any
+    local_uneven_bags: Any
 
 
 def table_load(table: Table, local_batch_size: int, trainers: int, objective: Objective) -> TableLoad:
@@ -57,7 +59,8 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
     unique = table.accesses.unique_rows(lookups)
     peak = [peak_ids(table, size) for size in sizes]
     bags = [len(table.features) * size for size in sizes]
-    return TableLoad(lookups[0], lookups[1], float(unique[0]), float(unique[1]), peak[0], peak[1], bags[0], bags[1])
+    uneven = [sum(feature.lengths.variance > 0 for feature in table.features) * size for size in sizes]
+    return TableLoad(lookups[0], lookups[1], float(unique[0]), float(unique[1]), peak[0], peak[1], bags[0], bags[1], uneven[0], uneven[1])
 
 
 def peak_ids(table: Table, examples: int) -> int:
@@ -81,6 +84,8 @@ class ShardWorkload:
     unique_rows: Any
     peak_ids: Any
     bags: Any
+    uneven_bags: Any
+    """Those whose lengths differ: every bag's end is found anew. Of a block of rows all: how many of a bag's ids it has is chance."""
     input_bytes: tuple[Any, Any, Any]
     output_bytes: tuple[Any, Any, Any]
     permuted_vectors: Any
@@ -102,8 +107,9 @@ def shard_workload(
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
     if sharding_type is ShardingType.DATA_PARALLEL:
-        lookups, unique, peak_ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
-        return ShardWorkload(lookups, unique, peak_ids, bags, _NO_BYTES, _NO_BYTES, 0.0, all_reduce_share(topology))
+        lookups, unique, peak_ids = load.local_lookups, load.local_unique_rows, load.local_peak_ids
+        bags, uneven_bags, share = load.local_bags, load.local_uneven_bags, all_reduce_share(topology)
+        return ShardWorkload(lookups, unique, peak_ids, bags, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, share)
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
@@ -121,6 +127,7 @@ def shard_workload(
         load.global_unique_rows * row_share,
         peak_ids,
         load.global_bags,
+        load.global_bags if sharding_type in ROW_SPLIT else load.global_uneven_bags,
         (arriving * near, arriving * far, arriving * served),
         output_bytes,
         load.global_bags * _permuted_share(sharding_type, local),

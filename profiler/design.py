@@ -6,7 +6,7 @@ Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import count, cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,11 @@ _OTHERS = (
 )
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
+_REUSED_EVERY = 6
+"""Of so many points of a sequence one is a table beyond the caches whose rows are asked for again: chance draws next to none."""
+_REUSED_COLUMNS = (32, 64, 128, 256)
+_REUSED_BYTES = (2**23, 2**27)
+_REUSED_TRAFFIC_BYTES = 2**29
 _IDS_PER_BAG = (1, 16)
 """Far apart: what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4
@@ -202,20 +207,24 @@ def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKer
     turns = [divmod(index, len(kernels)) for index in range(effort.lookup_points)]
     chosen = [(kernels[place], _STANDARD if place else effort.variants[turn % len(effort.variants)]) for turn, place in turns]
     sequences = {each: qmc.Sobol(d=6, seed=rng) for each in dict.fromkeys(chosen)}
-    return tuple(_lookup_point(effort, rng, sequences[each].random()[0], *each, table_bytes) for each in chosen)
+    numbers = {each: count(1) for each in sequences}
+    return tuple(_lookup_point(effort, rng, sequences[each].random()[0], next(numbers[each]), *each, table_bytes) for each in chosen)
 
 
 def _lookup_point(
     effort: Effort,
     rng: np.random.Generator,
     place: NDArray[np.float64],
+    number: int,
     kernel: ComputeKernel,
     variant: tuple[Optimizer, DataType],
     table_bytes: int,
 ) -> LookupPoint:
     """`place` is a point of the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
-    count = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
-    shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // count, kernel) for index in range(count)]
+    if number % _REUSED_EVERY == 0:
+        return _reused_point(effort, place, kernel, variant, table_bytes)
+    tables = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
+    shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // tables, kernel) for index in range(tables)]
     lookups, columns = sum(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
     most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
     return LookupPoint(
@@ -227,11 +236,29 @@ def _lookup_point(
     )
 
 
+def _reused_point(
+    effort: Effort, place: NDArray[np.float64], kernel: ComputeKernel, variant: tuple[Optimizer, DataType], table_bytes: int
+) -> LookupPoint:
+    """`place`: the table's bytes, columns, lookups a bag, skew, and lookups for each row, from one half to eight."""
+    columns = _REUSED_COLUMNS[int(place[1] * len(_REUSED_COLUMNS))]
+    row_bytes = columns * _VALUE_BYTES
+    least, most = _REUSED_BYTES
+    rows = min(int(least * (most / least) ** place[0]), _most_bytes(table_bytes, kernel)) // row_bytes
+    per_bag = 10 ** (1 + place[2])
+    lookups = min(rows * 2 ** (4 * place[4] - 1), effort.max_lookups, _REUSED_TRAFFIC_BYTES / row_bytes)
+    bags = min(lookups / per_bag, effort.max_output_bytes / row_bytes)
+    shape = TableShape(rows=rows, columns=columns, lookups_per_bag=per_bag, zipf=_ZIPF[int(place[3] * len(_ZIPF))])
+    return LookupPoint(kernel=kernel, data_type=variant[1], optimizer=variant[0], bags=max(16, int(bags)), tables=(shape,))
+
+
+def _most_bytes(table_bytes: int, kernel: ComputeKernel) -> int:
+    """A replicated table has a gradient as large as itself: only small ones are worth it."""
+    return table_bytes // 16 if kernel is ComputeKernel.DENSE else table_bytes
+
+
 def _table(place: NDArray[np.float64], table_bytes: int, kernel: ComputeKernel) -> TableShape:
     columns = _COLUMNS[int(place[1] * len(_COLUMNS))]
-    # A replicated table has a gradient as large as itself: only small ones are worth it.
-    limit = table_bytes // 16 if kernel is ComputeKernel.DENSE else table_bytes
-    most_rows = max(16.0, min(20e6, limit / (columns * _VALUE_BYTES)))
+    most_rows = max(16.0, min(20e6, _most_bytes(table_bytes, kernel) / (columns * _VALUE_BYTES)))
     lookups = 100 ** (2 * place[2] - 1) if place[2] > 0.5 else 1.0
     rows = int(np.exp(np.log(10) + place[0] * np.log(most_rows / 10)))
     return TableShape(rows=rows, columns=columns, lookups_per_bag=lookups, zipf=_ZIPF[int(place[3] * len(_ZIPF))])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from placement.cost_model import LookupCost, Regime, Residual, repeated_rows, touched_pages
+from placement.cost_model import LookupCost, Regime, Residual, cache_lines, row_digits, touched_pages
 from profiler.points import TableCounts
 
 Array = NDArray[np.float64]
@@ -29,88 +29,97 @@ _TERMS = (
     "fixed_us",
     "per_lookup_us",
     "per_lookup_byte_us",
-    "per_unique_row_us",
-    "per_unique_byte_us",
-    "per_repeated_row_us",
+    "per_row_digit_us",
+    "per_unique_line_us",
+    "per_overflow_byte_us",
     "per_bag_us",
     "per_bag_byte_us",
-    "per_overflow_byte_us",
+    "per_uneven_bag_us",
     "per_page_us",
-    "per_row_bit_us",
 )
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
 
 @dataclass(frozen=True)
 class LookupPoints:
-    """Measured groups of one kernel in one direction: what each table of each group was asked, and microseconds [points]."""
+    """Measured groups of one kernel in one direction: what each table of each group was asked, microseconds [points], and how slow
+    the machine was meanwhile [points], 1 being usual."""
 
     groups: Sequence[tuple[TableCounts, ...]]
     times_us: Array
+    slowness: Array
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
 
 @dataclass(frozen=True)
 class LookupFit:
-    """`group_us` is paid once per group of tables, not per table: a step pays it with its overhead. `per_weight_byte_us`
-    is for the gradient of a replicated table, whose cost CollectiveCost all_reduce holds."""
+    """Of the regression's columns, which are [_TERMS], a group of tables and the bytes of its gradient: microseconds that pass
+    however slow the machine is, and those that slow down with it."""
 
-    cost: LookupCost
-    group_us: float
-    per_weight_byte_us: float
+    steady: Array
+    slowing: Array
+    cache_bytes: int
+
+    @property
+    def cost(self) -> LookupCost:
+        """At the machine's usual speed. A step pays a group with its overhead; the gradient is in CollectiveCost all_reduce."""
+        usual = (self.steady + self.slowing)[: len(_TERMS)].tolist()
+        return LookupCost(**dict(zip(_TERMS, usual, strict=True)), cache_bytes=self.cache_bytes)
 
     def predict(self, points: LookupPoints) -> Array:
-        return np.array([self._group(tables, points.with_gradient) for tables in points.groups])
+        """[points] at the speed that the machine had."""
+        quantities = _quantities(points, self.cache_bytes)
+        return np.asarray(quantities @ self.steady + points.slowness * (quantities @ self.slowing))
 
     def fixed_us(self, points: LookupPoints) -> Array:
         """[points] what a group of so many tables takes, however little they are asked."""
-        return np.array([self.group_us + len(tables) * self.cost.fixed_us for tables in points.groups])
-
-    def _group(self, tables: tuple[TableCounts, ...], with_gradient: bool) -> float:
-        lookups, unique, row_bytes, bags, bag_bytes, rows = _counts(tables)
-        gradient = self.per_weight_byte_us * (rows * row_bytes).sum() if with_gradient else 0.0
-        return float(self.group_us + gradient + self.cost.time_us(lookups, unique, row_bytes, bags, bag_bytes, rows).sum())
+        tables, group = _TERMS.index("fixed_us"), len(_TERMS)
+        usual, counted = self.steady + self.slowing, [len(of_group) for of_group in points.groups]
+        return np.asarray(usual[group] + np.array(counted) * usual[tables])
 
 
-def fit_lookup(points: LookupPoints) -> LookupFit:
-    """The coefficients of placement.cost_model.LookupCost; `cache_bytes` is the power of two with the smallest error."""
+def fit_lookup(points: LookupPoints, cache_bytes: int | None = None) -> LookupFit:
+    """The coefficients of placement.cost_model.LookupCost; `cache_bytes`, if not given, is the power of two with the smallest error."""
+    sizes = _CACHE_SIZES if cache_bytes is None else (cache_bytes,)
     return min(
-        (_fit_lookup(points, size) for size in _CACHE_SIZES),
-        key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean()),
+        (_fit_lookup(points, size) for size in sizes), key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean())
     )
 
 
 def _fit_lookup(points: LookupPoints, cache_bytes: int) -> LookupFit:
-    quantities = np.array([_quantities(tables, cache_bytes, points) for tables in points.groups])
-    *coefficients, group, weight = fit_nonnegative(quantities, points.times_us).tolist()
-    cost = LookupCost(**dict(zip(_TERMS, coefficients, strict=True)), cache_bytes=cache_bytes)
-    return LookupFit(cost, group, weight)
+    quantities = _quantities(points, cache_bytes)
+    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, points.slowness[:, None] * quantities]), points.times_us), 2)
+    return LookupFit(steady, slowing, cache_bytes)
 
 
-def _quantities(tables: tuple[TableCounts, ...], cache_bytes: int, points: LookupPoints) -> Array:
-    """One row of the regression: what each of `_TERMS` multiplies, summed over the group's tables, the group, its gradient's bytes."""
-    lookups, unique, row_bytes, bags, bag_bytes, rows = _counts(tables)
+def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
+    """[points, columns] what each of `_TERMS` multiplies, summed over the group's tables, the group, its gradient's bytes."""
+    return np.array([_of_group(_counts(tables), cache_bytes, points.with_gradient) for tables in points.groups])
+
+
+def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
+    lookups, unique, row_bytes, bags, uneven_bags, bag_bytes, rows = counts
     miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
     terms = [
-        np.ones(len(tables)),
+        np.ones_like(lookups),
         lookups,
         lookups * row_bytes,
-        unique,
-        unique * row_bytes,
-        repeated_rows(lookups, unique),
+        lookups * row_digits(rows),
+        unique * cache_lines(row_bytes),
+        lookups * row_bytes * miss,
         bags,
         bags * bag_bytes,
-        lookups * row_bytes * miss,
+        uneven_bags,
         touched_pages(unique, row_bytes, rows),
-        lookups * np.log2(1.0 + rows),
     ]
-    return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * points.with_gradient])
+    return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * with_gradient])
 
 
 def _counts(tables: tuple[TableCounts, ...]) -> Array:
-    """[6, tables]: lookups, unique rows, row bytes, bags, bag bytes, rows."""
-    return np.array([(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.bag_bytes, t.rows) for t in tables], dtype=np.float64).T
+    """[7, tables]: lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
+    each = [(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.uneven_bags, t.bag_bytes, t.rows) for t in tables]
+    return np.array(each, dtype=np.float64).T
 
 
 def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:

@@ -122,6 +122,7 @@ def _counts(point: LookupPoint, index: int, batches: list[tuple[NDArray[np.int64
         unique_rows=float(np.mean([len(np.unique(ids)) for ids, _ in batches])),
         row_bytes=row_bytes(point.data_type, table.columns),
         bags=point.bags,
+        uneven_bags=0 if table.lookups_per_bag == 1 else point.bags,
         bag_bytes=table.columns * OUTPUT_BYTES,
         rows=table.rows,
     )

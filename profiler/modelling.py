@@ -29,20 +29,22 @@ TimedPoints = dict[tuple[Kind, int], Timed]
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
     """Fit lookups, then everything else.
 
-    Slow moments of the machine are taken out of the times of whole steps only where that lowers the error on steps not fitted: how
-    long the ranks of a reference step wait for each other may vary more than the machine's speed. Raises ToolError when too few
+    Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps only where that
+    lowers the error on steps not fitted: how long the ranks of a reference step wait for each other may vary more than the machine's
+    speed. Raises ToolError when too few
     points were measured for a part.
     """
     shared = ranks_per_core(host, len(samples))
     timed = together(samples, shared)
+    usual = {point: one.at_usual_speed() for point, one in timed.items()}
     kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
-    updates, errors = fit_updates(design, timed, len(samples))
+    updates, errors = fit_updates(design, usual, len(samples))
     known = Known(tuple(kernels), updates)
     fit = StepFit(host, len(samples), known)
-    points = fit.points(design, timed)
+    points = fit.points(design, usual)
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
-    uncorrected = fit.points(design, together(samples, shared, as_it_was=(Kind.STEP,)))
+    uncorrected = fit.points(design, {point: timed[point] if point[0] is Kind.STEP else one for point, one in usual.items()})
     ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
     points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
     model = fit.cost_model(fit_points(points), known)
@@ -77,8 +79,8 @@ class _Lookups:
 
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
-        groups = [timed.tables for timed in self.timed]
-        return LookupPoints(groups, times, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
+        groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness for timed in self.timed])
+        return LookupPoints(groups, times, slowness, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
 
 
 def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:
@@ -91,19 +93,22 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
         for name in ("forward", "backward"):
             fits[name], errors = _fitted(f"{kernel} {name}", standard.direction(name, kernel), design.seed)
             residuals += errors
-        others, errors = _other_backwards(design, timed, kernel)
+        others, errors = _other_backwards(design, timed, kernel, fits["backward"].cache_bytes)
         residuals += errors
         costs.append(KernelCost(device=device, kernel=kernel, **fits, other_backwards=tuple(others)))
     return costs, residuals
 
 
-def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupCost, list[Residual]]:
-    predicted = held_out(len(points.times_us), seed, partial(_predict_unseen, points))
-    fit = fit_lookup(points)
+def _fitted(what: str, points: LookupPoints, seed: int, cache_bytes: int | None = None) -> tuple[LookupCost, list[Residual]]:
+    predicted = held_out(len(points.times_us), seed, partial(_predict_unseen, points, cache_bytes))
+    fit = fit_lookup(points, cache_bytes)
     return fit.cost, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
 
 
-def _other_backwards(design: Design, timed: TimedPoints, kernel: ComputeKernel) -> tuple[list[OtherBackward], list[Residual]]:
+def _other_backwards(
+    design: Design, timed: TimedPoints, kernel: ComputeKernel, cache_bytes: int
+) -> tuple[list[OtherBackward], list[Residual]]:
+    """The cache is that of the kernel's own backward: few points can't tell its size."""
     backwards, residuals = [], []
     variants = [(one, DataType.FP32) for one in Optimizer] + [(Optimizer.ROWWISE_ADAGRAD, one) for one in DataType]
     for optimizer, data_type in variants:
@@ -112,7 +117,8 @@ def _other_backwards(design: Design, timed: TimedPoints, kernel: ComputeKernel) 
         if is_standard or len(found.points) < _FEWEST_LOOKUPS:
             continue
         which = {"data_type": data_type} if optimizer is Optimizer.ROWWISE_ADAGRAD else {"optimizer": optimizer}
-        cost, errors = _fitted(f"{kernel} backward with {optimizer} in {data_type}", found.direction("backward", kernel), design.seed)
+        what = f"{kernel} backward with {optimizer} in {data_type}"
+        cost, errors = _fitted(what, found.direction("backward", kernel), design.seed, cache_bytes)
         backwards.append(OtherBackward.model_validate(which | {"backward": cost}))
         residuals += errors
     return backwards, residuals
@@ -128,13 +134,13 @@ def _select(design: Design, timed: TimedPoints, kernel: ComputeKernel, optimizer
     return _Lookups([point for point, _ in found], [one for _, one in found])
 
 
-def _predict_unseen(points: LookupPoints, seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
-    return fit_lookup(_part(points, seen)).predict(_part(points, unseen))
+def _predict_unseen(points: LookupPoints, cache_bytes: int | None, seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
+    return fit_lookup(_part(points, seen), cache_bytes).predict(_part(points, unseen))
 
 
 def _part(points: LookupPoints, chosen: NDArray[np.intp]) -> LookupPoints:
     groups = [points.groups[index] for index in chosen]
-    return replace(points, groups=groups, times_us=points.times_us[chosen])
+    return replace(points, groups=groups, times_us=points.times_us[chosen], slowness=points.slowness[chosen])
 
 
 def _refuse_too_few(what: str, points: int, fewest: int) -> None:

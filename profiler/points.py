@@ -130,6 +130,8 @@ class TableCounts(Document):
     unique_rows: float
     row_bytes: int
     bags: int
+    uneven_bags: int
+    """Those of a table whose bags differ in length."""
     bag_bytes: int
     rows: int
     """Of the table, looked up or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -21,11 +21,16 @@ _Point = tuple[Kind, int]
 
 @dataclass(frozen=True)
 class Timed:
-    """A point that every rank has measured: typical microseconds and, of a lookup, the mean of the ranks' counts."""
+    """A point that every rank has measured: typical microseconds, how slow the machine was then, 1 being usual, and, of a lookup,
+    the mean of the ranks' counts."""
 
     forward_us: float
     backward_us: float
-    tables: tuple[TableCounts, ...]
+    tables: tuple[TableCounts, ...] = ()
+    slowness: float = 1.0
+
+    def at_usual_speed(self) -> Timed:
+        return Timed(self.forward_us / self.slowness, self.backward_us / self.slowness, self.tables)
 
 
 def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:
@@ -55,9 +60,8 @@ def keep_common(directory: Path, ranks: int) -> int:
     return len(common)
 
 
-def together(samples: list[list[Sample]], ranks_per_core: float = 1.0, as_it_was: Collection[Kind] = ()) -> dict[tuple[Kind, int], Timed]:
-    """The points that all ranks have, in times that pass while all ranks work and the machine is as fast as it usually was; for
-    kinds in `as_it_was`, as fast as it was just then.
+def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
+    """The points that all ranks have, in times that pass while all ranks work.
 
     Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
     `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times.
@@ -66,7 +70,7 @@ def together(samples: list[list[Sample]], ranks_per_core: float = 1.0, as_it_was
     for sample in (sample for rank in samples for sample in rank):
         by_point[sample.kind, sample.index].append(sample)
     complete = {point: found for point, found in by_point.items() if len(found) == len(samples)}
-    slowness = _slowness({point: found for point, found in complete.items() if point[0] not in as_it_was})
+    slowness = _slowness(complete)
     return {point: _timed(found, ranks_per_core, slowness.get(point, 1.0)) for point, found in complete.items()}
 
 
@@ -95,9 +99,10 @@ def _timed(found: list[Sample], ranks_per_core: float, slowness: float) -> Timed
     kind = found[0].kind
     typical, share = _typical(kind), 1.0 if kind in _TOGETHER else ranks_per_core
     return Timed(
-        forward_us=share / slowness * typical([sample.forward_us for sample in found]),
-        backward_us=share / slowness * typical([sample.backward_us for sample in found]),
+        forward_us=share * typical([sample.forward_us for sample in found]),
+        backward_us=share * typical([sample.backward_us for sample in found]),
         tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
+        slowness=slowness,
     )
 
 

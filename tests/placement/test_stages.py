@@ -16,7 +16,9 @@ from placement.cost_model import (
     KernelCost,
     LookupCost,
     OtherBackward,
+    cache_lines,
     datasheet_cost_model,
+    row_digits,
     touched_pages,
 )
 from placement.dense_part import dense_part
@@ -27,8 +29,8 @@ from placement.topology import Topology, build_topology
 from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
 
-LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64)
-"""Eight trainers of 64 examples."""
+LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64, 256, 32)
+"""Eight trainers of 64 examples; half of the bags are uneven."""
 
 
 def topology(*, with_servers: bool = False) -> Topology:
@@ -42,14 +44,14 @@ def work(kind: ShardingType, share: float = 1.0, columns: int = 16, *, on_server
 def test_a_table_wise_shard_serves_everyone() -> None:
     """1600 ids and 512 lengths of 8 bytes arrive: 3 of 8 parts from its node, 4 of 8 from the other; 512 vectors of 64 bytes leave."""
     found = work(ShardingType.TABLE_WISE)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags) == (1600, 900, 1700, 512)
+    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (1600, 900, 1700, 512, 256)
     assert found.input_bytes == (16_896 * 3 / 8, 16_896 * 4 / 8, 0)
     assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
 
 
 def test_a_row_wise_shard_takes_its_share_of_ids_and_makes_every_bag() -> None:
     found = work(ShardingType.ROW_WISE, 1 / 8)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags) == (200, 112.5, 213, 512)
+    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (200, 112.5, 213, 512, 512)
     assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
 
 
@@ -59,7 +61,7 @@ def test_a_table_row_wise_shard_reduces_inside_its_node_first() -> None:
 
 def test_a_data_parallel_shard_reduces_its_gradient() -> None:
     found = work(ShardingType.DATA_PARALLEL)
-    assert (found.lookups, found.bags) == (200, 64)
+    assert (found.lookups, found.bags, found.uneven_bags) == (200, 64, 32)
     assert found.input_bytes == found.output_bytes == (0, 0, 0)
     assert found.all_reduce_share == (2 * 3 / 4, 2 * 1 / 2 / 4)
 
@@ -75,21 +77,30 @@ def test_lookup_cost_adds_its_terms() -> None:
         fixed_us=1,
         per_lookup_us=0.1,
         per_lookup_byte_us=0.01,
-        per_unique_row_us=0.2,
-        per_unique_byte_us=0.02,
-        per_repeated_row_us=0.4,
+        per_unique_line_us=0.2,
+        per_overflow_byte_us=0.05,
         per_bag_us=0.3,
         per_bag_byte_us=0.001,
-        per_overflow_byte_us=0.05,
+        per_uneven_bag_us=0.4,
         per_page_us=5,
-        per_row_bit_us=0.01,
-        cache_bytes=1600,
+        per_row_digit_us=0.02,
+        cache_bytes=1300,
     )
-    # working set 50 x 64 = 3200 bytes, half of it misses the cache; 63 rows lie on 63/64 of a page
-    pages, bits = 63 / 64 * (1 - (13 / 63) ** 64), 6
-    by_terms = 1 + 10 + 64 + 10 + 64 + 50 * (1 - 50 / 100) * 0.4 + 3 + 0.32 + 100 * 64 * 0.5 * 0.05 + 5 * pages + 100 * bits * 0.01
-    assert cost.time_us(100, 50, 64, 10, 32, 63) == pytest.approx(by_terms)
-    assert cost.time_us(100, 10, 64, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 2 + 12.8 + 9 * 0.4)
+    # rows of two cache lines; working set 50 x 65 = 3250 bytes, of which 1300 stay in the cache; 300 rows are numbers of two digits
+    pages = 300 * 65 / 4096 * (1 - (250 / 300) ** (4096 / 65))
+    by_terms = 1 + 10 + 65 + 50 * 2 * 0.2 + 100 * 65 * 0.6 * 0.05 + 10 * 0.3 + 10 * 32 * 0.001 + 6 * 0.4 + 5 * pages + 100 * 2 * 0.02
+    assert cost.time_us(100, 50, 65, 10, 6, 32, 300) == pytest.approx(by_terms)
+    assert cost.time_us(100, 10, 64, 0, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 10 * 0.2)
+
+
+@pytest.mark.parametrize(("rows", "digits"), [(1, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3)])
+def test_a_digit_is_eight_bits_of_the_largest_row_number(rows: int, digits: int) -> None:
+    assert row_digits(rows) == digits
+
+
+@pytest.mark.parametrize(("row_bytes", "lines"), [(16, 1), (64, 1), (65, 2), (1024, 16)])
+def test_a_row_lies_on_whole_cache_lines(row_bytes: int, lines: int) -> None:
+    assert cache_lines(row_bytes) == lines
 
 
 @pytest.mark.parametrize(("row_bytes", "pages"), [(64, 1000 / 64), (4096, 1000), (10240, 2500)])
@@ -111,16 +122,16 @@ def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple
     """Blocks are priced by their shortest, so that bounds hold."""
     cost = LookupCost(
         per_lookup_us=1,
-        per_unique_row_us=1,
-        per_repeated_row_us=1,
+        per_unique_line_us=1,
         per_overflow_byte_us=0.1,
+        per_uneven_bag_us=1,
         per_page_us=1,
-        per_row_bit_us=1,
+        per_row_digit_us=1,
         cache_bytes=2**16,
     )
     lookups, unique, row_bytes, rows = sides[0], min(sides[1], sides[3]), sides[2], sides[3]
-    table = float(cost.time_us(lookups, unique, row_bytes, 10, row_bytes, rows))
-    block = float(cost.time_us(lookups * share, unique * share, row_bytes, 10, row_bytes, rows * share))
+    table = float(cost.time_us(lookups, unique, row_bytes, 10, 10, row_bytes, rows))
+    block = float(cost.time_us(lookups * share, unique * share, row_bytes, 10, 10, row_bytes, rows * share))
     assert block <= table * (1 + 1e-9)
 
 
@@ -129,8 +140,8 @@ def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
     fused, uvm = (cost.kernel("gpu", kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM))
     assert fused is not None
     assert uvm is not None
-    assert fused.forward.time_us(1000, 0, 64, 0, 0, 1000) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
-    assert uvm.backward.time_us(1000, 0, 64, 0, 0, 1000) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
+    assert fused.forward.time_us(1000, 0, 64, 0, 0, 0, 1000) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
+    assert uvm.backward.time_us(1000, 0, 64, 0, 0, 0, 1000) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
     # four devices share 100 Gbit/s; a server has 25 Gbit/s of its own
     links = cost.all_to_all
     assert links.per_intra_node_byte_us == pytest.approx(1e6 / 100e9)
@@ -217,7 +228,7 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
     cost = plain.model_copy(update={"per_updated_byte_us": updated})
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
-        work = ShardWorkload(10.0, 5.0, 10.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
+        work = ShardWorkload(10.0, 5.0, 10.0, 4.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
         stages = shard_stages_us(
             cost,
             "gpu",

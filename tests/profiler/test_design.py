@@ -58,6 +58,19 @@ def test_every_kernel_and_variant_fills_the_range() -> None:
         assert {table.zipf for table in tables} == {0.0, 0.8, 1.05, 1.2}
 
 
+@pytest.mark.parametrize("effort", [QUICK, FULL])
+def test_tables_beyond_the_caches_are_looked_up_again_and_again(effort: Effort) -> None:
+    """In every kernel and variant: chance draws next to none."""
+    found: Counter[tuple[ComputeKernel, Optimizer, DataType]] = Counter()
+    for point in make_design(effort, 2, 0, KERNELS, 512 * MIB).lookups:
+        table = point.tables[0]
+        is_large = table.rows * table.columns * 4 > 7 * MIB and table.columns >= 32
+        found[point.kernel, point.optimizer, point.data_type] += (
+            len(point.tables) == 1 and is_large and point.bags * table.lookups_per_bag > table.rows / 4
+        )
+    assert min(found.values()) >= 3
+
+
 def test_a_full_profile_has_other_optimizers_and_data_types() -> None:
     points = make_design(FULL, 2, 0, KERNELS, 128 * MIB).lookups
     kinds = Counter((point.optimizer, point.data_type) for point in points)

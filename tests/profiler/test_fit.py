@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from placement.cost_model import LookupCost, Regime
 from profiler.fit import (
-    LookupFit,
     LookupPoints,
     fit_lookup,
     fit_nonnegative,
@@ -26,14 +25,13 @@ TRUTH = LookupCost(
     fixed_us=12.0,
     per_lookup_us=0.004,
     per_lookup_byte_us=2e-5,
-    per_unique_row_us=0.02,
-    per_unique_byte_us=5e-5,
-    per_repeated_row_us=0.03,
+    per_unique_line_us=0.005,
+    per_overflow_byte_us=1e-4,
     per_bag_us=0.006,
     per_bag_byte_us=4e-5,
-    per_overflow_byte_us=1e-4,
+    per_uneven_bag_us=0.01,
     per_page_us=0.03,
-    per_row_bit_us=5e-4,
+    per_row_digit_us=0.004,
     cache_bytes=2**22,
 )
 
@@ -45,11 +43,13 @@ def draw_groups(count: int, seed: int) -> list[tuple[TableCounts, ...]]:
         lookups = 10 ** rng.uniform(2, 6)
         columns = int(2 ** rng.integers(2, 9))
         unique_rows = max(1.0, lookups * 10 ** rng.uniform(-2, 0))
+        bags = int(lookups / 10 ** rng.uniform(0, 2)) + 1
         return TableCounts(
             lookups=lookups,
             unique_rows=unique_rows,
             row_bytes=4 * columns,
-            bags=int(lookups / 10 ** rng.uniform(0, 2)) + 1,
+            bags=bags,
+            uneven_bags=int(rng.integers(2)) * bags,
             bag_bytes=4 * columns,
             rows=int(unique_rows * 10 ** rng.uniform(0, 2)),
         )
@@ -57,31 +57,60 @@ def draw_groups(count: int, seed: int) -> list[tuple[TableCounts, ...]]:
     return [tuple(table() for _ in range(rng.choice([1, 1, 2, 4]))) for _ in range(count)]
 
 
-def points_of(fit: LookupFit, count: int, seed: int, noise: float, *, with_gradient: bool = False) -> LookupPoints:
-    points = LookupPoints(draw_groups(count, seed), np.ones(count), with_gradient=with_gradient)
-    return replace(points, times_us=fit.predict(points) * np.random.default_rng(seed + 1).lognormal(0, noise, count))
+def points_of(
+    cost: LookupCost, count: int, seed: int, *, group_us: float = 30.0, noise: float = 0.0, gradient_byte_us: float = 0.0
+) -> LookupPoints:
+    """On a machine as fast as usual."""
+    groups = draw_groups(count, seed)
+    times = np.array([group_us + sum(table_us(cost, table, gradient_byte_us) for table in tables) for tables in groups])
+    times *= np.random.default_rng(seed + 1).lognormal(0, noise, count)
+    return LookupPoints(groups, times, np.ones(count), with_gradient=gradient_byte_us > 0)
+
+
+def table_us(cost: LookupCost, table: TableCounts, gradient_byte_us: float = 0.0) -> float:
+    asked = table.lookups, table.unique_rows, table.row_bytes, table.bags, table.uneven_bags, table.bag_bytes, table.rows
+    return float(cost.time_us(*asked)) + table.rows * table.row_bytes * gradient_byte_us
 
 
 def test_known_lookup_coefficients_come_back() -> None:
-    found = fit_lookup(points_of(LookupFit(TRUTH, 30.0, 0.0), 200, seed=0, noise=0.0))
+    points = points_of(TRUTH, 200, seed=0)
+    found = fit_lookup(points)
     for key, value in TRUTH.model_dump().items():
         assert getattr(found.cost, key) == pytest.approx(value, rel=0.02), key
-    assert found.group_us == pytest.approx(30.0, rel=0.02)
+    of_tables = TRUTH.fixed_us * np.array([len(tables) for tables in points.groups])
+    assert found.fixed_us(points) == pytest.approx(30.0 + of_tables, rel=0.02)
+
+
+def test_what_slows_with_the_machine_is_told_from_what_does_not() -> None:
+    """Lookups slow down with it, all else does not: the cost is that of the machine as it usually is, predictions are of then."""
+    rng, lookups = np.random.default_rng(0), LookupCost(per_lookup_us=TRUTH.per_lookup_us)
+    others = TRUTH.model_copy(update={"per_lookup_us": 0.0})
+    usual = points_of(others, 200, seed=4)
+    slowness = rng.uniform(0.7, 1.6, 200)
+    slowed = points_of(lookups, 200, seed=4, group_us=0.0).times_us * slowness
+    points = replace(usual, times_us=usual.times_us + slowed, slowness=slowness)
+    found = fit_lookup(points)
+    assert found.cost.per_lookup_us == pytest.approx(TRUTH.per_lookup_us, rel=0.02)
+    assert found.cost.fixed_us == pytest.approx(TRUTH.fixed_us, rel=0.02)
+    assert found.predict(points) == pytest.approx(points.times_us, rel=0.01)
+
+
+def test_a_cache_that_is_given_is_not_looked_for() -> None:
+    assert fit_lookup(points_of(TRUTH, 60, seed=5), cache_bytes=12345).cost.cache_bytes == 12345
 
 
 def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
-    truth = LookupFit(TRUTH, 30.0, 0.0)
-    noisy = points_of(truth, 200, seed=2, noise=0.05)
+    noisy = points_of(TRUTH, 200, seed=2, noise=0.05)
     noisy.times_us[::20] *= 5
     noisy.times_us[1::20] /= 5
-    fresh = points_of(truth, 100, seed=7, noise=0.0)
+    fresh = points_of(TRUTH, 100, seed=7)
     assert relative_errors(fit_lookup(noisy).predict(fresh), fresh.times_us).mean() < 0.04
 
 
-def test_a_gradient_as_large_as_the_table_is_told_apart() -> None:
-    found = fit_lookup(points_of(LookupFit(TRUTH, 0.0, 3e-4), 200, seed=3, noise=0.0, with_gradient=True))
-    assert found.per_weight_byte_us == pytest.approx(3e-4, rel=0.05)
+def test_a_gradient_as_large_as_the_table_is_no_part_of_the_cost() -> None:
+    found = fit_lookup(points_of(TRUTH, 200, seed=3, gradient_byte_us=3e-4))
     assert found.cost.per_lookup_us == pytest.approx(TRUTH.per_lookup_us, rel=0.05)
+    assert found.cost.per_page_us == pytest.approx(TRUTH.per_page_us, rel=0.05)
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=12), st.integers(0, 100))
