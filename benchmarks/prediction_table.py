@@ -83,8 +83,8 @@ def _geometric(errors: NDArray[np.float64]) -> float:
 
 
 def _launch_noise(plan: dict[str, Any]) -> float:
-    """How far the launches of one plan are apart, as a share of their middle."""
-    return float(np.ptp(plan["launches_ms"])) / float(plan["measured_ms"])
+    """How far one launch of a plan is from the next on average, as a share of their middle."""
+    return float(np.abs(np.diff(plan["launches_ms"])).mean()) / float(plan["measured_ms"])
 
 
 def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
@@ -100,9 +100,9 @@ def chose_well(plans: Plans) -> bool:
 
 def is_undecided(plans: Plans) -> bool:
     """Whether the plan with the least predicted time and the fastest measured one, which took turns, may be equally fast:
-    in a launch, the 95% interval of the ratio of their rounds has 1 in it or is below."""
-    chosen, fastest = _chosen_and_fastest(plans)
-    intervals = [median_interval(ratios) for ratios in np.array(chosen["rounds_ms"]) / np.array(fastest["rounds_ms"])]
+    in a launch of both, the 95% interval of the ratio of their rounds has 1 in it or is below."""
+    launches = zip(*(plan["rounds_ms"] for plan in _chosen_and_fastest(plans)), strict=False)
+    intervals = [median_interval(np.array(chosen) / np.array(fastest)) for chosen, fastest in launches]
     return any(interval is not None and interval[0] <= 1.0 for interval in intervals)
 
 

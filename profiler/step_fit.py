@@ -225,14 +225,14 @@ def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
 
 def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
     """The mean of there and back, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
+    one_way_us = (one.forward_us + one.backward_us) / 2
     if point.operation is Operation.PERMUTATION:
-        return _permutation_point(point, (one.forward_us + one.backward_us) / 2)
+        return _permutation_point(point, one_way_us)
     name = _COLLECTIVES[point.operation]
     row = {f"{name} fixed_us": 1.0, f"{name} per_byte_us": point.sent_bytes}
     if point.ids_per_bag is not None:
         row["per_exchanged_bag_us"] = exchanged_examples(point.sent_bytes, point.ids_per_bag, ranks) * FEATURES_OF_A_RANK * ranks
-    time_us = (one.forward_us + one.backward_us) / 2 if name in _BOTH_WAYS else one.forward_us
-    return Point(name, _row(row), time_us)
+    return Point(name, _row(row), one_way_us if name in _BOTH_WAYS else one.forward_us)
 
 
 def _permutation_point(point: CollectivePoint, time_us: float) -> Point:
