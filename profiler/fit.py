@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.optimize import nnls
 
 from placement.cost_model import LookupCost, Regime, Residual, cache_lines, row_digits, touched_pages
@@ -37,6 +38,8 @@ _TERMS = (
     "per_uneven_bag_us",
     "per_page_us",
 )
+_OF_A_ROWS_UPDATE = ("per_unique_line_us", "per_page_us")
+"""What optimizers and data types differ in: all read the same ids, sort them and sum the same gradients."""
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
 
@@ -79,18 +82,30 @@ class LookupFit:
         return np.asarray(usual[group] + np.array(counted) * usual[tables])
 
 
-def fit_lookup(points: LookupPoints, cache_bytes: int | None = None) -> LookupFit:
-    """The coefficients of placement.cost_model.LookupCost; `cache_bytes`, if not given, is the power of two with the smallest error."""
-    sizes = _CACHE_SIZES if cache_bytes is None else (cache_bytes,)
-    return min(
-        (_fit_lookup(points, size) for size in sizes), key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean())
-    )
+def fit_lookup(points: LookupPoints) -> LookupFit:
+    """The coefficients of placement.cost_model.LookupCost; `cache_bytes` is the power of two with the smallest error."""
+    fits = (fit_variants([points], size)[0] for size in _CACHE_SIZES)
+    return min(fits, key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean()))
 
 
-def _fit_lookup(points: LookupPoints, cache_bytes: int) -> LookupFit:
-    quantities = _quantities(points, cache_bytes)
-    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, points.slowness[:, None] * quantities]), points.times_us), 2)
-    return LookupFit(steady, slowing, cache_bytes)
+def fit_variants(variants: Sequence[LookupPoints], cache_bytes: int) -> list[LookupFit]:
+    """The coefficients of each of a kernel's variants, alike but for what a row's update takes."""
+    own = np.isin((*_TERMS, "group", "gradient"), _OF_A_ROWS_UPDATE)
+    each = [_quantities(points, cache_bytes) for points in variants]
+    quantities = np.hstack([np.vstack([one[:, ~own] for one in each]), block_diag(*(one[:, own] for one in each))])
+    slowness = np.concatenate([points.slowness for points in variants])[:, None]
+    times = np.concatenate([points.times_us for points in variants])
+    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, slowness * quantities]), times), 2)
+    parts = zip(_of_variants(steady, own, len(variants)), _of_variants(slowing, own, len(variants)), strict=True)
+    return [LookupFit(*part, cache_bytes) for part in parts]
+
+
+def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
+    """[variants, columns], from what all share and then what is each one's own."""
+    shared, owned = np.split(found, [int((~own).sum())])
+    coefficients = np.empty((count, len(own)))
+    coefficients[:, ~own], coefficients[:, own] = shared, owned.reshape(count, -1)
+    return coefficients
 
 
 def _quantities(points: LookupPoints, cache_bytes: int) -> Array:

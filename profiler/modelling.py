@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.cost_model import CostModel, KernelCost, LargestMeasured, LookupCost, OtherBackward, Residual, datasheet_cost_model
+from placement.cost_model import CostModel, KernelCost, LargestMeasured, OtherBackward, Residual, datasheet_cost_model
 from placement.dense_part import dense_part
 from placement.errors import ToolError
 from placement.host import HostSpec
 from placement.model import ComputeKernel, DataType, Optimizer
-from profiler.fit import Array, LookupPoints, fit_lookup, held_out, residuals_by_regime
+from profiler.fit import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from profiler.point_models import dense_model
 from profiler.points import Design, Kind, LookupPoint, Sample
 from profiler.samples import Timed, drift, repeat_noise, together
@@ -22,6 +22,12 @@ from profiler.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, Ste
 from profiler.step_fit import residuals as step_residuals
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
+
+_OTHERS: list[tuple[Optimizer, DataType]] = [
+    *((one, DataType.FP32) for one in Optimizer if one is not Optimizer.ROWWISE_ADAGRAD),
+    *((Optimizer.ROWWISE_ADAGRAD, one) for one in DataType if one is not DataType.FP32),
+]
+"""What a backward may be measured with besides row-wise Adagrad in fp32."""
 
 TimedPoints = dict[tuple[Kind, int], Timed]
 
@@ -31,8 +37,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
 
     Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps only where that
     lowers the error on steps not fitted: how long the ranks of a reference step wait for each other may vary more than the machine's
-    speed. Raises ToolError when too few
-    points were measured for a part.
+    speed. Raises ToolError when too few points were measured for a part.
     """
     shared = ranks_per_core(host, len(samples))
     timed = together(samples, shared)
@@ -87,7 +92,7 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
     """Of row-wise Adagrad in fp32, with a backward apart for each other optimizer and data type that was measured enough."""
     costs, residuals = [], []
     for kernel in dict.fromkeys(point.kernel for point in design.lookups):
-        fits: dict[str, LookupCost] = {}
+        fits: dict[str, LookupFit] = {}
         standard = _select(design, timed, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
         _refuse_too_few(f"{kernel} lookups", len(standard.points), _FEWEST_LOOKUPS)
         for name in ("forward", "backward"):
@@ -95,33 +100,42 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
             residuals += errors
         others, errors = _other_backwards(design, timed, kernel, fits["backward"].cache_bytes)
         residuals += errors
-        costs.append(KernelCost(device=device, kernel=kernel, **fits, other_backwards=tuple(others)))
+        directions = {name: fit.cost for name, fit in fits.items()}
+        costs.append(KernelCost(device=device, kernel=kernel, **directions, other_backwards=tuple(others)))
     return costs, residuals
 
 
-def _fitted(what: str, points: LookupPoints, seed: int, cache_bytes: int | None = None) -> tuple[LookupCost, list[Residual]]:
-    predicted = held_out(len(points.times_us), seed, partial(_predict_unseen, points, cache_bytes))
-    fit = fit_lookup(points, cache_bytes)
-    return fit.cost, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
+def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list[Residual]]:
+    predicted = held_out(len(points.times_us), seed, lambda seen, unseen: fit_lookup(_part(points, seen)).predict(_part(points, unseen)))
+    fit = fit_lookup(points)
+    return fit, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
 
 
 def _other_backwards(
     design: Design, timed: TimedPoints, kernel: ComputeKernel, cache_bytes: int
 ) -> tuple[list[OtherBackward], list[Residual]]:
-    """The cache is that of the kernel's own backward: few points can't tell its size."""
-    backwards, residuals = [], []
-    variants = [(one, DataType.FP32) for one in Optimizer] + [(Optimizer.ROWWISE_ADAGRAD, one) for one in DataType]
-    for optimizer, data_type in variants:
-        found = _select(design, timed, kernel, optimizer, data_type)
-        is_standard = (optimizer, data_type) == (Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
-        if is_standard or len(found.points) < _FEWEST_LOOKUPS:
-            continue
+    """Of all that were measured enough, fitted together: few points can't tell everything of each, nor how large the cache is."""
+    selected = {variant: _select(design, timed, kernel, *variant) for variant in _OTHERS}
+    found = {each: chosen.direction("backward", kernel) for each, chosen in selected.items() if len(chosen.points) >= _FEWEST_LOOKUPS}
+    if not found:
+        return [], []
+    every, backwards, residuals = list(found.values()), [], []
+    for number, ((optimizer, data_type), points, fit) in enumerate(zip(found, every, fit_variants(every, cache_bytes), strict=True)):
+        predicted = held_out(len(points.times_us), design.seed, partial(_predict_variant, every, number, cache_bytes))
         which = {"data_type": data_type} if optimizer is Optimizer.ROWWISE_ADAGRAD else {"optimizer": optimizer}
+        backwards.append(OtherBackward.model_validate(which | {"backward": fit.cost}))
         what = f"{kernel} backward with {optimizer} in {data_type}"
-        cost, errors = _fitted(what, found.direction("backward", kernel), design.seed, cache_bytes)
-        backwards.append(OtherBackward.model_validate(which | {"backward": cost}))
-        residuals += errors
+        residuals += residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
     return backwards, residuals
+
+
+def _predict_variant(
+    variants: list[LookupPoints], number: int, cache_bytes: int, seen: NDArray[np.intp], unseen: NDArray[np.intp]
+) -> Array:
+    """The unseen points of variant `number`, from its seen ones and all others'."""
+    points = variants[number]
+    known = [*variants[:number], _part(points, seen), *variants[number + 1 :]]
+    return fit_variants(known, cache_bytes)[number].predict(_part(points, unseen))
 
 
 def _select(design: Design, timed: TimedPoints, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType) -> _Lookups:
@@ -132,10 +146,6 @@ def _select(design: Design, timed: TimedPoints, kernel: ComputeKernel, optimizer
         if (Kind.LOOKUP, index) in timed and (point.kernel, point.optimizer, point.data_type) == wanted
     ]
     return _Lookups([point for point, _ in found], [one for _, one in found])
-
-
-def _predict_unseen(points: LookupPoints, cache_bytes: int | None, seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
-    return fit_lookup(_part(points, seen), cache_bytes).predict(_part(points, unseen))
 
 
 def _part(points: LookupPoints, chosen: NDArray[np.intp]) -> LookupPoints:

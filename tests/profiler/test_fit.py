@@ -14,6 +14,7 @@ from profiler.fit import (
     LookupPoints,
     fit_lookup,
     fit_nonnegative,
+    fit_variants,
     held_out,
     relative_errors,
     residual,
@@ -95,8 +96,17 @@ def test_what_slows_with_the_machine_is_told_from_what_does_not() -> None:
     assert found.predict(points) == pytest.approx(points.times_us, rel=0.01)
 
 
-def test_a_cache_that_is_given_is_not_looked_for() -> None:
-    assert fit_lookup(points_of(TRUTH, 60, seed=5), cache_bytes=12345).cost.cache_bytes == 12345
+def test_variants_differ_in_a_rows_update_and_share_all_else() -> None:
+    """Thirty points each: too few for one alone."""
+    dear = TRUTH.model_copy(update={"per_unique_line_us": 0.03, "per_page_us": 0.2})
+    variants = [points_of(cost, 30, seed=number, noise=0.05) for number, cost in enumerate((TRUTH, dear))]
+    found = fit_variants(variants, TRUTH.cache_bytes)
+    assert [fit.cost.per_unique_line_us for fit in found] == pytest.approx([0.005, 0.03], rel=0.3)
+    assert [fit.cost.per_page_us for fit in found] == pytest.approx([0.03, 0.2], rel=0.3)
+    for key in ("fixed_us", "per_lookup_us", "per_row_digit_us", "cache_bytes"):
+        assert getattr(found[0].cost, key) == getattr(found[1].cost, key), key
+    fresh = points_of(dear, 100, seed=9)
+    assert relative_errors(found[1].predict(fresh), fresh.times_us).mean() < 0.1
 
 
 def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
