@@ -164,6 +164,8 @@ class DenseCost(Document):
     """Of the dot products of the interaction; where it was not measured apart, it is that of the linear layers."""
     per_activation_byte_us: Coefficient = 0.0
     """Of values that are kept for the backward."""
+    per_output_byte_us: Coefficient = 0.0
+    """Of what linear layers put out, besides: it goes through the activation both ways, and its gradient is summed to that of the bias."""
     per_parameter_byte_us: Coefficient = 0.0
     """Of reading weights and writing their gradients, however few the examples."""
     per_feature_us: Coefficient = 0.0
@@ -173,6 +175,7 @@ class DenseCost(Document):
         per_interaction_flop_us = self.per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
         flop_us = part.linear_flops * self.per_flop_us + part.interaction_flops * per_interaction_flop_us
         activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
+        activation_us += part.output_width * _VALUE_BYTES * self.per_output_byte_us
         parameters_us = part.parameters * _VALUE_BYTES * self.per_parameter_byte_us
         by_size_us = examples * (PASSES * flop_us + activation_us) + parameters_us
         return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us

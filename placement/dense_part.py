@@ -46,9 +46,14 @@ class DensePart:
         return PASSES * self.forward_flops
 
     @property
+    def output_width(self) -> int:
+        """Of all linear layers, per example."""
+        return sum(outputs for _, outputs in self.layers)
+
+    @property
     def activation_width(self) -> int:
         """Values kept per example for the backward pass."""
-        return self.pooled_width + sum(outputs for _, outputs in self.layers) + (self.top[0][0] if self.top else 0)
+        return self.pooled_width + self.output_width + (self.top[0][0] if self.top else 0)
 
 
 def layer_parameters(shape: tuple[int, int]) -> int:

@@ -56,6 +56,7 @@ _DENSE = (
     "per_flop_us",
     "per_interaction_flop_us",
     "per_activation_byte_us",
+    "per_output_byte_us",
     "per_parameter_byte_us",
     "per_feature_us",
 )

@@ -275,6 +275,7 @@ def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
         ("fixed_us", lambda _: 1),
         ("per_layer_us", lambda spec: len(spec.bottom_mlp) + len(spec.top_mlp)),
         ("per_activation_byte_us", lambda spec: dense_part(spec).activation_width * 64 * 4),
+        ("per_output_byte_us", lambda spec: dense_part(spec).output_width * 64 * 4),
         ("per_parameter_byte_us", lambda spec: dense_part(spec).parameters * 4),
         ("per_feature_us", lambda spec: spec.num_features),
     ],

@@ -31,6 +31,7 @@ TRUE = {
     "dense per_flop_us": 2e-5,
     "dense per_interaction_flop_us": 6e-5,
     "dense per_activation_byte_us": 1e-4,
+    "dense per_output_byte_us": 2e-4,
     "dense per_parameter_byte_us": 2e-4,
     "dense per_feature_us": 40.0,
     "input_dist fixed_us": 500.0,
