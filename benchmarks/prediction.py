@@ -27,7 +27,7 @@ import numpy as np
 from app.local_store import find_cost_model
 from app.planning import answer, build_question
 from benchmarks.json_lines import emit
-from benchmarks.prediction_cases import OURS, Placements, draw_model, draw_plans
+from benchmarks.prediction_cases import LAUNCHES, OURS, Placements, draw_model, draw_plans
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
 from executor.launch import Launch
 from placement.cost_model import CostModel
@@ -41,7 +41,7 @@ from profiler.discover import discover_host
 
 REFERENCE = "reference"
 _REFERENCE_SEED = 7
-LAUNCHES, ROUNDS, STEPS_PER_ROUND = 2, 10, 5
+ROUNDS, STEPS_PER_ROUND = 10, 5
 ABOUT_AS_FAST = 1.1
 """Times the fastest one's step, a plan may still turn out to be the fastest."""
 SOLVE_SECONDS = 3.0

@@ -16,6 +16,8 @@ from placement.plan import Shard, TablePlacement
 
 OURS = "emplace"
 """Emplace's own plan, beside those that are drawn here."""
+LAUNCHES = 2
+"""Of every plan; those about as fast as the fastest have as many again."""
 _TABLE_BYTES = 1_500_000_000
 """Of all tables of one model: all plans for it are in memory at once."""
 _LOOKUPS = 150_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.json_lines import read_lines
 from benchmarks.markdown import head
-from benchmarks.prediction_cases import OURS
+from benchmarks.prediction_cases import LAUNCHES, OURS
 from benchmarks.prediction_plot import plot
 from executor.verdicts import median_interval
 
@@ -28,7 +28,7 @@ _SMALLEST_ERROR = 1e-3
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Markdown: a row for each seed and number of ranks, one for all, then what was left out."""
+    """Markdown: a row for each seed and number of ranks, one for all, how choices do that were measured, then what was left out."""
     compared = [line for line in lines if "left_out" not in line]
     yield head(
         "seed",
@@ -55,6 +55,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield _row(str(seed), str(ranks), [compared[number] for number in chosen], [slowness[number] for number in chosen])
     if len(groups) > 1:
         yield _row("all", "all", compared, slowness)
+    yield f"- judged by the last launches alone, {_chosen_again([line['plans'] for line in compared])}"
     yield from (f"- left out: model {line['number']} on {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
 
 
@@ -106,9 +107,43 @@ def is_undecided(plans: Plans) -> bool:
     return any(interval is not None and interval[0] <= 1.0 for interval in intervals)
 
 
+def _chosen_again(models: Sequence[Plans]) -> str:
+    """How many choices, by predicted times and by the times of a plan's first launches, are right by later launches. The second is
+    what a cost model could reach that knows of each plan what two launches say."""
+    by_prediction = sum(is_right_again(plans, _least(plans, _predicted_ms)) for plans in models)
+    by_launches = sum(
+        is_right_again(plans, _least(plans, lambda plan: float(np.median(plan["launches_ms"][:LAUNCHES])))) for plans in models
+    )
+    return f"{by_prediction} of {len(models)} choices by prediction are right, {by_launches} of {len(models)} by the launches before"
+
+
+def is_right_again(plans: Plans, chosen: str) -> bool:
+    """Whether a plan is the fastest, or about as fast, in the launches that only plans close to the fastest have; where one alone
+    was close, whether it is that one."""
+    later = {name: float(np.median(plan["launches_ms"][LAUNCHES:])) for name, plan in plans.items() if len(plan["launches_ms"]) > LAUNCHES}
+    if not later:
+        return chosen == _least(plans, _measured_ms)
+    return chosen in later and later[chosen] <= CLOSE * min(later.values())
+
+
+def _least(plans: Plans, figure: Callable[[dict[str, Any]], float]) -> str:
+    return min(plans, key=lambda name: figure(plans[name]))
+
+
+def _predicted_ms(plan: dict[str, Any]) -> float:
+    return float(plan["predicted_ms"])
+
+
+def _measured_ms(plan: dict[str, Any]) -> float:
+    return float(plan["measured_ms"])
+
+
+def _first_ms(plan: dict[str, Any]) -> float:
+    return float(np.median(plan["launches_ms"][:LAUNCHES]))
+
+
 def _chosen_and_fastest(plans: Plans) -> tuple[dict[str, Any], dict[str, Any]]:
-    predicted, measured = (min(plans.values(), key=lambda plan: float(plan[key])) for key in ("predicted_ms", "measured_ms"))
-    return predicted, measured
+    return plans[_least(plans, _predicted_ms)], plans[_least(plans, _measured_ms)]
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.prediction_cases import draw_model, draw_plans
 from benchmarks.prediction_plot import plot
-from benchmarks.prediction_table import chose_well, is_undecided, table
+from benchmarks.prediction_table import chose_well, is_right_again, is_undecided, table
 from placement.layout import layout_findings
 from placement.model import ShardingType
 from placement.topology import build_topology
@@ -60,7 +60,8 @@ def test_errors_are_shares_of_the_measured_time_and_left_out_models_are_named() 
         == "| 0 | 4 | 1 | 10.0% | 10.0% | 10.0% | 10.0% | 10.0% | 2.0% | +0%, +0% | 1 of 1 | 1 of 1 | 1 of 1 | 1 of 1 | +3.0%, +3.0% |"
     )
     assert rows[3].startswith("| all | all | 3 | 21.5% |")
-    assert rows[4] == "- left out: model 7 on 4 ranks: out of memory"
+    assert rows[4] == "- judged by the last launches alone, 2 of 2 choices by prediction are right, 2 of 2 by the launches before"
+    assert rows[5] == "- left out: model 7 on 4 ranks: out of memory"
 
 
 def test_the_plan_of_every_launch_tells_how_fast_the_machine_was() -> None:
@@ -93,6 +94,23 @@ def test_plans_are_not_told_apart_where_either_is_faster_in_enough_rounds(faster
     assert not chose_well(plans)
     assert is_undecided(plans) is undecided
     assert f"| 0 of 1 | {int(undecided)} of 1 |" in list(table([line(2, **plans)]))[1]
+
+
+def test_choices_are_judged_by_launches_that_took_no_part_in_them() -> None:
+    """b is the faster one in the first two launches, a in the two after them and by prediction; c is close to neither."""
+    a, b, c = plan(9, 10.1), plan(12, 10.0), plan(8, 30)
+    a["launches_ms"], b["launches_ms"] = [10.3, 10.3, 9.9, 9.9], [10.0, 10.0, 10.2, 10.2]
+    assert is_right_again({"a": a, "b": b}, "a")
+    assert not is_right_again({"a": a, "b": b}, "b")
+    assert not is_right_again({"a": a, "b": b, "c": c}, "c")
+    assert list(table([line(2, a=a, b=b)]))[-1].endswith("1 of 1 choices by prediction are right, 0 of 1 by the launches before")
+    assert list(table([line(2, a=a, b=b, c=c)]))[-1].endswith("0 of 1 choices by prediction are right, 0 of 1 by the launches before")
+
+
+def test_where_one_plan_alone_is_close_no_more_launches_are_needed() -> None:
+    plans = {"a": plan(9, 10), "b": plan(12, 20)}
+    assert is_right_again(plans, "a")
+    assert not is_right_again(plans, "b")
 
 
 def test_the_plot_has_a_dot_for_each_plan_inside_the_square() -> None:
