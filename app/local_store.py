@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from placement.cost_model import CostModel
-from placement.errors import ToolError
+from placement.errors import InvalidDocument, Problem, ToolError
 from placement.host import HostSpec
 from placement.reading import read_file
 
@@ -26,15 +28,34 @@ def unfinished_profiles() -> Path:
 def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
     """The model measured on exactly this machine: with as many ranks if there is one, else with the nearest number.
 
-    A host without a fingerprint was never measured. Raises InvalidDocument when a stored file was damaged.
+    A host without a fingerprint was never measured. Raises InvalidDocument when a stored file can't be read as what it is.
     """
     if host.fingerprint is None:
         return None
-    folder = emplace_home() / "cost-models"
-    stored = [read_file(path, CostModel) for path in sorted(folder.glob(f"{_file_stem(host.fingerprint)}-r*.json"))]
-    wanted = ranks if ranks is not None else host.num_devices
-    own = [model for model in stored if model.fingerprint == host.fingerprint and model.ranks is not None]
-    return min(own, key=lambda model: (abs((model.ranks or 0) - wanted), model.ranks), default=None)
+    folder, wanted = emplace_home() / "cost-models", ranks if ranks is not None else host.num_devices
+    stored = {path: _ranks_of(path) for path in folder.glob(f"{_file_stem(host.fingerprint)}-r*.json")}
+    for path in sorted(stored, key=lambda path: (abs(stored[path] - wanted), stored[path])):
+        with explaining_age(str(path)):
+            model = read_file(path, CostModel)
+        if model.fingerprint == host.fingerprint and model.ranks is not None:
+            return model
+    return None
+
+
+def _ranks_of(path: Path) -> int:
+    """As its name says; 0 of one that was not stored by `save_cost_model`."""
+    ranks = path.stem.rpartition("-r")[2]
+    return int(ranks) if ranks.isdecimal() else 0
+
+
+@contextmanager
+def explaining_age(source: str) -> Iterator[None]:
+    """Of a cost model that was stored and can't be read now, says what to do. Raises InvalidDocument."""
+    try:
+        yield
+    except InvalidDocument as error:
+        rule = f"was stored by another version of Emplace, or damaged; measure this machine again with as many ranks ({error.problems[0]})"
+        raise InvalidDocument(source, [Problem("", "", rule)]) from None
 
 
 def save_cost_model(model: CostModel) -> Path:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, undefer
 
 from app.database.plans import page_of
 from app.database.tables import ProfileRow, State
+from app.local_store import explaining_age
 from placement.cost_model import CostModel, CostSource
 from placement.host import HostSpec
 from placement.reading import read_text
@@ -31,7 +32,10 @@ def find(session: Session, profile_id: str) -> ProfileRow | None:
 
 
 def find_cost_model(session: Session, host: HostSpec, ranks: int | None) -> CostModel | None:
-    """The newest model measured on exactly this machine with as many ranks, else with the nearest number. None: never measured."""
+    """The newest model measured on exactly this machine with as many ranks, else with the nearest number. None: never measured.
+
+    Raises InvalidDocument for one that another version stored.
+    """
     if host.fingerprint is None:
         return None
     wanted = ranks if ranks is not None else host.num_devices
@@ -44,7 +48,8 @@ def find_cost_model(session: Session, host: HostSpec, ranks: int | None) -> Cost
     nearest = min(rows, key=lambda row: abs((row.ranks or 0) - wanted), default=None)
     if nearest is None or nearest.document is None:
         return None
-    return read_text(nearest.document, CostModel, source=f"profile {nearest.id}", as_json=True)
+    with explaining_age(f"profile {nearest.id}"):
+        return read_text(nearest.document, CostModel, source=f"profile {nearest.id}", as_json=True)
 
 
 def page(session: Session, filters: dict[str, str | None], before: str | None, limit: int) -> tuple[list[ProfileRow], str | None]:

@@ -8,6 +8,7 @@ import httpx
 
 from app.database import workers
 from app.database.connection import Database
+from app.database.tables import ProfileRow
 from app.local_store import save_cost_model
 from app.planning import resolve_host
 from placement.cost_model import CostModel, CostSource, datasheet_cost_model
@@ -48,6 +49,17 @@ def test_the_services_own_home_prices_this_machine_until_its_database_does(api: 
     stored = measured(ranks=2) | {"step_overhead_us": 1234.0}
     assert api.post("/v1/profiles", json={"cost_model": stored}).status_code == 201
     assert ask(api)["id"] != from_home["id"]
+
+
+def test_a_model_that_another_version_stored_is_to_be_measured_again(api: httpx.Client, database: Database) -> None:
+    profile = api.post("/v1/profiles", json={"cost_model": measured(ranks=2)}).json()
+    with database.writing() as session:
+        row = session.get_one(ProfileRow, profile["id"])
+        row.document = str(row.document).replace('"step_overhead_us"', '"overhead_us"')
+    refused = api.post("/v1/plans", json={"model": model_data(), "host": "local", "options": {"ranks": 2}})
+    assert refused.status_code == 422
+    assert profile["id"] in refused.text
+    assert "measure this machine again" in refused.text
 
 
 def test_another_machines_model_is_kept_but_never_used(api: httpx.Client) -> None:

@@ -49,6 +49,18 @@ def test_a_renamed_file_is_still_the_other_machine_s() -> None:
     assert find_cost_model(machine("sha256:b"), 2) is None
 
 
+def test_a_model_that_another_version_stored_is_to_be_measured_again() -> None:
+    path = save_cost_model(measured("sha256:a", 2))
+    path.write_text(path.read_text().replace('"step_overhead_us"', '"overhead_us"'))
+    with pytest.raises(InvalidDocument, match=f"{path.name}.*stored by another version.*measure this machine again.*overhead_us") as caught:
+        find_cost_model(machine("sha256:a"), 2)
+    assert len(caught.value.problems) == 1
+    save_cost_model(measured("sha256:a", 4))
+    found = find_cost_model(machine("sha256:a"), 4)
+    assert found is not None
+    assert found.ranks == 4
+
+
 def test_a_question_uses_the_measured_model_and_else_the_datasheet() -> None:
     save_cost_model(measured("sha256:a", 2))
     sources = [
