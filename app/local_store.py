@@ -28,14 +28,14 @@ def unfinished_profiles() -> Path:
 def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
     """The model measured on exactly this machine: with as many ranks if there is one, else with the nearest number.
 
-    A host without a fingerprint was never measured. Raises InvalidDocument when a stored file can't be read as what it is.
+    A host without a fingerprint was never measured. Raises InvalidDocument for one that another version stored, or that was damaged.
     """
     if host.fingerprint is None:
         return None
     folder, wanted = emplace_home() / "cost-models", ranks if ranks is not None else host.num_devices
     stored = {path: _ranks_of(path) for path in folder.glob(f"{_file_stem(host.fingerprint)}-r*.json")}
     for path in sorted(stored, key=lambda path: (abs(stored[path] - wanted), stored[path])):
-        with explaining_age(str(path)):
+        with refusing_other_versions(str(path)):
             model = read_file(path, CostModel)
         if model.fingerprint == host.fingerprint and model.ranks is not None:
             return model
@@ -49,8 +49,8 @@ def _ranks_of(path: Path) -> int:
 
 
 @contextmanager
-def explaining_age(source: str) -> Iterator[None]:
-    """Of a cost model that was stored and can't be read now, says what to do. Raises InvalidDocument."""
+def refusing_other_versions(source: str) -> Iterator[None]:
+    """While a stored cost model is read: what can't be read now is to be measured again. Raises InvalidDocument."""
     try:
         yield
     except InvalidDocument as error:

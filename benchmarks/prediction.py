@@ -43,7 +43,7 @@ REFERENCE = "reference"
 _REFERENCE_SEED = 7
 ROUNDS, STEPS_PER_ROUND = 10, 5
 ABOUT_AS_FAST = 1.1
-"""Times the fastest one's step, a plan may still turn out to be the fastest."""
+"""A plan whose step takes at most so many times the fastest one's may still turn out to be the fastest."""
 SOLVE_SECONDS = 3.0
 LAUNCH_SECONDS = 480.0
 _COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
@@ -96,7 +96,7 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     plans[REFERENCE] = _reference(host, ranks, cost)
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
     launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
-    measured = _train(plans, launch)
+    measured = _measure(plans, launch)
     return {
         "model": model.name,
         "tables": len(model.tables),
@@ -107,8 +107,8 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     }
 
 
-def _train(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measurement]]:
-    """In as many launches again where the question is which plan is the fastest. Raises EmplaceError where one is refused or fails."""
+def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measurement]]:
+    """In two launches, and those about as fast as the fastest in as many again, which tell which it is. Raises EmplaceError where one is refused or fails."""
     measured = train(plans, LAUNCHES, launch)
     steps_us = {name: typical(step_times_us(launches)) for name, launches in measured.items() if name != REFERENCE}
     close = {name: plans[name] for name, step_us in steps_us.items() if step_us <= ABOUT_AS_FAST * min(steps_us.values())}

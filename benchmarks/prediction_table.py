@@ -28,7 +28,7 @@ _SMALLEST_ERROR = 1e-3
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Markdown: a row for each seed and number of ranks, one for all, how choices do that were measured, then what was left out."""
+    """Markdown: a row for each seed and number of ranks, one for all, how choices stand up to later launches, then what was left out."""
     compared = [line for line in lines if "left_out" not in line]
     yield head(
         "seed",
@@ -111,9 +111,7 @@ def _chosen_again(models: Sequence[Plans]) -> str:
     """How many choices, by predicted times and by the times of a plan's first launches, are right by later launches. The second is
     what a cost model could reach that knows of each plan what two launches say."""
     by_prediction = sum(is_right_again(plans, _least(plans, _predicted_ms)) for plans in models)
-    by_launches = sum(
-        is_right_again(plans, _least(plans, lambda plan: float(np.median(plan["launches_ms"][:LAUNCHES])))) for plans in models
-    )
+    by_launches = sum(is_right_again(plans, _least(plans, _first_ms)) for plans in models)
     return f"{by_prediction} of {len(models)} choices by prediction are right, {by_launches} of {len(models)} by the launches before"
 
 

@@ -60,7 +60,7 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
     peak = [peak_ids(table, size) for size in sizes]
     bags = [len(table.features) * size for size in sizes]
     uneven = [sum(feature.lengths.variance > 0 for feature in table.features) * size for size in sizes]
-    return TableLoad(lookups[0], lookups[1], float(unique[0]), float(unique[1]), peak[0], peak[1], bags[0], bags[1], uneven[0], uneven[1])
+    return TableLoad(*lookups, *map(float, unique), *peak, *bags, *uneven)
 
 
 def peak_ids(table: Table, examples: int) -> int:

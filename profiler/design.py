@@ -32,6 +32,7 @@ _REUSED_EVERY = 6
 _REUSED_COLUMNS = (32, 64, 128, 256)
 _REUSED_BYTES = (2**23, 2**27)
 _REUSED_TRAFFIC_BYTES = 2**29
+"""Of the rows that one batch looks up, at most: some 50 ms."""
 _IDS_PER_BAG = (1, 16)
 """Far apart: what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4

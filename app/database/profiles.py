@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, undefer
 
 from app.database.plans import page_of
 from app.database.tables import ProfileRow, State
-from app.local_store import explaining_age
+from app.local_store import refusing_other_versions
 from placement.cost_model import CostModel, CostSource
 from placement.host import HostSpec
 from placement.reading import read_text
@@ -48,7 +48,7 @@ def find_cost_model(session: Session, host: HostSpec, ranks: int | None) -> Cost
     nearest = min(rows, key=lambda row: abs((row.ranks or 0) - wanted), default=None)
     if nearest is None or nearest.document is None:
         return None
-    with explaining_age(f"profile {nearest.id}"):
+    with refusing_other_versions(f"profile {nearest.id}"):
         return read_text(nearest.document, CostModel, source=f"profile {nearest.id}", as_json=True)
 
 
