@@ -6,7 +6,7 @@ Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count, cycle
+from itertools import chain, count, cycle
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class Effort:
     dense_points: int
     step_points: int
     """Whole steps of any size, beside the small ones."""
+    small_step_sets: int
+    """Of small steps, each with every sharding type, spread over the profile."""
     max_lookups: int
     max_output_bytes: int
     max_table_bytes: int
@@ -89,6 +91,7 @@ QUICK = Effort(
     collective_sizes=8,
     dense_points=12,
     step_points=12,
+    small_step_sets=1,
     max_lookups=400_000,
     max_output_bytes=2**24,
     max_table_bytes=2**27,
@@ -104,6 +107,7 @@ FULL = Effort(
     collective_sizes=14,
     dense_points=60,
     step_points=60,
+    small_step_sets=4,
     max_lookups=2_000_000,
     max_output_bytes=2**24,
     max_table_bytes=2**31,
@@ -129,13 +133,23 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
 
 
 def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPoint, ...]:
-    """First every sharding type by itself and some together, as small as can be: what such a step takes is overhead.
-    Then any types and sizes."""
-    small = StepPoint(types=(), tables=2, rows=1024, columns=32, lookups_per_bag=1, batch=32, width=16)
-    types = [(kind,) for kind in ShardingType] + list(_TOGETHER) + [tuple(ShardingType)]
-    return (
-        *(small.model_copy(update={"types": each}) for each in types),
-        *(_step(effort, ranks, rng) for _ in range(effort.step_points)),
+    """Sets of small steps of every sharding type by itself and of some together, whose time is overhead: more than one set, as the
+    machine may be faster while one type is measured than while another is. After each set its share of steps of any types and sizes."""
+    shares = np.array_split(np.arange(effort.step_points), effort.small_step_sets)
+    types = [*((kind,) for kind in ShardingType), *_TOGETHER, tuple(ShardingType)]
+    sets = [[*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng) for _ in share)] for share in shares]
+    return tuple(chain.from_iterable(sets))
+
+
+def _small_step(types: tuple[ShardingType, ...], rng: np.random.Generator) -> StepPoint:
+    return StepPoint(
+        types=types,
+        tables=int(rng.choice([1, 2, 4])),
+        rows=1024,
+        columns=int(rng.choice([16, 32, 64])),
+        lookups_per_bag=1,
+        batch=int(rng.choice([32, 64, 128])),
+        width=16,
     )
 
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from placement.dense_part import dense_part
-from placement.model import ComputeKernel, DataType, Optimizer
+from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from profiler.design import FULL, QUICK, Effort, make_design
 from profiler.point_models import dense_model
 from profiler.points import Operation
@@ -44,6 +44,15 @@ def test_points_reach_every_regime() -> None:
     assert min(table.rows for table in tables) < 100
     assert max(table.rows for table in tables) > 1e6
     assert {table.lookups_per_bag == 1 for table in tables} == {True, False}
+
+
+def test_the_overhead_of_every_sharding_type_is_measured_all_through_a_full_profile() -> None:
+    """A machine that was slow in the first minute must not make one type look dearer than another."""
+    steps = make_design(FULL, 2, 0, KERNELS, 64 * MIB).steps
+    for start in range(0, len(steps), len(steps) // 4):
+        part = steps[start : start + len(steps) // 4]
+        small = {step.types for step in part if step.batch <= 128 and step.width == 16 and step.lookups_per_bag == 1}
+        assert {(kind,) for kind in ShardingType} | {tuple(ShardingType)} <= small
 
 
 def test_every_kernel_and_variant_fills_the_range() -> None:
