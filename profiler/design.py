@@ -66,6 +66,7 @@ class Effort:
 
     budget_s: float
     round_s: float
+    sweeps: int
     lookup_points: int
     variants: tuple[tuple[Optimizer, DataType], ...]
     """Optimizers and data types that the first kernel of every turn is measured with."""
@@ -86,6 +87,7 @@ class Effort:
 QUICK = Effort(
     budget_s=46.0,
     round_s=0.6,
+    sweeps=1,
     lookup_points=96,
     variants=(_STANDARD,),
     collective_sizes=8,
@@ -101,7 +103,8 @@ QUICK = Effort(
 )
 FULL = Effort(
     budget_s=780.0,
-    round_s=3.0,
+    round_s=1.5,
+    sweeps=2,
     lookup_points=560,
     variants=_OTHERS,
     collective_sizes=14,
@@ -124,6 +127,7 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         seed=seed,
         budget_s=effort.budget_s,
         round_s=effort.round_s,
+        sweeps=effort.sweeps,
         steps=_steps(effort, ranks, rng),
         collectives=_collectives(effort, rng) if ranks > 1 else (),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),

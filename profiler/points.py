@@ -100,6 +100,8 @@ class Design(Document):
     budget_s: float
     round_s: float
     """Seconds that the repetitions of one round of points may take."""
+    sweeps: int
+    """How often every point is measured, each time after all others."""
     steps: tuple[StepPoint, ...]
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
@@ -112,7 +114,7 @@ class Design(Document):
 
     @property
     def fewest(self) -> int:
-        """Points that are measured even when that takes longer: half of them are enough to fit every part."""
+        """Points that are measured once even when that takes longer: half of them are enough to fit every part."""
         return (self.size + 1) // 2
 
 
@@ -121,6 +123,10 @@ class Kind(StrEnum):
     COLLECTIVE = "collective"
     DENSE = "dense"
     LOOKUP = "lookup"
+
+
+Key = tuple[Kind, int, int]
+"""Of a sample: kind, index and sweep."""
 
 
 class TableCounts(Document):
@@ -138,12 +144,17 @@ class TableCounts(Document):
 
 
 class Sample(Document):
-    """One point on one rank: the time of every repetition. `index` is the point's place in its part of the design."""
+    """One point on one rank in one sweep: the time of every repetition. `index` is the point's place in its part of the design."""
 
     kind: Kind
     index: int
+    sweep: int = 0
     forward_us: tuple[float, ...]
     backward_us: tuple[float, ...]
     reference_us: tuple[float, ...] = ()
     """Forward and backward together of the reference of the same kind, in the same round."""
     tables: tuple[TableCounts, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.index, self.sweep

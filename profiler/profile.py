@@ -65,13 +65,14 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
             f"measuring needs {show_gib(table_bytes * ranks)} of memory, {show_gib(free_bytes)} are free; end what takes it, then try again"
         )
     design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
-    report(f"{host.description}; measuring with {ranks} rank(s), at most {design.size} points in {effort.budget_s:.0f} s")
+    report(f"{host.description}; measuring with {ranks} rank(s), {_show_measurements(design)} in {effort.budget_s:.0f} s")
     key = _key(design, host, ranks)
     workdir.mkdir(parents=True, exist_ok=True)
     with alone(workdir / f"{_LOCK}{key}", f"another profile is measuring this machine with {ranks} rank(s); wait until it has ended"):
         kept = workdir / f"{_KEPT}{key}"
         samples = _measured(design, ranks, report, workdir, kept)
-        report(f"measured {len(samples[0])} points, fitting")
+        points = len({(sample.kind, sample.index) for sample in samples[0]})
+        report(f"measured {points} points, {len(samples[0]) - points} of them again, fitting")
         model = fit_cost_model(design, samples, host).model_copy(
             update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
         )
@@ -84,7 +85,7 @@ def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: P
     """One list a rank: what `kept` holds already, and the rest."""
     kept.mkdir(exist_ok=True)
     if before := keep_common(kept, ranks):
-        report(f"continuing: {before} points were measured before an interruption")
+        report(f"continuing: {before} measurements were made before an interruption")
     with tempfile.TemporaryDirectory(prefix="profile-", dir=workdir) as scratch:
         _measure(design, ranks, report, Path(scratch), kept)
     return read_samples(kept, ranks)
@@ -117,7 +118,7 @@ def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Pa
 
 
 class _Progress:
-    """Says now and then how many points the first rank has written."""
+    """Says now and then how many measurements the first rank has written."""
 
     def __init__(self, design: Design, report: Report, kept: Path) -> None:
         self._design, self._report, self._path = design, report, rank_path(kept, 0)
@@ -129,7 +130,11 @@ class _Progress:
             return
         self._said = now
         done = self._path.read_bytes().count(b"\n")
-        self._report(f"{done} of at most {self._design.size} points, {now - self._started:.0f} of {self._design.budget_s:.0f} s")
+        self._report(f"{done} of {_show_measurements(self._design)}, {now - self._started:.0f} of {self._design.budget_s:.0f} s")
+
+
+def _show_measurements(design: Design) -> str:
+    return f"at most {design.sweeps * design.size} measurements"
 
 
 def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:

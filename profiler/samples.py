@@ -12,11 +12,10 @@ from statistics import fmean, median
 import numpy as np
 
 from placement.reading import from_data
-from profiler.points import Kind, Sample, TableCounts
+from profiler.points import Key, Kind, Sample, TableCounts
 
 _WORTH_COMPARING_US = 20.0
 _TOGETHER = (Kind.STEP, Kind.COLLECTIVE)
-_Point = tuple[Kind, int]
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,11 @@ def read_rank(path: Path) -> list[Sample]:
 
 
 def keep_common(directory: Path, ranks: int) -> int:
-    """After an interruption: cut the files down to the points that every rank has measured. Returns how many they are."""
+    """After an interruption: cut the files down to what every rank has measured. Returns how many measurements that is."""
     samples = read_samples(directory, ranks)
-    common = set.intersection(*({(sample.kind, sample.index) for sample in rank} for rank in samples))
+    common = set.intersection(*({sample.key for sample in rank} for rank in samples))
     for rank, found in enumerate(samples):
-        kept = [sample for sample in found if (sample.kind, sample.index) in common]
+        kept = [sample for sample in found if sample.key in common]
         rank_path(directory, rank).write_text("".join(sample.canonical_json() + "\n" for sample in kept))
     return len(common)
 
@@ -64,14 +63,18 @@ def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[t
     """The points that all ranks have, in times that pass while all ranks work.
 
     Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
-    `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times.
+    `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times. Of a point that
+    was measured in several sweeps it is the mean of theirs.
     """
-    by_point: dict[tuple[Kind, int], list[Sample]] = defaultdict(list)
+    by_key: dict[Key, list[Sample]] = defaultdict(list)
     for sample in (sample for rank in samples for sample in rank):
-        by_point[sample.kind, sample.index].append(sample)
-    complete = {point: found for point, found in by_point.items() if len(found) == len(samples)}
+        by_key[sample.key].append(sample)
+    complete = {key: found for key, found in by_key.items() if len(found) == len(samples)}
     slowness = _slowness(complete)
-    return {point: _timed(found, ranks_per_core, slowness.get(point, 1.0)) for point, found in complete.items()}
+    by_point: dict[tuple[Kind, int], list[Timed]] = defaultdict(list)
+    for (kind, index, sweep), found in complete.items():
+        by_point[kind, index].append(_timed(found, ranks_per_core, slowness.get((kind, index, sweep), 1.0)))
+    return {point: _mean_sweep(timed) for point, timed in by_point.items()}
 
 
 def drift(samples: list[list[Sample]]) -> float:
@@ -84,15 +87,15 @@ def drift(samples: list[list[Sample]]) -> float:
     return max((float(np.divide(*np.quantile(times, [0.9, 0.1]))) - 1.0 for times in by_kind.values()), default=0.0)
 
 
-def _slowness(by_point: dict[_Point, list[Sample]]) -> dict[_Point, float]:
+def _slowness(by_key: dict[Key, list[Sample]]) -> dict[Key, float]:
     """Of the machine while a point was measured: its round's time of the reference over that of all rounds."""
     times = {
-        point: _typical(point[0])([sample.reference_us for sample in found])
-        for point, found in by_point.items()
+        key: _typical(key[0])([sample.reference_us for sample in found])
+        for key, found in by_key.items()
         if all(sample.reference_us for sample in found)
     }
-    usual = {kind: median(time_us for (of_kind, _), time_us in times.items() if of_kind is kind) for kind, _ in times}
-    return {point: time_us / usual[point[0]] for point, time_us in times.items()}
+    usual = {kind: median(time_us for key, time_us in times.items() if key[0] is kind) for kind, *_ in times}
+    return {key: time_us / usual[key[0]] for key, time_us in times.items()}
 
 
 def _timed(found: list[Sample], ranks_per_core: float, slowness: float) -> Timed:
@@ -103,6 +106,15 @@ def _timed(found: list[Sample], ranks_per_core: float, slowness: float) -> Timed
         backward_us=share * typical([sample.backward_us for sample in found]),
         tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
         slowness=slowness,
+    )
+
+
+def _mean_sweep(timed: list[Timed]) -> Timed:
+    return Timed(
+        forward_us=fmean(one.forward_us for one in timed),
+        backward_us=fmean(one.backward_us for one in timed),
+        tables=timed[0].tables,
+        slowness=fmean(one.slowness for one in timed),
     )
 
 

@@ -258,6 +258,22 @@ def test_a_slow_moment_of_the_machine_is_noticed_and_can_be_taken_out() -> None:
         assert 0.2 < drift([of_rank, of_rank]) <= 0.5
 
 
+def test_a_point_of_two_sweeps_is_their_mean_each_at_its_speed() -> None:
+    """The second sweep found the machine slower by half. What one rank alone measured of it does not count."""
+
+    def sample(index: int, sweep: int, time_us: float, reference_us: float) -> Sample:
+        times = {"forward_us": (time_us,) * 4, "backward_us": (3 * time_us,) * 4, "reference_us": (reference_us,) * 4}
+        return Sample.model_validate({"kind": Kind.LOOKUP, "index": index, "sweep": sweep} | times)
+
+    first = [sample(0, 0, 100.0, 40.0), sample(1, 0, 200.0, 40.0), sample(2, 0, 300.0, 40.0)]
+    again = [sample(0, 1, 150.0, 60.0), sample(1, 1, 300.0, 60.0)]
+    timed = together([first + again, first + again[:1]])
+    found = [timed[Kind.LOOKUP, index] for index in range(3)]
+    assert [one.forward_us for one in found] == pytest.approx([125, 200, 300])
+    assert [one.backward_us for one in found] == pytest.approx([375, 600, 900])
+    assert [one.slowness for one in found] == pytest.approx([1.25, 1, 1])
+
+
 @pytest.mark.parametrize("machine_was_slow", [True, False])
 def test_steps_are_corrected_only_where_that_helps(machine_was_slow: bool) -> None:
     """The reference step varies: with the machine, and so do the others, or by itself."""

@@ -27,7 +27,7 @@ from profiler.launch import run_ranks
 from profiler.modelling import fit_cost_model
 from profiler.points import Design, Sample
 from profiler.profile import profile_host, profile_with
-from profiler.samples import rank_path
+from profiler.samples import rank_path, read_samples
 
 TINY = replace(
     QUICK,
@@ -144,13 +144,27 @@ def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch
         lines = [sample.canonical_json() + "\n" for sample in samples[: done + 1]]
         rank_path(kept, rank).write_text("".join(lines)[: None if rank == 0 else -half_a_line])
     again = profile_tiny(tmp_path)
-    assert f"continuing: {done} points were measured before an interruption" in again.lines
+    assert f"continuing: {done} measurements were made before an interruption" in again.lines
     for before, after in zip(profiled.samples, again.samples, strict=True):
         assert after[:done] == before[:done]
         assert len({(one.kind, one.index) for one in after}) == len(after) > done
         measured_again = next(one for one in after if (one.kind, one.index) == (before[done].kind, before[done].index))
         assert measured_again != before[done]
     assert again.left == []
+
+
+def test_the_second_sweep_measures_everything_again(tmp_path: Path) -> None:
+    design = make_design(replace(TINY, sweeps=2, lookup_points=4, dense_points=2, step_points=0), 1, 0, (ComputeKernel.FUSED,), 2**22)
+    design = design.model_copy(update={"steps": ()})
+    (tmp_path / "design.json").write_text(design.canonical_json())
+    a_minute_from_now = str(time.monotonic() + 60)
+    run_ranks("profiler.rank", [str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, 1, tmp_path, lambda: None, 120)
+    (samples,) = read_samples(tmp_path, 1)
+    first, second = ([one for one in samples if one.sweep == sweep] for sweep in range(2))
+    assert first + second == samples
+    assert [(one.kind, one.index) for one in first] == [(one.kind, one.index) for one in second]
+    assert len(first) == design.size == 6
+    assert all(one.forward_us != again.forward_us for one, again in zip(first, second, strict=True))
 
 
 def processes_naming(path: Path) -> list[int]:
