@@ -71,8 +71,7 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
     with alone(workdir / f"{_LOCK}{key}", f"another profile is measuring this machine with {ranks} rank(s); wait until it has ended"):
         kept = workdir / f"{_KEPT}{key}"
         samples = _measured(design, ranks, report, workdir, kept)
-        points = len({(sample.kind, sample.index) for sample in samples[0]})
-        report(f"measured {points} points, {len(samples[0]) - points} of them again, fitting")
+        report(f"measured {_show_measured(samples[0])}, fitting")
         model = fit_cost_model(design, samples, host).model_copy(
             update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
         )
@@ -131,6 +130,12 @@ class _Progress:
         self._said = now
         done = self._path.read_bytes().count(b"\n")
         self._report(f"{done} of {_show_measurements(self._design)}, {now - self._started:.0f} of {self._design.budget_s:.0f} s")
+
+
+def _show_measured(samples: list[Sample]) -> str:
+    points = len({(sample.kind, sample.index) for sample in samples})
+    again = len(samples) - points
+    return f"{points} points" + (f", {again} of them again" if again else "")
 
 
 def _show_measurements(design: Design) -> str:
