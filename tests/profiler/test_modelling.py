@@ -18,7 +18,7 @@ from profiler.discover import discover_host
 from profiler.modelling import fit_cost_model
 from profiler.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
 from profiler.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
-from profiler.samples import drift, read_samples, repeat_noise, together
+from profiler.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together
 from profiler.step_fit import Known, StepFit, effective_ranks_per_core
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4, per_unique_line_us=0.02)
@@ -310,6 +310,18 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
     sample = Sample(kind=Kind.STEP, index=0, forward_us=(1.0,), backward_us=(0.0,))
     (tmp_path / "rank-0.jsonl").write_text(sample.canonical_json() + "\n" + json.dumps({"kind": "st"})[:-3])
     assert read_samples(tmp_path, 1) == [[sample]]
+
+
+def test_after_an_interruption_all_ranks_go_on_from_the_same_sweep(tmp_path: Path) -> None:
+    """A point that one rank has measured again and the other has not is measured again by both, or they would wait for each other."""
+
+    def sample(sweep: int) -> Sample:
+        return Sample(kind=Kind.STEP, index=0, sweep=sweep, forward_us=(1.0,), backward_us=(0.0,))
+
+    for rank, sweeps in enumerate((2, 1)):
+        rank_path(tmp_path, rank).write_text("".join(sample(sweep).canonical_json() + "\n" for sweep in range(sweeps)))
+    assert keep_common(tmp_path, 2) == 1
+    assert read_samples(tmp_path, 2) == [[sample(0)], [sample(0)]]
 
 
 def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
