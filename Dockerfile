@@ -19,8 +19,11 @@ COPY placement placement
 COPY solver solver
 COPY profiler profiler
 COPY executor executor
+COPY hardware hardware
+COPY runtime runtime
 COPY app app
 COPY migrations migrations
+COPY emplace emplace
 RUN pip install --constraint requirements/constraints.txt '.[serve,execute]' \
     && pip install --constraint requirements/constraints.txt --no-deps --requirement requirements/torchrec.txt
 

@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
-PACKAGES := placement solver profiler executor app
+PACKAGES := placement solver hardware runtime profiler executor app emplace/*.py
 TEST_LIMIT := 30m
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests)
 
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml requirements/constraints.txt requirements/torchrec.txt
 	@echo "ready: $(BIN)/emplace --help"
 
 demo: setup
-	@$(BIN)/python -m app.demo
+	@$(BIN)/python -m emplace.app.demo
 
 test: setup
 	@.ci/system-packages

@@ -22,14 +22,14 @@ from typing import Any
 
 import httpx
 
-from app.cli.output import show
-from app.reports.figures import rate
-from app.reports.plan_text import plan_view
-from app.reports.run_text import run_view
-from placement.errors import EmplaceError, ToolError
-from placement.measurement import Measurement
-from placement.plan import Plan
-from placement.reading import from_data
+from emplace.app.cli.output import show
+from emplace.app.reports.figures import rate
+from emplace.app.reports.plan_text import plan_view
+from emplace.app.reports.run_text import run_view
+from emplace.placement.errors import EmplaceError, ToolError
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.reading import from_data
 
 MODEL, HOST, RANKS, STEPS = "criteo-kaggle", "local", 2, 30
 HOME = Path("build/demo").absolute()
@@ -82,7 +82,7 @@ def _service() -> Iterator[httpx.Client]:
     environment = {name: value for name, value in os.environ.items() if name not in ours} | {"EMPLACE_HOME": str(HOME)}
     with log_path.open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", "--port", str(port)],
+            [sys.executable, "-m", "emplace.app.cli", "serve", "--port", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

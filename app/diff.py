@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from placement.document import Document
-from placement.model import ModelSpec, Name, Table
-from placement.moving import bytes_to_move
-from placement.plan import Plan, PlanStatus, Question, TablePlacement
-from placement.topology import host_tiers
+from emplace.placement.document import Document
+from emplace.placement.model import ModelSpec, Name, Table
+from emplace.placement.moving import bytes_to_move
+from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
+from emplace.placement.topology import host_tiers
 
 _MAX_SHOWN_VALUE = 60
 

@@ -11,11 +11,11 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from placement.cost_model import CostSource
-from placement.document import Document, broken_rule
-from placement.errors import InvalidDocument, Problem
-from placement.model import Name
-from placement.plan import Explanation, Plan, PlanStatus
+from emplace.placement.cost_model import CostSource
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.model import Name
+from emplace.placement.plan import Explanation, Plan, PlanStatus
 
 
 class Verdict(StrEnum):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from importlib.metadata import version
 
-from app.planning import build_question
-from executor.imported import TheirPlan, placements
-from placement.cost_model import CostModel
-from placement.derived_plan import derive_plan
-from placement.errors import InvalidDocument, Problem
-from placement.extrapolation import beyond_measured
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
-from solver.lower_bound import lower_bound
+from emplace.executor.imported import TheirPlan, placements
+from emplace.placement.cost_model import CostModel
+from emplace.placement.derived_plan import derive_plan
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.extrapolation import beyond_measured
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
+from emplace.planning import build_question
+from emplace.solver.driver.lower_bound import lower_bound
 
 NO_BOUND = "none"
 _ROUNDING = 1e-9

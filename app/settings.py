@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from app.local_store import emplace_home
-from placement.errors import ToolError
+from emplace.local_store import emplace_home
+from emplace.placement.errors import ToolError
 
 
 @dataclass(frozen=True)

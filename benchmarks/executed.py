@@ -22,24 +22,24 @@ from typing import Any
 
 import numpy as np
 
-from app.importing import import_plan
-from app.local_store import find_cost_model, save_cost_model
-from app.planning import answer, build_question
 from benchmarks.executed_models import suite
 from benchmarks.json_lines import emit
 from benchmarks.step_times import Times, launch_medians, step_times_us, train, typical
 from benchmarks.torchrec_here import torchrec_plans
-from executor.imported import TheirPlan
-from executor.launch import Launch
-from placement.cost_model import CostModel
-from placement.errors import EmplaceError
-from placement.host import HostSpec
-from placement.measurement import Measurement
-from placement.model import ModelSpec
-from placement.plan import Plan, PlanOptions
-from placement.reading import from_data
-from profiler.discover import discover_host
-from profiler.profile import profile_host
+from emplace.app.importing import import_plan
+from emplace.executor.imported import TheirPlan
+from emplace.executor.launch import Launch
+from emplace.hardware.discover import discover_host
+from emplace.local_store import find_cost_model, save_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.errors import EmplaceError
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data
+from emplace.planning import answer, build_question
+from emplace.profiler.profile import profile_host
 
 SEED = 0
 LAUNCHES, ROUNDS, STEPS_PER_ROUND = 4, 3, 8

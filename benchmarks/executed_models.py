@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from placement.model import ModelSpec
+from emplace.placement.model import ModelSpec
 
 SEED = 11
 

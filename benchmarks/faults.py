@@ -26,18 +26,18 @@ from statistics import median
 
 import psutil
 
-from app.planning import answer, build_question
 from benchmarks.executed_models import Drawn, model_of
 from benchmarks.faulty_rank import CGROUP_VARIABLE, FAULTS
 from benchmarks.json_lines import emit
-from executor.errors import ExecutionFailed
-from executor.launch import Launch
-from executor.run import run_plan
-from placement.audit import audit
-from placement.host import HostSpec
-from placement.plan import Plan, PlanOptions
-from placement.reading import read_file
-from profiler.discover import discover_host
+from emplace.executor.errors import ExecutionFailed
+from emplace.executor.launch import Launch
+from emplace.executor.run import run_plan
+from emplace.hardware.discover import discover_host
+from emplace.placement.audit import audit
+from emplace.placement.host import HostSpec
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import read_file
+from emplace.planning import answer, build_question
 
 TIMEOUT_S = 60.0
 HANG_TIMEOUT_S = 15.0

@@ -1,6 +1,6 @@
 """A rank to which something happens: `python benchmarks/faulty_rank.py FAULT JOB.json`, started by torchrun.
 
-It is executor.rank; what happens, happens to rank 1 alone, for real, where it would compare updates: all ranks have joined by then.
+It is emplace.executor.rank; what happens, happens to rank 1 alone, for real, where it would compare updates: all ranks have joined by then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import torch.distributed as dist
 
-import executor.rank
+import emplace.executor.rank
 
 VICTIM = 1
 CGROUP_VARIABLE = "EMPLACE_FAULTS_CGROUP"
@@ -105,8 +105,8 @@ def main() -> None:
             fault()
         return []
 
-    executor.rank.compare_updates = compare_updates  # type: ignore[assignment, attr-defined]
-    executor.rank.main()
+    emplace.executor.rank.compare_updates = compare_updates  # type: ignore[assignment, attr-defined]
+    emplace.executor.rank.main()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solver.problem import Floats, Ints, Problem, Scope
+from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 
 GPU_BYTES_PER_US = 1.5e6
 HOST_LINK_BYTES_PER_US = 25e3

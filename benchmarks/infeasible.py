@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.json_lines import emit
-from placement.catalog import builtin_host
-from placement.cost_model import datasheet_cost_model
-from placement.model import ModelSpec, Tier
-from placement.plan import PlanOptions, PlanStatus, Question
-from solver.plan import solve_question
+from emplace.placement.catalog import builtin_host
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.plan import PlanOptions, PlanStatus, Question
+from emplace.solver.solve import solve_question
 
 TABLES, NODES, HOST = 1000, 16, "big-basin-32g"
 _HBM_BYTES = NODES * 8 * 30 * 2**30

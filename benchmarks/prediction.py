@@ -24,20 +24,20 @@ from typing import Any
 
 import numpy as np
 
-from app.local_store import find_cost_model
-from app.planning import answer, build_question
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import LAUNCHES, OURS, Placements, draw_model, draw_plans
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
-from executor.launch import Launch
-from placement.cost_model import CostModel
-from placement.derived_plan import derive_plan
-from placement.errors import EmplaceError, ToolError
-from placement.host import HostSpec
-from placement.measurement import Measurement
-from placement.plan import Plan, PlanOptions, Question, SolverRecord
-from placement.stages import Stage
-from profiler.discover import discover_host
+from emplace.executor.launch import Launch
+from emplace.hardware.discover import discover_host
+from emplace.local_store import find_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.derived_plan import derive_plan
+from emplace.placement.errors import EmplaceError, ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan, PlanOptions, Question, SolverRecord
+from emplace.placement.stages import Stage
+from emplace.planning import answer, build_question
 
 REFERENCE = "reference"
 _REFERENCE_SEED = 7

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from placement.plan import Shard, TablePlacement
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.plan import Shard, TablePlacement
 
 OURS = "emplace"
 """Emplace's own plan, beside those that are drawn here."""

@@ -15,7 +15,7 @@ from benchmarks.json_lines import read_lines
 from benchmarks.markdown import head
 from benchmarks.prediction_cases import LAUNCHES, OURS
 from benchmarks.prediction_plot import plot
-from executor.verdicts import median_interval
+from emplace.executor.verdicts import median_interval
 
 Plans = Mapping[str, dict[str, Any]]
 """The figures of one model's plans, by name."""

@@ -19,9 +19,9 @@ from typing import Any
 
 from benchmarks.generate import Case, draw, suite
 from benchmarks.json_lines import emit
-from solver.bound import bound_of
-from solver.engine import solve
-from solver.outcome import Limits
+from emplace.solver.engine import solve
+from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.result import Limits
 
 SEED, GAP = 0, 1e-6
 WARM_UP = Case("warm-up", tables=4, devices=2, hbm_load=0.8, devices_per_node=2)

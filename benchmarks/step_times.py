@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from executor.launch import Launch
-from executor.run import run_plans
-from placement.measurement import Measurement
-from placement.plan import Plan
+from emplace.executor.launch import Launch
+from emplace.executor.run import run_plans
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
 
 Times = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSharding
 
-from placement.host import HostSpec
-from placement.model import ModelSpec, Table
-from profiler.dlrm import LEARNING_RATE, Dlrm, fused_params
-from profiler.torchrec_json import MODULE_PATH
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec, Table
+from emplace.runtime.dlrm import LEARNING_RATE, Dlrm, fused_params
+from emplace.runtime.torchrec_json import MODULE_PATH
 
 MIN_COLUMNS = 16
 """Of a column shard where TorchRec is asked for narrower ones than its default of 128 columns, below which it splits none."""

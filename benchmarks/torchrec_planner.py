@@ -22,8 +22,8 @@ from torchrec.distributed.planner.types import PlannerError, ShardingOption, Top
 from benchmarks.json_lines import emit
 from benchmarks.torchrec_estimates import Case, enumerate_options, module_of, planner_of, topology_of
 from benchmarks.torchrec_problem import plan_of, problem_of
-from solver.engine import solve
-from solver.outcome import Limits, StoppedBy
+from emplace.solver.engine import solve
+from emplace.solver.result import Limits, StoppedBy
 
 SEED = 0
 

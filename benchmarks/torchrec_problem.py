@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torchrec.distributed.planner.types import PartitionByType, ShardingOption, Topology
 
-from solver.problem import Assignment, Problem, Scope, target_devices
+from emplace.solver.model.problem import Assignment, Problem, Scope, target_devices
 
 _SCOPES = {
     PartitionByType.DEVICE.value: Scope.DEVICE,

@@ -1,6 +1,6 @@
 """The program of one rank of a plan for several nodes, started by torchrun on each of them; docs/execution.md shows the command.
 
-    torchrun --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr ADDR --master-port PORT -m executor.cluster PLAN.json
+    torchrun --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr ADDR --master-port PORT -m emplace.executor.cluster PLAN.json
 
 Every node needs the plan's file and nothing else in common with the others. Rank 0 judges, prints the verdicts, and writes the
 measurement to --out. The plan must be for as many nodes and ranks, of machines like these.
@@ -16,20 +16,20 @@ from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from executor.errors import NotRunnableHere
-from executor.export import local_world_size, plan_topology
-from executor.job import Job, write_atomically
-from executor.launch import threads_per_rank
-from executor.refusal import refuse_foreign, refuse_unsound
-from executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
-from executor.temporary import temporary_folder
-from placement.errors import EmplaceError
-from placement.measurement import Measurement
-from placement.plan import Plan
-from placement.reading import read_file
-from profiler.agent import die_with, leave
-from profiler.discover import discover_host
-from profiler.start import import_large
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import local_world_size, plan_topology
+from emplace.executor.job import Job, write_atomically
+from emplace.executor.launch import threads_per_rank
+from emplace.executor.refusal import refuse_foreign, refuse_unsound
+from emplace.executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
+from emplace.hardware.discover import discover_host
+from emplace.placement.errors import EmplaceError
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_file
+from emplace.runtime.agent import die_with, leave
+from emplace.runtime.start import import_large
+from emplace.runtime.temporary import temporary_folder
 
 
 @record
@@ -53,7 +53,7 @@ def main() -> None:
             seed=arguments.seed,
             folder=str(folder),
         )
-        by_rank = import_large("executor.rank").run_job(job)  # TorchRec: not for a plan that is refused
+        by_rank = import_large("emplace.executor.rank").run_job(job)  # TorchRec: not for a plan that is refused
     if by_rank:
         _show(measurement(plan, job, [reports[0] for reports in by_rank]), arguments.out)
     leave()

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from executor.errors import NotRunnableHere
-from executor.launch import Launch
-from executor.refusal import nowhere_reason, refuse_unsound
-from executor.run import AUDITED, launch_plans
-from executor.scaled import scaled_plan
-from executor.verdicts import numerics_verdict, placement_verdict
-from placement.host import DeviceType, HostSpec
-from placement.measurement import Emulation, Measurement, Verdict
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
-from placement.plan import Plan
-from profiler.discover import discover_host
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.launch import Launch
+from emplace.executor.refusal import nowhere_reason, refuse_unsound
+from emplace.executor.run import AUDITED, launch_plans
+from emplace.executor.scaled import scaled_plan
+from emplace.executor.verdicts import numerics_verdict, placement_verdict
+from emplace.hardware.discover import discover_host
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.measurement import Emulation, Measurement, Verdict
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from emplace.placement.plan import Plan
 
 MAX_RANKS = 16
 MAX_ROWS = 100_000

@@ -9,7 +9,7 @@ EmplaceError (placement.errors)
 
 from __future__ import annotations
 
-from placement.errors import EmplaceError, ToolError
+from emplace.placement.errors import EmplaceError, ToolError
 
 
 class NotRunnableHere(ToolError):

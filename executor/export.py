@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.errors import NotRunnableHere
-from placement.host import DeviceType
-from placement.plan import Plan
-from placement.topology import Topology
-from profiler.torchrec_json import MODULE_PATH, parameter_sharding
+from emplace.executor.errors import NotRunnableHere
+from emplace.placement.host import DeviceType
+from emplace.placement.plan import Plan
+from emplace.placement.topology import Topology
+from emplace.runtime.torchrec_json import MODULE_PATH, parameter_sharding
 
 MIXED_DEVICES = "CUDA trainers beside remote servers can't run: TorchRec's DistributedModelParallel has one kind of device for all ranks"
 

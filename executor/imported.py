@@ -12,14 +12,14 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from placement.choice import choice_findings
-from placement.document import Document
-from placement.errors import InvalidDocument, Problem
-from placement.host import MAX_RANKS
-from placement.layout import layout_findings
-from placement.model import ComputeKernel, ShardingType, Table
-from placement.plan import Question, Shard, TablePlacement
-from placement.topology import Topology
+from emplace.placement.choice import choice_findings
+from emplace.placement.document import Document
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.host import MAX_RANKS
+from emplace.placement.layout import layout_findings
+from emplace.placement.model import ComputeKernel, ShardingType, Table
+from emplace.placement.plan import Question, Shard, TablePlacement
+from emplace.placement.topology import Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
 """What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from placement.document import Document
-from placement.plan import Plan
-from placement.stages import Stage
+from emplace.placement.document import Document
+from emplace.placement.plan import Plan
+from emplace.placement.stages import Stage
 
 
 class Job(Document):

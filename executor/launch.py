@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from executor.errors import ExecutionCancelled, ExecutionFailed
-from executor.job import RankProcess, job_path, process_path, progress_path
-from placement.errors import InvalidDocument
-from placement.reading import read_file
-from profiler.failure import root_cause
+from emplace.executor.errors import ExecutionCancelled, ExecutionFailed
+from emplace.executor.job import RankProcess, job_path, process_path, progress_path
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.reading import read_file
+from emplace.runtime.failure import root_cause
 
 LOGS = "logs"
 _POLL_S = 0.1
@@ -50,7 +50,7 @@ class Launch:
     """Gets lines of progress."""
     should_stop: Callable[[], bool] = _never
     """Asked several times a second; the run is cancelled once it says so."""
-    program: Sequence[str] = ("-m", "profiler.start", "executor.rank")
+    program: Sequence[str] = ("-m", "emplace.runtime.start", "emplace.executor.rank")
     """What each rank runs, a job's file as its last argument."""
     rounds: int = 1
     """With several, the plans take turns, so that whatever else the machine does slows all of them alike: all are in memory at
@@ -123,7 +123,7 @@ def _command(program: Sequence[str], ranks: int, folder: Path) -> list[str]:
     torchrun = [
         sys.executable,
         "-m",
-        "profiler.agent",
+        "emplace.runtime.agent",
         str(os.getpid()),
         "--standalone",
         "--max-restarts",
@@ -135,7 +135,7 @@ def _command(program: Sequence[str], ranks: int, folder: Path) -> list[str]:
 
 
 def _environment(ranks: int, folder: Path) -> dict[str, str]:
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(__file__).absolute().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"OMP_NUM_THREADS": str(threads_per_rank(ranks)), "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder)}
 

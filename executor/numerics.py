@@ -17,16 +17,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from executor.export import plan_topology
-from executor.job import UpdateError
-from executor.placed import local_parts
-from executor.scaled import scaled_plan
-from executor.training import training_of
-from placement.model import Optimizer
-from placement.plan import Plan
-from profiler.batches import draw_batch
-from profiler.dlrm import Batch, Dlrm
-from profiler.training import Training, table_of
+from emplace.executor.export import plan_topology
+from emplace.executor.job import UpdateError
+from emplace.executor.placed import local_parts
+from emplace.executor.scaled import scaled_plan
+from emplace.executor.training import training_of
+from emplace.placement.model import Optimizer
+from emplace.placement.plan import Plan
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.dlrm import Batch, Dlrm
+from emplace.runtime.training import Training, table_of
 
 STEPS = 4
 MAX_EXAMPLES = 128

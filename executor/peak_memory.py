@@ -16,10 +16,10 @@ from pathlib import Path
 
 import torch
 
-from executor.training import timed_steps, training_of
-from placement.plan import Plan
-from profiler.allocator import return_freed_memory
-from profiler.dlrm import Batch
+from emplace.executor.training import timed_steps, training_of
+from emplace.placement.plan import Plan
+from emplace.runtime.allocator import return_freed_memory
+from emplace.runtime.dlrm import Batch
 
 _KIB = 1024
 _UNMEASURED = 3

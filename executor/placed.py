@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributed._shard.sharded_tensor.api import ShardedTensor
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
-from executor.job import HeldShard
-from profiler.training import table_of
+from emplace.executor.job import HeldShard
+from emplace.runtime.training import table_of
 
 
 @dataclass

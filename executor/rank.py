@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m profiler.start executor.rank JOB.json`, started by torchrun.
+"""The program of one rank: `python -m emplace.runtime.start executor.rank JOB.json`, started by torchrun.
 
 Trains every plan of the job and writes one report per plan. Whatever goes wrong ends up in torchrun's error file.
 """
@@ -21,23 +21,23 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from executor.export import plan_topology
-from executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
-from executor.numerics import compare_updates
-from executor.peak_memory import peak_bytes
-from executor.placed import held_shards
-from executor.refusal import cuda_ranks
-from executor.stage_times import staged_steps
-from executor.temporary import in_use
-from executor.traces.batches import prepared_batches
-from executor.training import timed_steps, training_of
-from placement.plan import Plan
-from placement.reading import read_file
-from profiler.agent import AGENT_PID_VARIABLE, die_with, leave
-from profiler.allocator import keep_freed_memory
-from profiler.batches import draw_batch
-from profiler.dlrm import Batch
-from profiler.failure import DISK_FULL
+from emplace.executor.export import plan_topology
+from emplace.executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
+from emplace.executor.numerics import compare_updates
+from emplace.executor.peak_memory import peak_bytes
+from emplace.executor.placed import held_shards
+from emplace.executor.refusal import cuda_ranks
+from emplace.executor.stage_times import staged_steps
+from emplace.executor.traces.batches import prepared_batches
+from emplace.executor.training import timed_steps, training_of
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_file
+from emplace.runtime.agent import AGENT_PID_VARIABLE, die_with, leave
+from emplace.runtime.allocator import keep_freed_memory
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.dlrm import Batch
+from emplace.runtime.failure import DISK_FULL
+from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
 

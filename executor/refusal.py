@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from executor.errors import NotRunnableHere
-from executor.export import MIXED_DEVICES
-from placement.audit import audit, refuse
-from placement.host import DeviceType, HostSpec
-from placement.model import DataType, ModelSpec, Optimizer
-from placement.plan import Plan
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import MIXED_DEVICES
+from emplace.placement.audit import audit, refuse
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.model import DataType, ModelSpec, Optimizer
+from emplace.placement.plan import Plan
 
 HINT = "--emulate checks that it loads, trains and agrees: the same placement on CPU ranks, scaled down"
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from executor.errors import ExecutionFailed
-from executor.export import local_world_size, plan_topology
-from executor.job import Job, RankReport, job_path, report_path, write_atomically
-from executor.launch import Launch, launch_ranks
-from executor.refusal import refuse_foreign, refuse_unsound
-from executor.temporary import temporary_folder
-from executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
-from placement.errors import InvalidDocument
-from placement.measurement import Measurement, RankMeasurement, Verdict
-from placement.plan import Plan
-from placement.reading import read_file
-from profiler.discover import discover_host
+from emplace.executor.errors import ExecutionFailed
+from emplace.executor.export import local_world_size, plan_topology
+from emplace.executor.job import Job, RankReport, job_path, report_path, write_atomically
+from emplace.executor.launch import Launch, launch_ranks
+from emplace.executor.refusal import refuse_foreign, refuse_unsound
+from emplace.executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
+from emplace.hardware.discover import discover_host
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_file
+from emplace.runtime.temporary import temporary_folder
 
 WARMUP_STEPS = 5
 STAGED_STEPS = 10
@@ -78,9 +78,9 @@ def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) ->
     """The folder with the trace's examples as the ranks read them; none without a trace."""
     if launch.trace is None:
         return None
-    from executor.traces.batches import lay_out
-    from executor.traces.reading import open_trace
-    from profiler.batches import prepared_count  # torch, which no other part of the launching process needs
+    from emplace.executor.traces.batches import lay_out
+    from emplace.executor.traces.reading import open_trace
+    from emplace.runtime.batches import prepared_count  # torch, which no other part of the launching process needs
 
     spec = plans[0].question.model
     if any(plan.question.model != spec for plan in plans):

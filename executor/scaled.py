@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement.memory import row_bytes
-from placement.model import ModelSpec, ShardingType, Table
-from placement.plan import Plan, Shard, TablePlacement
-from placement.workload import ROW_SPLIT
+from emplace.placement.memory import row_bytes
+from emplace.placement.model import ModelSpec, ShardingType, Table
+from emplace.placement.plan import Plan, Shard, TablePlacement
+from emplace.placement.workload import ROW_SPLIT
 
 MAX_ROWS = 4096
 MAX_BYTES = 64 * 2**20

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from placement.stages import Stage
-from profiler.clock import now_us
-from profiler.dlrm import Batch
-from profiler.training import Training
+from emplace.placement.stages import Stage
+from emplace.runtime.clock import now_us
+from emplace.runtime.dlrm import Batch
+from emplace.runtime.training import Training
 
 
 def staged_steps(training: Training, batches: Iterable[Batch]) -> dict[Stage, float]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 import torch
 import torch.distributed as dist
 
-from executor.export import plan_topology, to_torchrec
-from placement.model import Optimizer
-from placement.plan import Plan
-from profiler.clock import now_us
-from profiler.dlrm import LEARNING_RATE, Batch
-from profiler.sharding_plan import sharding_plan
-from profiler.training import Training
+from emplace.executor.export import plan_topology, to_torchrec
+from emplace.placement.model import Optimizer
+from emplace.placement.plan import Plan
+from emplace.runtime.clock import now_us
+from emplace.runtime.dlrm import LEARNING_RATE, Batch
+from emplace.runtime.sharding_plan import sharding_plan
+from emplace.runtime.training import Training
 
 
 def training_of(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from executor.job import HeldShard, RankReport, UpdateError
-from placement.cost_model import CostSource
-from placement.host import DeviceType
-from placement.measurement import Verdict
-from placement.model import DataType
-from placement.plan import Plan
-from placement.units import show_gib
+from emplace.executor.job import HeldShard, RankReport, UpdateError
+from emplace.placement.cost_model import CostSource
+from emplace.placement.host import DeviceType
+from emplace.placement.measurement import Verdict
+from emplace.placement.model import DataType
+from emplace.placement.plan import Plan
+from emplace.placement.units import show_gib
 
 MAX_UPDATE_ERROR = {DataType.FP32: 1e-3, DataType.FP16: 5e-2, DataType.BF16: 0.4}
 """By the coarsest data type of any table. Rounding leaves about 1e-6 with fp32 (1e-2 with fp16, 8 times that with bf16, whose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from app.database.tables import Base
+from emplace.app.database.tables import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

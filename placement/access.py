@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from placement.document import Document, broken_rule
+from emplace.placement.document import Document, broken_rule
 
 _ZIPF_EXACT_ROWS = 64
 _ZIPF_BINS = 200

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from placement.choice import choice_findings
-from placement.derived_loads import STAGES, DerivedLoads, derive_loads
-from placement.document import Document
-from placement.errors import InvalidDocument, Problem
-from placement.layout import layout_findings
-from placement.model import ShardingType
-from placement.moving import moved_bytes
-from placement.plan import JobSize, Plan, PlanStatus, job_sizes
-from placement.topology import Topology
-from placement.workload import Objective
+from emplace.placement.choice import choice_findings
+from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from emplace.placement.document import Document
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.layout import layout_findings
+from emplace.placement.model import ShardingType
+from emplace.placement.moving import moved_bytes
+from emplace.placement.plan import JobSize, Plan, PlanStatus, job_sizes
+from emplace.placement.topology import Topology
+from emplace.placement.workload import Objective
 
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-6
 """Times and ratios may differ by rounding; bytes may not."""

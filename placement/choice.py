@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placement.host import DeviceType
-from placement.layout import COLUMN_MULTIPLE, Finding
-from placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
-from placement.plan import Question, TablePlacement
-from placement.topology import Rank, Topology, host_tiers
+from emplace.placement.host import DeviceType
+from emplace.placement.layout import COLUMN_MULTIPLE, Finding
+from emplace.placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
+from emplace.placement.plan import Question, TablePlacement
+from emplace.placement.topology import Rank, Topology, host_tiers
 
 
 def choice_findings(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> list[Finding]:

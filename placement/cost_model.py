@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from placement.dense_part import PASSES, DensePart
-from placement.document import Document
-from placement.host import DeviceType, HostSpec
-from placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
-from placement.units import MAX_SIZE_BYTES
+from emplace.placement.dense_part import PASSES, DensePart
+from emplace.placement.document import Document
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
+from emplace.placement.units import MAX_SIZE_BYTES
 
 Coefficient = Annotated[float, Field(ge=0)]
 _VALUE_BYTES = 4

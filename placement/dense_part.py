@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement.model import DcnLayers, Interaction, ModelSpec, Optimizer
+from emplace.placement.model import DcnLayers, Interaction, ModelSpec, Optimizer
 
 PASSES = 3
 """A forward, and a backward of twice the flop."""

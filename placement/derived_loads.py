@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.host import DeviceType
-from placement.memory import rank_bytes, row_bytes, shard_bytes
-from placement.model import Table
-from placement.plan import Question, TablePlacement
-from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
-from placement.topology import Rank, Topology
-from placement.workload import TableLoad, model_loads, shard_workload
+from emplace.placement.host import DeviceType
+from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.model import Table
+from emplace.placement.plan import Question, TablePlacement
+from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
+from emplace.placement.topology import Rank, Topology
+from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
 STAGES = tuple(Stage)
 

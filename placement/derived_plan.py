@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from placement.derived_loads import STAGES, DerivedLoads, derive_loads
-from placement.plan import (
+from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from emplace.placement.plan import (
     CostModelReference,
     ModelReference,
     NodeLoad,
@@ -14,7 +14,7 @@ from placement.plan import (
     SolverRecord,
     TablePlacement,
 )
-from placement.topology import Topology
+from emplace.placement.topology import Topology
 
 
 def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from placement.cost_model import LargestMeasured
-from placement.dense_part import dense_part
-from placement.model import ShardingType
-from placement.plan import Plan
-from placement.units import show_gib
-from placement.workload import OUTPUT_BYTES, model_loads, shard_workload
+from emplace.placement.cost_model import LargestMeasured
+from emplace.placement.dense_part import dense_part
+from emplace.placement.model import ShardingType
+from emplace.placement.plan import Plan
+from emplace.placement.units import show_gib
+from emplace.placement.workload import OUTPUT_BYTES, model_loads, shard_workload
 
 _Call = tuple[int, ShardingType]
 """A rank's kernel call: TorchRec makes one for each sharding type."""

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from placement.document import Document, broken_rule
-from placement.model import Name
-from placement.units import Flops, Rate, Size, format_size
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.model import Name
+from emplace.placement.units import Flops, Rate, Size, format_size
 
 MAX_RANKS = 16_384
 """Trainers of a job; also the most devices of a kind in a node, nodes, and remote servers."""

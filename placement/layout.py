@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from placement.model import ShardingType, Table
-from placement.plan import Shard, TablePlacement
-from placement.topology import Rank, Topology
+from emplace.placement.model import ShardingType, Table
+from emplace.placement.plan import Shard, TablePlacement
+from emplace.placement.topology import Rank, Topology
 
 COLUMN_MULTIPLE = 4
 """FBGEMM: the width of every shard must be divisible by 4."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 from scipy import special
 
-from placement.document import Document, broken_rule
+from emplace.placement.document import Document, broken_rule
 
 MAX_LENGTH = 1_000_000
 """The longest length of a feature; an unbounded distribution's tail beyond it is put on it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from placement.document import Document
-from placement.stages import Stage
+from emplace.placement.document import Document
+from emplace.placement.stages import Stage
 
 
 class Verdict(Document):

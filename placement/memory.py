@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from placement.dense_part import DensePart, dense_part, layer_parameters
-from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
-from placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
+from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
+from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
+from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from placement.access import Access, AccessDistribution, access_distribution
-from placement.document import Document, broken_rule
-from placement.lengths import FeatureLength, LengthDistribution, length_distribution
+from emplace.placement.access import Access, AccessDistribution, access_distribution
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.lengths import FeatureLength, LengthDistribution, length_distribution
 
 MAX_TABLES = 10_000
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$"

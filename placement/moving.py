@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from placement.memory import optimizer_state_bytes, row_bytes
-from placement.model import ComputeKernel, ModelSpec, Optimizer, Table
-from placement.plan import Shard, TablePlacement
+from emplace.placement.memory import optimizer_state_bytes, row_bytes
+from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, Table
+from emplace.placement.plan import Shard, TablePlacement
 
 
 def moved_bytes(model: ModelSpec, start: tuple[TablePlacement, ...], tables: tuple[TablePlacement, ...]) -> int:

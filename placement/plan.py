@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from placement.cost_model import CostModel, CostSource
-from placement.document import Document, broken_rule
-from placement.host import MAX_RANKS, HostSpec
-from placement.magnitude import refuse_uncountable
-from placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
-from placement.reserve import Reserve
-from placement.stages import Stage
-from placement.topology import Topology, build_topology
-from placement.workload import Objective
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.host import MAX_RANKS, HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
+from emplace.placement.overflow import refuse_uncountable
+from emplace.placement.reserve import Reserve
+from emplace.placement.stages import Stage
+from emplace.placement.topology import Topology, build_topology
+from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from placement.access import ACCESS_SPELLINGS
-from placement.document import BROKEN_RULE, Document
-from placement.errors import InvalidDocument, Problem
-from placement.lengths import LENGTH_SPELLINGS
-from placement.wording import rule_of, spelled
-from placement.yaml_text import parse_yaml
+from emplace.placement.access import ACCESS_SPELLINGS
+from emplace.placement.document import BROKEN_RULE, Document
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.lengths import LENGTH_SPELLINGS
+from emplace.placement.messages import rule_of, spelled
+from emplace.placement.yaml_text import parse_yaml
 
 __all__ = ["MAX_DOCUMENT_BYTES", "from_data", "parse_json", "parse_yaml", "problems_of", "read_file", "read_text"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from placement.units import MAX_SIZE_BYTES, NUMBER, format_size, parse_size
+from emplace.placement.units import MAX_SIZE_BYTES, NUMBER, format_size, parse_size
 
 _SHARE = re.compile(rf"\s*({NUMBER})\s*%\s*")
 

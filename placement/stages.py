@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.cost_model import CostModel
-from placement.dense_part import dense_part, layers_optimizer
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
-from placement.topology import Topology
-from placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
+from emplace.placement.cost_model import CostModel
+from emplace.placement.dense_part import dense_part, layers_optimizer
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
+from emplace.placement.topology import Topology
+from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
 
 
 class Stage(StrEnum):

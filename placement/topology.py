@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from placement.errors import InvalidDocument, Problem
-from placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
-from placement.model import Tier
-from placement.reserve import reserve_bytes
-from placement.units import format_size
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
+from emplace.placement.model import Tier
+from emplace.placement.reserve import reserve_bytes
+from emplace.placement.units import format_size
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from placement.lengths import LengthDistribution
-from placement.model import ModelSpec, ShardingType, Table
-from placement.topology import Topology
+from emplace.placement.lengths import LengthDistribution
+from emplace.placement.model import ModelSpec, ShardingType, Table
+from emplace.placement.topology import Topology
 
 ID_BYTES = 8
 LENGTH_BYTES = 8

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import InvalidDocument, Problem
 
 MAX_NODES = 4_000_000
 """Values in a document after aliases are written out."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from placement.errors import ToolError
+from emplace.placement.errors import ToolError
 
 
 @contextmanager

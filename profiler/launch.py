@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from placement.errors import ToolError
-from profiler.failure import root_cause
+from emplace.placement.errors import ToolError
+from emplace.runtime.failure import root_cause
 
 _POLL_S = 0.2
 _STOP_S = 15.0
@@ -28,9 +28,17 @@ def run_ranks(
 
     Raises ToolError with the root cause when a rank fails, or when `limit_s` seconds have passed.
     """
-    command = [sys.executable, "-m", "profiler.agent", str(os.getpid()), "--standalone", f"--nproc-per-node={ranks}", "--max-restarts=0"]
-    command += [f"--log-dir={workdir / _LOGS}", "--redirects=3", "-m", "profiler.start", program, *arguments]
-    root = str(Path(__file__).resolve().parent.parent)
+    command = [
+        sys.executable,
+        "-m",
+        "emplace.runtime.agent",
+        str(os.getpid()),
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        "--max-restarts=0",
+    ]
+    command += [f"--log-dir={workdir / _LOGS}", "--redirects=3", "-m", "emplace.runtime.start", program, *arguments]
+    root = str(Path(__file__).absolute().parents[2])
     python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path}
     deadline = time.monotonic() + limit_s

@@ -12,24 +12,24 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from placement.cost_model import CostModel
-from placement.errors import InvalidDocument, Problem, ToolError
-from placement.host import DeviceType, HostSpec
-from placement.model import ComputeKernel
-from placement.units import show_gib
-from profiler.alone import alone
-from profiler.design import FULL, QUICK, Effort, make_design
-from profiler.discover import discover_host
-from profiler.launch import run_ranks
-from profiler.machine import available_memory_bytes, read_machine, usable_memory_bytes
-from profiler.modelling import fit_cost_model
-from profiler.points import Design, Sample
-from profiler.samples import keep_common, rank_path, read_samples
+from emplace.hardware.discover import discover_host
+from emplace.hardware.machine import available_memory_bytes, read_machine, usable_memory_bytes
+from emplace.placement.cost_model import CostModel
+from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.model import ComputeKernel
+from emplace.placement.units import show_gib
+from emplace.profiler.alone import alone
+from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
+from emplace.profiler.design.points import Design, Sample
+from emplace.profiler.fit.modelling import fit_cost_model
+from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
+from emplace.profiler.launch import run_ranks
 
 Report = Callable[[str], None]
 
 MAX_RANKS = 64
-_PROGRAM = "profiler.rank"
+_PROGRAM = "emplace.profiler.measure.rank"
 _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """On top of twice the budget: half of the points are measured even where that takes longer than the budget."""

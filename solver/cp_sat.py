@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
+from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
+from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 
 _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""

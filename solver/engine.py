@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from solver.bound import Bound, Bounder
-from solver.outcome import MET, Limits, Outcome, ReportProgress, ShouldStop, StoppedBy, gap_of
-from solver.presolve import merge_stages
-from solver.problem import Assignment, Problem, Scope, loads_of, objective_us
-from solver.search import Found, Search
-from solver.watch import Watch
+from emplace.solver.local_search.search import Found, Search
+from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us
+from emplace.solver.presolve.merge_stages import merge_stages
+from emplace.solver.progress import Watch
+from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.result import MET, Limits, Outcome, ReportProgress, ShouldStop, StoppedBy, gap_of
 
 WORK_PER_SECOND = 7e6
 """Of each lane of the search: about what one core does on a small server, so that a limit in seconds is about kept."""
@@ -55,7 +55,7 @@ def solve(problem: Problem, limits: Limits, report: ReportProgress | None = None
     best = _search(problem, bounder, bound, replace(limits, seconds=search_s), watch)
     if not (few or small) or best.stopped_by is not StoppedBy.LIMIT:
         return best
-    from solver.finish import finish  # imports OR-Tools, and with it pandas: most of what `emplace check` would take to start
+    from emplace.solver.finish import finish  # imports OR-Tools, and with it pandas: most of what `emplace check` would take to start
 
     return finish(problem, bounder, bound, best, replace(limits, seconds=limits.seconds - search_s), watch, is_small=small)
 

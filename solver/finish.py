@@ -12,13 +12,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from solver.bound import Bound, Bounder
-from solver.cp_sat import by_cp_sat
-from solver.exact import Prover
-from solver.improver import Improver
-from solver.outcome import MET, Limits, Outcome, StoppedBy
-from solver.problem import Problem
-from solver.watch import Watch
+from emplace.solver.branch_and_price.prover import Prover
+from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.heuristics.improve import Improver
+from emplace.solver.model.problem import Problem
+from emplace.solver.progress import Watch
+from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.result import MET, Limits, Outcome, StoppedBy
 
 FIRST, CP_SAT, ROUNDS = 0.05, 0.15, 10
 """Shares of the seconds of the first round, when branch and bound gets far, and of the second, when CP-SAT settles what is easy

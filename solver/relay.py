@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 
-from solver.outcome import Progress, ReportProgress
+from emplace.solver.result import Progress, ReportProgress
 
 
 @dataclass(frozen=True)

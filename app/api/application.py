@@ -10,18 +10,18 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
-from app.api import problems
-from app.api.body import BodyLimit
-from app.api.dependencies import Service
-from app.api.head import HeadAsGet
-from app.api.parameters import refuse_unknown_parameters
-from app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
-from app.api.routes import catalog, checks, health, plans, profiles, runs
-from app.dashboard import pages
-from app.database.connection import Database
-from app.jobs.queue import JobQueue
-from app.jobs.supervisor import WorkerSupervisor
-from app.settings import Settings
+from emplace.app.api import problems
+from emplace.app.api.body import BodyLimit
+from emplace.app.api.dependencies import Service
+from emplace.app.api.head import HeadAsGet
+from emplace.app.api.parameters import refuse_unknown_parameters
+from emplace.app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
+from emplace.app.api.routes import catalog, checks, health, plans, profiles, runs
+from emplace.app.dashboard import pages
+from emplace.app.database.connection import Database
+from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.supervisor import WorkerSupervisor
+from emplace.app.settings import Settings
 
 _PROBLEM_SCHEMA = {
     "type": "object",

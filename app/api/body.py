@@ -9,9 +9,9 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import Refused, problem
-from placement.errors import InvalidDocument, Problem
-from placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
+from emplace.app.api.problems import Refused, problem
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
 
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES
 _JSON = ("", "application/json")

@@ -11,12 +11,12 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from sqlalchemy.orm import Session
 
-from app.database.connection import Database
-from app.jobs.queue import JobQueue
-from app.planning import resolve_host
-from app.settings import Settings
-from placement.catalog import LOCAL_HOST
-from placement.host import HostSpec
+from emplace.app.database.connection import Database
+from emplace.app.jobs.queue import JobQueue
+from emplace.app.settings import Settings
+from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.host import HostSpec
+from emplace.planning import resolve_host
 
 MAX_PAGE = 200
 

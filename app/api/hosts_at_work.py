@@ -6,11 +6,11 @@ from http import HTTPStatus
 
 from sqlalchemy.orm import Session
 
-from app.api.problems import Refused
-from app.database import workers
-from placement.host import DeviceType, HostSpec
-from placement.plan import Plan
-from placement.reading import read_text
+from emplace.app.api.problems import Refused
+from emplace.app.database import workers
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_text
 
 
 def hosts_at_work(session: Session) -> dict[str, HostSpec]:

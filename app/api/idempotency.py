@@ -12,9 +12,9 @@ from fastapi import Header
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.api.problems import Refused
-from app.database.tables import IdempotencyRow
-from placement.errors import Problem
+from emplace.app.api.problems import Refused
+from emplace.app.database.tables import IdempotencyRow
+from emplace.placement.errors import Problem
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]
 

@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 from fastapi import Request
 
-from app.api.problems import Refused
-from placement.errors import Problem
+from emplace.app.api.problems import Refused
+from emplace.placement.errors import Problem
 
 
 async def refuse_unknown_parameters(request: Request) -> None:

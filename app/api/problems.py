@@ -20,9 +20,9 @@ from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from app.api.sent import as_sent
-from placement.errors import InvalidDocument, Problem, ToolError, UnknownName
-from placement.wording import rule_of
+from emplace.app.api.sent import as_sent
+from emplace.placement.errors import InvalidDocument, Problem, ToolError, UnknownName
+from emplace.placement.messages import rule_of
 
 _log = logging.getLogger(__name__)
 

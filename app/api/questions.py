@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from app.api.dependencies import Service
-from app.database import profiles
-from app.planning import build_question
-from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from placement.cost_model import CostModel
-from placement.document import Document
-from placement.errors import InvalidDocument, Problem
-from placement.host import HostSpec
-from placement.model import ModelSpec, Tier
-from placement.plan import PlanOptions, Question
-from placement.reading import from_data
+from emplace.app.api.dependencies import Service
+from emplace.app.database import profiles
+from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+from emplace.placement.cost_model import CostModel
+from emplace.placement.document import Document
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.reading import from_data
+from emplace.planning import build_question
 
 D = TypeVar("D", bound=Document)
 

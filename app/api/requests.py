@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.gate import Budgets
-from placement.cost_model import CostModel
-from placement.document import Document
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.plan import PlanOptions
+from emplace.app.gate import Budgets
+from emplace.placement.cost_model import CostModel
+from emplace.placement.document import Document
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
 
 DEFAULT_STEPS = 30
 

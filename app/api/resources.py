@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.database.jobs import JobRow
-from app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.database.jobs import JobRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
 
 
 class Reference(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from placement.errors import Problem
+from emplace.placement.errors import Problem
 
 _MAX_CHARACTERS = 80
 

@@ -8,11 +8,11 @@ import sys
 
 import uvicorn
 
-from app.api.application import create_app
-from app.database.connection import Database
-from app.database.migrate import migrate
-from app.settings import Settings
-from placement.errors import ToolError
+from emplace.app.api.application import create_app
+from emplace.app.database.connection import Database
+from emplace.app.database.migrate import migrate
+from emplace.app.settings import Settings
+from emplace.placement.errors import ToolError
 
 _SHUTDOWN_SECONDS = 5
 

@@ -1,5 +1,5 @@
-"""`python -m app.cli`: the same as `emplace`."""
+"""`python -m emplace.app.cli`: the same as `emplace`."""
 
-from app.cli.main import main
+from emplace.app.cli.main import main
 
 main()

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import Format, OutputFormat, read_plan
-from app.cli.output import as_json, print_text
+from emplace.app.cli.options import Format, OutputFormat, read_plan
+from emplace.app.cli.output import as_json, print_text
 
 
 def audit(
@@ -19,7 +19,7 @@ def audit(
 
     Exit code: 0 sound, 1 violated, 2 not a plan.
     """
-    from placement.audit import audit as violations_of
+    from emplace.placement.audit import audit as violations_of
 
     found = read_plan(plan)
     violations = violations_of(found)

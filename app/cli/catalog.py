@@ -8,14 +8,14 @@ import typer
 import yaml
 from rich.table import Table as TextTable
 
-from app.cli.options import Format, OutputFormat
-from app.cli.output import as_json, print_text, show
-from app.planning import resolve_host
-from placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from placement.document import Document
-from placement.errors import UnknownName
-from placement.memory import row_bytes
-from placement.units import show_gib
+from emplace.app.cli.options import Format, OutputFormat
+from emplace.app.cli.output import as_json, print_text, show
+from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+from emplace.placement.document import Document
+from emplace.placement.errors import UnknownName
+from emplace.placement.memory import row_bytes
+from emplace.placement.units import show_gib
+from emplace.planning import resolve_host
 
 
 def models(

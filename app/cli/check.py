@@ -10,18 +10,18 @@ from typing import Annotated
 
 import typer
 
-from app.cli import options
-from app.cli.options import plan_options, read_cost_model, read_model, read_plan
-from app.cli.output import print_text, save
-from app.cli.progress import StatusLine
-from app.cli.remote import check_on_server
-from app.gate import Budgets, CheckResult, judge
-from app.planning import answer, build_question, resolve_host
-from app.reports.check import REPORTERS
-from placement.errors import EmplaceError, InvalidDocument, Problem
-from placement.model import ModelSpec
-from placement.plan import Plan
-from placement.reading import from_data
+from emplace.app.cli import options
+from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan
+from emplace.app.cli.output import print_text, save
+from emplace.app.cli.progress import StatusLine
+from emplace.app.cli.remote import check_on_server
+from emplace.app.gate import Budgets, CheckResult, judge
+from emplace.app.reports.check import REPORTERS
+from emplace.placement.errors import EmplaceError, InvalidDocument, Problem
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan
+from emplace.placement.reading import from_data
+from emplace.planning import answer, build_question, resolve_host
 
 
 class CheckFormat(StrEnum):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli import audit, catalog, check, diff, imports, plan, profile, run, service, trace
-from app.cli.output import print_text
+from emplace.app.cli import audit, catalog, check, diff, imports, plan, profile, run, service, trace
+from emplace.app.cli.output import print_text
 
 cli = typer.Typer(
     name="emplace",

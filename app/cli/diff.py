@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import Format, OutputFormat, read_plan
-from app.cli.output import give
-from app.diff import diff_plans
-from app.reports.diff_text import diff_view
-from placement.plan import Plan
+from emplace.app.cli.options import Format, OutputFormat, read_plan
+from emplace.app.cli.output import give
+from emplace.app.diff import diff_plans
+from emplace.app.reports.diff_text import diff_view
+from emplace.placement.plan import Plan
 
 
 def diff(
@@ -26,7 +26,7 @@ def diff(
 
 def _whole(path: Path) -> Plan:
     """A plan whose tables and ranks are those of its question. Raises InvalidDocument."""
-    from placement.audit import refuse, structural_violations
+    from emplace.placement.audit import refuse, structural_violations
 
     plan = read_plan(path)
     refuse(str(path), structural_violations(plan))

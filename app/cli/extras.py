@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from placement.errors import ToolError
+from emplace.placement.errors import ToolError
 
 EXTRAS = {"serve": ("alembic", "dbos", "fastapi", "sqlalchemy", "uvicorn"), "execute": ("torch", "fbgemm_gpu", "torchrec")}
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from app.cli import options
-from app.cli.options import Format, Out, OutputFormat, plan_options, read_cost_model, read_model
-from app.cli.output import give, note
-from app.importing import import_plan
-from app.planning import resolve_host
-from app.reports.plan_text import plan_view
-from placement.audit import audit
-from placement.reading import read_file
+from emplace.app.cli import options
+from emplace.app.cli.options import Format, Out, OutputFormat, plan_options, read_cost_model, read_model
+from emplace.app.cli.output import give, note
+from emplace.app.importing import import_plan
+from emplace.app.reports.plan_text import plan_view
+from emplace.placement.audit import audit
+from emplace.placement.reading import read_file
+from emplace.planning import resolve_host
 
 
 def import_torchrec(
@@ -32,7 +32,7 @@ def import_torchrec(
     --out writes it as a plan to audit, diff and run. Exit code: 0 sound, 1 it needs more memory than HOST has, 2 not a plan
     that can run.
     """
-    from executor.imported import TheirPlan
+    from emplace.executor.imported import TheirPlan
 
     chosen = plan_options(nodes=nodes, ranks=ranks)
     theirs = read_file(plan, TheirPlan)

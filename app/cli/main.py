@@ -13,8 +13,8 @@ from types import FrameType
 from typer import Abort
 from typer.exceptions import TyperException
 
-from app.cli import interrupts
-from placement.errors import EmplaceError
+from emplace.app.cli import interrupts
+from emplace.placement.errors import EmplaceError
 
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -30,7 +30,7 @@ def exit_code(arguments: list[str]) -> int:
     interrupts.listen()
     try:
         # In here, so that a broken installation doesn't end with 1, which means a proven no.
-        from app.cli.commands import cli
+        from emplace.app.cli.commands import cli
 
         code = int(cli(arguments or ["--help"], prog_name="emplace", standalone_mode=False) or 0)
         if code == INTERRUPTED:

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from placement.catalog import find_model
-from placement.cost_model import CostModel
-from placement.errors import InvalidDocument, Problem
-from placement.model import ModelSpec, Tier
-from placement.plan import Plan, PlanOptions
-from placement.reading import from_data, read_file
+from emplace.placement.catalog import find_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data, read_file
 
 
 class OutputFormat(StrEnum):

@@ -12,10 +12,10 @@ from typing import Any
 import typer
 from rich.console import Console, RenderableType
 
-from app.cli.options import OutputFormat
-from app.local_store import write_file
-from placement.document import Document
-from placement.errors import ToolError
+from emplace.app.cli.options import OutputFormat
+from emplace.local_store import write_file
+from emplace.placement.document import Document
+from emplace.placement.errors import ToolError
 
 _PLAIN_WIDTH = 120
 BROKEN_PIPE = 141

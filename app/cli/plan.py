@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from app.cli import options
-from app.cli.options import OutputFormat, plan_options, read_cost_model, read_model
-from app.cli.output import as_json, as_text, give, note, print_text, save
-from app.cli.progress import StatusLine
-from app.planning import answer, build_question, resolve_host
-from app.reports.plan_text import plan_view
-from placement.plan import Plan, PlanStatus
-from placement.workload import Objective
+from emplace.app.cli import options
+from emplace.app.cli.options import OutputFormat, plan_options, read_cost_model, read_model
+from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
+from emplace.app.cli.progress import StatusLine
+from emplace.app.reports.plan_text import plan_view
+from emplace.placement.plan import Plan, PlanStatus
+from emplace.placement.workload import Objective
+from emplace.planning import answer, build_question, resolve_host
 
 EXIT_CODES = {PlanStatus.OPTIMAL: 0, PlanStatus.FEASIBLE: 0, PlanStatus.INFEASIBLE: 1, PlanStatus.UNDECIDED: 3}
 
@@ -79,7 +79,7 @@ def plan(
 
 def _torchrec(found: Plan, out: Path | None) -> None:
     """Print and save the plan as TorchRec reads it; where there is none, stderr says why."""
-    from executor.export import to_torchrec
+    from emplace.executor.export import to_torchrec
 
     if not found.has_placement:
         note(as_text(plan_view(found)))

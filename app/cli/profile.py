@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import require_extra
-from app.cli.options import Format, Out, OutputFormat
-from app.cli.output import give, note
-from app.local_store import save_cost_model, unfinished_profiles
-from app.planning import resolve_host
-from app.reports.profile_text import profile_view
-from placement.catalog import LOCAL_HOST
+from emplace.app.cli.extras import require_extra
+from emplace.app.cli.options import Format, Out, OutputFormat
+from emplace.app.cli.output import give, note
+from emplace.app.reports.profile_text import profile_view
+from emplace.local_store import save_cost_model, unfinished_profiles
+from emplace.placement.catalog import LOCAL_HOST
+from emplace.planning import resolve_host
 
 
 def profile(
@@ -28,7 +28,7 @@ def profile(
 ) -> None:
     """Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'."""
     require_extra("execute")
-    from profiler.profile import profile_host
+    from emplace.profiler.profile import profile_host
 
     wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
     measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=unfinished_profiles(), seconds=seconds)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from app.cli.interrupts import raise_what_was_lost
-from solver.outcome import Progress
+from emplace.app.cli.interrupts import raise_what_was_lost
+from emplace.solver.result import Progress
 
 
 class StatusLine:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.gate import Budgets, CheckResult
-from placement.cost_model import CostModel
-from placement.errors import ToolError
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.plan import PlanOptions
-from placement.reading import from_data
+from emplace.app.gate import Budgets, CheckResult
+from emplace.placement.cost_model import CostModel
+from emplace.placement.errors import ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import from_data
 
 _PATIENCE_S = 120.0
 """Beyond the solve's own limit: explaining a no, and waiting for other checks."""

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import require_extra
-from app.cli.options import Format, Out, OutputFormat, read_plan
-from app.cli.output import give, note
-from app.reports.run_text import run_view
-from placement.errors import InvalidDocument, Problem
+from emplace.app.cli.extras import require_extra
+from emplace.app.cli.options import Format, Out, OutputFormat, read_plan
+from emplace.app.cli.output import give, note
+from emplace.app.reports.run_text import run_view
+from emplace.placement.errors import InvalidDocument, Problem
 
 DEFAULT_STEPS = 30
 
@@ -36,10 +36,10 @@ def run(
     Exit code: 0 verified (with --emulate: all that an emulation can check holds), 1 a verdict failed, 2 it could not be run.
     """
     require_extra("execute")
-    from executor.emulation import emulate_plan
-    from executor.launch import Launch
-    from executor.refusal import refuse_unsound
-    from executor.run import run_plan
+    from emplace.executor.emulation import emulate_plan
+    from emplace.executor.launch import Launch
+    from emplace.executor.refusal import refuse_unsound
+    from emplace.executor.run import run_plan
 
     _at_least_one(steps=steps, timeout=timeout)
     found = read_plan(plan)

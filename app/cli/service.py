@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.extras import require_extra
+from emplace.app.cli.extras import require_extra
 
 
 def serve(
@@ -15,7 +15,7 @@ def serve(
 ) -> None:
     """Serve the API, the dashboard and a worker."""
     require_extra("serve")
-    from app.api.server import serve as serve_api
+    from emplace.app.api.server import serve as serve_api
 
     serve_api(host, port)
 
@@ -23,6 +23,6 @@ def serve(
 def worker() -> None:
     """Add a worker on the database of EMPLACE_DATABASE_URL."""
     require_extra("serve")
-    from app.jobs.worker import run_worker
+    from emplace.app.jobs.worker import run_worker
 
     run_worker()

@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 import yaml
 
-from app.cli.extras import require_extra
-from app.cli.options import Out, read_model
-from app.cli.output import as_json, note, print_text, save
-from app.cli.progress import StatusLine
-from executor.temporary import temporary_folder
-from placement.document import Document
-from placement.errors import InvalidDocument, Problem
-from placement.model import BatchSize, EmbeddingDim
-from placement.reading import from_data
+from emplace.app.cli.extras import require_extra
+from emplace.app.cli.options import Out, read_model
+from emplace.app.cli.output import as_json, note, print_text, save
+from emplace.app.cli.progress import StatusLine
+from emplace.placement.document import Document
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.model import BatchSize, EmbeddingDim
+from emplace.placement.reading import from_data
+from emplace.runtime.temporary import temporary_folder
 
 
 class _NewModel(Document):
@@ -55,8 +55,8 @@ def trace(
         from_data({"embedding_dim": embedding_dim, "local_batch_size": local_batch_size}, _NewModel, source="options")
     if file.suffix == ".pt":
         require_extra("execute")
-    from executor.traces.measuring import measured_model, model_of
-    from executor.traces.reading import open_trace
+    from emplace.executor.traces.measuring import measured_model, model_of
+    from emplace.executor.traces.reading import open_trace
 
     warnings: list[str] = []
     with temporary_folder("trace") as folder, StatusLine() as status:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement.model import Tier
-from placement.plan import Plan, RankLoad
-from placement.stages import Stage
+from emplace.placement.model import Tier
+from emplace.placement.plan import Plan, RankLoad
+from emplace.placement.stages import Stage
 
 MAX_BARS = 48
 """More ranks than this are shown by their most loaded ones."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.dashboard.charts import OVERHEAD, STAGE_TITLES
-from placement.measurement import Measurement
-from placement.plan import Plan
-from placement.stages import Stage, stage_lengths_us
+from emplace.app.dashboard.charts import OVERHEAD, STAGE_TITLES
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.stages import Stage, stage_lengths_us
 
 
 @dataclass(frozen=True)

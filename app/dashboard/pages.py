@@ -14,18 +14,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.templating import Jinja2Templates
 
-from app.api.dependencies import Cursor, Reading
-from app.api.problems import not_found
-from app.dashboard import charts, svg
-from app.dashboard.comparison import compare_stages
-from app.database import jobs, plans, runs
-from app.database.tables import PlanRow, RunRow, State
-from app.reports.figures import microseconds, percent, rate
-from app.reports.options_text import set_options
-from placement.measurement import Measurement
-from placement.plan import Plan, PlanOptions, PlanStatus
-from placement.reading import from_data, read_text
-from placement.units import show_gib
+from emplace.app.api.dependencies import Cursor, Reading
+from emplace.app.api.problems import not_found
+from emplace.app.dashboard import charts, svg
+from emplace.app.dashboard.comparison import compare_stages
+from emplace.app.database import jobs, plans, runs
+from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.app.reports.options_text import set_options
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan, PlanOptions, PlanStatus
+from emplace.placement.reading import from_data, read_text
+from emplace.placement.units import show_gib
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,7 +7,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from app.dashboard.charts import Bar, Chart
+from emplace.app.dashboard.charts import Bar, Chart
 
 _WIDTH, _LABEL, _VALUE = 1080, 76, 160
 _BAR, _GAP, _TOP = 16, 8, 4

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
-from placement.errors import ToolError
+from emplace.placement.errors import ToolError
 
 _BUSY_TIMEOUT_MS = 30_000
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import CursorResult, delete, select, update
 from sqlalchemy.orm import Session
 
-from app.database.tables import UNFINISHED, EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, State, now
+from emplace.app.database.tables import UNFINISHED, EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, State, now
 
 JobRow = PlanRow | RunRow | ProfileRow
 Row = TypeVar("Row", PlanRow, RunRow, ProfileRow)

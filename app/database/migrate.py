@@ -9,9 +9,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-import migrations
-from app.database.connection import Database
-from placement.errors import ToolError
+from emplace import migrations
+from emplace.app.database.connection import Database
+from emplace.placement.errors import ToolError
 
 _LOCK = 0x656D706C
 """PostgreSQL's advisory lock that one migrating process holds."""

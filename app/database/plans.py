@@ -8,10 +8,10 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
-from app.database import jobs
-from app.database.tables import PlanRow, RunRow, State
-from app.reports.options_text import options_line
-from placement.plan import Plan, Question
+from emplace.app.database import jobs
+from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.reports.options_text import options_line
+from emplace.placement.plan import Plan, Question
 
 _LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 

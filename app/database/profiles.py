@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
-from app.database.plans import page_of
-from app.database.tables import ProfileRow, State
-from app.local_store import refusing_other_versions
-from placement.cost_model import CostModel, CostSource
-from placement.host import HostSpec
-from placement.reading import read_text
+from emplace.app.database.plans import page_of
+from emplace.app.database.tables import ProfileRow, State
+from emplace.local_store import refusing_other_versions
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.host import HostSpec
+from emplace.placement.reading import read_text
 
 
 def columns_of(model: CostModel) -> dict[str, Any]:

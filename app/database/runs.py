@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
-from app.database.plans import page_of
-from app.database.tables import RunRow, State
-from placement.measurement import Measurement
+from emplace.app.database.plans import page_of
+from emplace.app.database.tables import RunRow, State
+from emplace.placement.measurement import Measurement
 
 
 def columns_of(measurement: Measurement) -> dict[str, Any]:

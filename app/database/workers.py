@@ -9,8 +9,8 @@ import time
 from sqlalchemy import CursorResult, delete, select, update
 from sqlalchemy.orm import Session
 
-from app.database.tables import WorkerRow, now
-from placement.host import HostSpec
+from emplace.app.database.tables import WorkerRow, now
+from emplace.placement.host import HostSpec
 
 
 def register(session: Session, worker_id: str, host: HostSpec) -> None:

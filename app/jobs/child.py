@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.steps.child import PARENT_VARIABLE
-from executor.temporary import temporary_folder
+from emplace.app.steps.child import PARENT_VARIABLE
+from emplace.runtime.temporary import temporary_folder
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def run_child(
         source.write_text(document, encoding="utf-8")
         with stderr.open("wb") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", f"app.steps.{step}", str(source), str(target)],
+                [sys.executable, "-m", f"emplace.app.steps.{step}", str(source), str(target)],
                 cwd=folder,
                 env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
                 stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbos import DBOSClient, EnqueueOptions
 from sqlalchemy.orm import Session
 
-from app.database.connection import Database
+from emplace.app.database.connection import Database
 
 APPLICATION = "emplace"
 APPLICATION_VERSION = "1"

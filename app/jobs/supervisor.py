@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from app.jobs.worker import new_worker_id
-from app.steps.child import PARENT_VARIABLE
+from emplace.app.jobs.worker import new_worker_id
+from emplace.app.steps.child import PARENT_VARIABLE
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class WorkerSupervisor:
         while not self._stopping.wait(pause):
             started = time.monotonic()
             process = subprocess.Popen(
-                [sys.executable, "-m", "app.jobs.worker", self.worker_id],
+                [sys.executable, "-m", "emplace.app.jobs.worker", self.worker_id],
                 env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the service, which then ends the worker

@@ -11,16 +11,16 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from app.database import jobs, plans, profiles, runs
-from app.database.connection import Database
-from app.database.jobs import JobRow
-from app.database.tables import PlanRow, ProfileRow, RunRow, State
-from app.jobs.child import ChildFailed, ChildStopped, run_child
-from app.settings import Settings
-from placement.cost_model import CostModel
-from placement.measurement import Measurement
-from placement.plan import Plan
-from placement.reading import read_text
+from emplace.app.database import jobs, plans, profiles, runs
+from emplace.app.database.connection import Database
+from emplace.app.database.jobs import JobRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.settings import Settings
+from emplace.placement.cost_model import CostModel
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_text
 
 _log = logging.getLogger(__name__)
 

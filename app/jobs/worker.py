@@ -16,18 +16,18 @@ from dbos import DBOS, DBOSConfig
 from dbos import error as dbos_error
 from sqlalchemy.exc import OperationalError
 
-from app.database import workers
-from app.database.connection import Database
-from app.database.migrate import migrate
-from app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
-from app.jobs.stopping import StopSignal
-from app.jobs.work import Worker
-from app.planning import resolve_host
-from app.settings import Settings
-from app.steps.child import die_with_parent
-from executor.temporary import remove_leftovers
-from placement.catalog import LOCAL_HOST
-from placement.host import HostSpec
+from emplace.app.database import workers
+from emplace.app.database.connection import Database
+from emplace.app.database.migrate import migrate
+from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
+from emplace.app.jobs.stopping import StopSignal
+from emplace.app.jobs.work import Worker
+from emplace.app.settings import Settings
+from emplace.app.steps.child import die_with_parent
+from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.host import HostSpec
+from emplace.planning import resolve_host
+from emplace.runtime.temporary import remove_leftovers
 
 _log = logging.getLogger(__name__)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.gate import CheckResult, Verdict
-from app.reports.explanation_text import explanation_lines
-from app.reports.figures import microseconds, percent, rate
-from app.reports.github import github_report
-from app.reports.json_report import json_report
-from app.reports.junit import junit_report
-from app.reports.markdown import markdown_report
-from app.reports.sarif import sarif_report
-from placement.units import show_gib
+from emplace.app.gate import CheckResult, Verdict
+from emplace.app.reports.explanation_text import explanation_lines
+from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.app.reports.github import github_report
+from emplace.app.reports.json_report import json_report
+from emplace.app.reports.junit import junit_report
+from emplace.app.reports.markdown import markdown_report
+from emplace.app.reports.sarif import sarif_report
+from emplace.placement.units import show_gib
 
 Reporter = Callable[[Sequence[CheckResult]], str]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from app.diff import PlanDiff
-from app.reports.figures import count, microseconds, percent, rate
-from app.reports.tables import plain_table, section
-from placement.units import show_gib
+from emplace.app.diff import PlanDiff
+from emplace.app.reports.figures import count, microseconds, percent, rate
+from emplace.app.reports.tables import plain_table, section
+from emplace.placement.units import show_gib
 
 _MAX_SHOWN = 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from placement.plan import Explanation, Fix
+from emplace.placement.plan import Explanation, Fix
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.gate import CheckResult
-from app.reports.findings import findings
+from emplace.app.gate import CheckResult
+from emplace.app.reports.findings import findings
 
 
 def github_report(results: Sequence[CheckResult]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from app.gate import CheckResult
-from app.reports.findings import Finding, findings
+from emplace.app.gate import CheckResult
+from emplace.app.reports.findings import Finding, findings
 
 
 def junit_report(results: Sequence[CheckResult]) -> str:

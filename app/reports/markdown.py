@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.gate import CheckResult, Verdict
-from app.reports.explanation_text import describe_fix
-from app.reports.figures import microseconds, percent, rate
-from placement.units import show_gib
+from emplace.app.gate import CheckResult, Verdict
+from emplace.app.reports.explanation_text import describe_fix
+from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.placement.units import show_gib
 
 _WORDS = {
     Verdict.FITS: "fits",

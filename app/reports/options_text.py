@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.reports.figures import count
-from placement.plan import PlanOptions
+from emplace.app.reports.figures import count
+from emplace.placement.plan import PlanOptions
 
 _UNITS = {"time_limit": " s", "move_price_us_per_gib": " us per GiB"}
 

@@ -7,14 +7,14 @@ from collections import defaultdict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from app.diff import describe_placement
-from app.reports.explanation_text import explanation_view
-from app.reports.figures import bar, count, microseconds, percent, rate
-from app.reports.tables import facts, plain_table, section
-from placement.cost_model import CostModel, CostSource
-from placement.plan import IMPORTED, FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, SolverRecord, TablePlacement
-from placement.stages import Stage
-from placement.units import show_gib
+from emplace.app.diff import describe_placement
+from emplace.app.reports.explanation_text import explanation_view
+from emplace.app.reports.figures import bar, count, microseconds, percent, rate
+from emplace.app.reports.tables import facts, plain_table, section
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.plan import IMPORTED, FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, SolverRecord, TablePlacement
+from emplace.placement.stages import Stage
+from emplace.placement.units import show_gib
 
 _MAX_SHOWN_RANKS = 16
 _MAX_SHOWN_TABLES = 12

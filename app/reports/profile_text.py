@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from app.reports.figures import count, percent
-from app.reports.tables import plain_table, section
-from placement.cost_model import CostModel
+from emplace.app.reports.figures import count, percent
+from emplace.app.reports.tables import plain_table, section
+from emplace.placement.cost_model import CostModel
 
 
 def profile_view(model: CostModel) -> RenderableType:

@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from app.reports.figures import microseconds, rate
-from app.reports.tables import plain_table, section
-from placement.measurement import Emulation, Measurement
-from placement.plan import Plan
-from placement.units import show_gib
+from emplace.app.reports.figures import microseconds, rate
+from emplace.app.reports.tables import plain_table, section
+from emplace.placement.measurement import Emulation, Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.units import show_gib
 
 _VERDICT_WORDS = {True: ("passed", "green"), False: ("FAILED", "bold red"), None: ("-", "dim")}
 

@@ -1,4 +1,4 @@
 """The child programs of the service. Each reads one document, reports progress as JSON lines and writes one result:
 
-python -m app.steps.solve INPUT OUTPUT
+python -m emplace.app.steps.solve INPUT OUTPUT
 """

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from app.local_store import write_file
-from executor.temporary import in_use
-from placement.errors import EmplaceError, InvalidDocument
+from emplace.local_store import write_file
+from emplace.placement.errors import EmplaceError, InvalidDocument
+from emplace.runtime.temporary import in_use
 
 PARENT_VARIABLE = "EMPLACE_PARENT_PID"
 _PR_SET_PDEATHSIG = 1

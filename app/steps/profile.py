@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.local_store import unfinished_profiles
-from app.steps.child import Report, run_step
-from placement.reading import parse_json
+from emplace.app.steps.child import Report, run_step
+from emplace.local_store import unfinished_profiles
+from emplace.placement.reading import parse_json
 
 
 def profile(text: str, report: Report) -> str:
-    from profiler.profile import profile_host
+    from emplace.profiler.profile import profile_host
 
     request = parse_json(text, "profile")
     model = profile_host(

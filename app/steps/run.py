@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.steps.child import Report, run_step, stop_on_sigterm
-from placement.plan import Plan
-from placement.reading import from_data, parse_json
+from emplace.app.steps.child import Report, run_step, stop_on_sigterm
+from emplace.placement.plan import Plan
+from emplace.placement.reading import from_data, parse_json
 
 
 def run(text: str, report: Report) -> str:
-    from executor.emulation import emulate_plan
-    from executor.launch import Launch
-    from executor.run import run_plan
+    from emplace.executor.emulation import emulate_plan
+    from emplace.executor.launch import Launch
+    from emplace.executor.run import run_plan
 
     should_stop = stop_on_sigterm()
     request = parse_json(text, "run")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from app.planning import answer
-from app.steps.child import Report, run_step
-from placement.plan import Question
-from placement.reading import read_text
+from emplace.app.steps.child import Report, run_step
+from emplace.placement.plan import Question
+from emplace.placement.reading import read_text
+from emplace.planning import answer
 
 
 def solve(text: str, report: Report) -> str:

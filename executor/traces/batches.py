@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from executor.traces.reading import Ints, Trace, feature_numbers
-from placement.model import Feature, ModelSpec
-from profiler.batches import draw_batch, prepared_count, with_dense
-from profiler.dlrm import Batch
+from emplace.executor.traces.reading import Ints, Trace, feature_numbers
+from emplace.placement.model import Feature, ModelSpec
+from emplace.runtime.batches import draw_batch, prepared_count, with_dense
+from emplace.runtime.dlrm import Batch
 
 
 def lay_out(trace: Trace, spec: ModelSpec, batches: int, folder: Path, report: Callable[[str], None]) -> None:

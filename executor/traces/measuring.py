@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from executor.traces.reading import Trace, feature_numbers, unreadable
-from placement.lengths import MAX_LENGTH
-from placement.model import ModelSpec
-from placement.reading import from_data
+from emplace.executor.traces.reading import Trace, feature_numbers, unreadable
+from emplace.placement.lengths import MAX_LENGTH
+from emplace.placement.model import ModelSpec
+from emplace.placement.reading import from_data
 
 MAX_COUNTED_ROWS = 2**26
 """Rows of a larger table share counters: 256 MiB count any table, and rows that meet in one counter are rare."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
-from placement.errors import ToolError
+from emplace.executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
+from emplace.placement.errors import ToolError
 
 
 class ParquetTrace:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import InvalidDocument, Problem
 
 Ints = NDArray[np.int64]
 
@@ -58,15 +58,15 @@ def open_trace(path: Path, folder: Path) -> Trace:
     # Each format needs a package that the others don't.
     match path.suffix:
         case ".pt":
-            from executor.traces.tensors import TensorTrace
+            from emplace.executor.traces.tensors import TensorTrace
 
             return TensorTrace(path)
         case ".parquet":
-            from executor.traces.parquet import ParquetTrace
+            from emplace.executor.traces.parquet import ParquetTrace
 
             return ParquetTrace(path)
         case ".csv":
-            from executor.traces.text import TextTrace
+            from emplace.executor.traces.text import TextTrace
 
             return TextTrace(path, folder)
     hint = "; unpack it first" if path.suffix in (".gz", ".zst", ".xz", ".zip") else ""

@@ -6,10 +6,10 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from placement.errors import UnknownName
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.reading import read_file, read_text
+from emplace.placement.errors import UnknownName
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.reading import read_file, read_text
 
 LOCAL_HOST = "local"
 """The host that is discovered instead of listed."""

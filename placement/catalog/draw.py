@@ -1,4 +1,4 @@
-"""Draws the built-in models m1, m2 and m3: `python -m placement.catalog.draw m1` prints the file models/m1.yaml.
+"""Draws the built-in models m1, m2 and m3: `python -m emplace.placement.catalog.draw m1` prints the file models/m1.yaml.
 
 Published (Acun et al., HPCA 2021): per model the number of sparse features, the mean hash size and the mean lookups per
 table, that hash sizes run from 30 to 20 million, and that feature lengths follow a power law. Drawn here, with a fixed seed,
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from placement.lengths import PowerLaw, PowerLawLength, length_distribution
+from emplace.placement.lengths import PowerLaw, PowerLawLength, length_distribution
 
 _SMALLEST_TABLE, _LARGEST_TABLE = 30, 20_000_000
 _DIM = 128
@@ -120,7 +120,7 @@ def draw_yaml(name: str) -> str:
         for index, (size, mean) in enumerate(zip(draw_hash_sizes(model), draw_mean_lengths(model), strict=True))
     )
     return f"""\
-# Drawn by: python -m placement.catalog.draw {name}
+# Drawn by: python -m emplace.placement.catalog.draw {name}
 schema_version: 1
 name: {name}
 description: >-
@@ -143,5 +143,5 @@ tables:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in PUBLISHED:
-        sys.exit(f"usage: python -m placement.catalog.draw {'|'.join(PUBLISHED)}")
+        sys.exit(f"usage: python -m emplace.placement.catalog.draw {'|'.join(PUBLISHED)}")
     print(draw_yaml(sys.argv[1]), end="")

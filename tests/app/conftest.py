@@ -13,10 +13,10 @@ import pytest
 import uvicorn
 from sqlalchemy import create_engine, text
 
-from app.api.application import create_app
-from app.database.connection import Database
-from app.database.migrate import migrate
-from app.settings import Settings
+from emplace.app.api.application import create_app
+from emplace.app.database.connection import Database
+from emplace.app.database.migrate import migrate
+from emplace.app.settings import Settings
 from tests.app.postgres import PostgresServer, find_programs
 from tests.app.processes import MARK, WorkerProcess, step_processes, wait_until
 

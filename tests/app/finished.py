@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.database import jobs, plans, runs
-from app.database.connection import Database
-from app.database.tables import PlanRow, RunRow, State
-from placement.measurement import Measurement, RankMeasurement, Verdict
-from placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
-from placement.reading import read_text
-from placement.stages import Stage
+from emplace.app.database import jobs, plans, runs
+from emplace.app.database.connection import Database
+from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
+from emplace.placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
+from emplace.placement.reading import read_text
+from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, table_wise
 
 

@@ -24,13 +24,13 @@ def wait_until(condition: Callable[[], T | None], timeout_s: float) -> T:
 
 
 class WorkerProcess:
-    """`python -m app.jobs.worker`, on the database of EMPLACE_DATABASE_URL."""
+    """`python -m emplace.app.jobs.worker`, on the database of EMPLACE_DATABASE_URL."""
 
     def __init__(self, worker_id: str, log: Path) -> None:
         self.worker_id, self.log = worker_id, log
         with log.open("wb") as output:
             self._process: subprocess.Popen[Any] = subprocess.Popen(
-                [sys.executable, "-m", "app.jobs.worker", worker_id], stdout=output, stderr=output
+                [sys.executable, "-m", "emplace.app.jobs.worker", worker_id], stdout=output, stderr=output
             )
 
     @property
@@ -75,7 +75,10 @@ def step_processes() -> list[int]:
                 environment = (folder / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if any(argument.startswith(b"app.steps.") for argument in arguments) and f"{MARK}={os.getpid()}".encode() in environment:
+            if (
+                any(argument.startswith(b"emplace.app.steps.") for argument in arguments)
+                and f"{MARK}={os.getpid()}".encode() in environment
+            ):
                 found.append(int(folder.name))
     return found
 

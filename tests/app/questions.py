@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement.catalog import builtin_host
-from placement.cost_model import datasheet_cost_model
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.plan import PlanOptions, Question
+from emplace.placement.catalog import builtin_host
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions, Question
 
 
 def model_data(tables: int = 3, **changes: Any) -> dict[str, Any]:

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from app.dashboard.charts import MAX_BARS, memory_charts, stage_chart
-from app.dashboard.comparison import compare_stages
-from app.dashboard.svg import draw
-from app.reports.figures import microseconds
-from placement.catalog import builtin_host
-from placement.cost_model import datasheet_cost_model
-from placement.stages import Stage
+from emplace.app.dashboard.charts import MAX_BARS, memory_charts, stage_chart
+from emplace.app.dashboard.comparison import compare_stages
+from emplace.app.dashboard.svg import draw
+from emplace.app.reports.figures import microseconds
+from emplace.placement.catalog import builtin_host
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.stages import Stage
 from tests.app.finished import measurement_of, plan_of
 from tests.app.questions import a_question
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.database.connection import Database
-from app.gate import CheckResult
-from placement.reading import from_data
+from emplace.app.database.connection import Database
+from emplace.app.gate import CheckResult
+from emplace.placement.reading import from_data
 from tests.app.finished import finish_plan
 from tests.app.processes import step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data

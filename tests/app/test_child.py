@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from app.jobs.child import ChildFailed, ChildStopped, run_child
-from executor.temporary import remove_leftovers
-from placement.catalog import builtin_host
-from placement.cost_model import datasheet_cost_model
-from placement.model import ModelSpec
-from placement.plan import Plan, PlanOptions, Question
-from placement.reading import read_text
+from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.placement.catalog import builtin_host
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.placement.reading import read_text
+from emplace.runtime.temporary import remove_leftovers
 from tests.app.processes import MARK, is_alive, step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, a_question, busy_model_data
 
@@ -85,7 +85,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     question = tmp_path / "question.json"
     question.write_text(busy_question())
     program = (
-        "import sys; from app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
+        "import sys; from emplace.app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid()), "TMPDIR": str(tmp_path)}

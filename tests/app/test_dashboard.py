@@ -12,10 +12,10 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from app.database import jobs
-from app.database.connection import Database
-from app.reports.figures import microseconds
-from placement.measurement import Emulation, Verdict
+from emplace.app.database import jobs
+from emplace.app.database.connection import Database
+from emplace.app.reports.figures import microseconds
+from emplace.placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run
 from tests.app.questions import model_data
 
@@ -198,7 +198,7 @@ def test_why_there_is_no_plan_is_said(page: Page, api: httpx.Client, database: D
 
 
 def test_a_failed_plan_shows_its_error_as_text(page: Page, api: httpx.Client, database: Database) -> None:
-    from app.database.tables import PlanRow, State
+    from emplace.app.database.tables import PlanRow, State
 
     plan_id = ask(api)
     with database.writing() as session:

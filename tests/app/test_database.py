@@ -13,11 +13,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
 
-from app.database import jobs, plans, workers
-from app.database.connection import Database
-from app.database.migrate import alembic_config, migrate
-from app.database.tables import Base, PlanRow, State, new_id
-from placement.errors import ToolError
+from emplace.app.database import jobs, plans, workers
+from emplace.app.database.connection import Database
+from emplace.app.database.migrate import alembic_config, migrate
+from emplace.app.database.tables import Base, PlanRow, State, new_id
+from emplace.placement.errors import ToolError
 from tests.app.questions import a_host, a_question
 
 

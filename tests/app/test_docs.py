@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.settings import Settings
+from emplace.app.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

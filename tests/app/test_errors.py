@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.body import MAX_BODY_BYTES
+from emplace.app.api.body import MAX_BODY_BYTES
 from tests.app.questions import model_data
 
 UNKNOWN_ID = "0" * 32
@@ -238,7 +238,7 @@ def test_tables_whose_bytes_cannot_be_counted_are_refused(api: httpx.Client) -> 
 
 
 def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from app.database import plans
+    from emplace.app.database import plans
 
     monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
     problem = assert_problem(api.get("/v1/plans"), 500)
@@ -247,7 +247,7 @@ def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.Monkey
 
 def test_after_a_defect_the_connection_is_not_used_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server ends it; a client that is not told sends its next request into the void."""
-    from app.database import plans
+    from emplace.app.database import plans
 
     monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
     assert api.get("/v1/plans").headers["connection"] == "close"

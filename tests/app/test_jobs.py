@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.database import workers
-from app.database.connection import Database
-from app.planning import resolve_host
+from emplace.app.database import workers
+from emplace.app.database.connection import Database
+from emplace.planning import resolve_host
 from tests.app.finished import finish_plan
 from tests.app.processes import WorkerProcess, is_alive, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.database import jobs, plans
-from app.database.connection import Database
-from app.database.tables import PlanRow
-from app.settings import Settings
+from emplace.app.database import jobs, plans
+from emplace.app.database.connection import Database
+from emplace.app.database.tables import PlanRow
+from emplace.app.settings import Settings
 from tests.app.finished import finish_plan
 from tests.app.postgres import PostgresServer
 from tests.app.questions import model_data
@@ -237,7 +237,7 @@ def test_a_database_that_is_gone_is_a_503(api: httpx.Client, settings: Settings,
 
 
 def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database: Database, query: Query, monkeypatch: Any) -> None:
-    from app.jobs.queue import JobQueue
+    from emplace.app.jobs.queue import JobQueue
 
     def broken(*_: object) -> None:
         raise RuntimeError("no queue")

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
-from app.database import workers
-from app.database.connection import Database
-from app.database.tables import ProfileRow
-from app.local_store import save_cost_model
-from app.planning import resolve_host
-from placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.app.database import workers
+from emplace.app.database.connection import Database
+from emplace.app.database.tables import ProfileRow
+from emplace.local_store import save_cost_model
+from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.planning import resolve_host
 from tests.app.questions import model_data
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.jobs.stopping import StopSignal
+from emplace.app.jobs.stopping import StopSignal
 
 
 @pytest.fixture(autouse=True)

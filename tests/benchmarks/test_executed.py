@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from app.importing import import_plan
 from benchmarks.executed import LAUNCHES, OURS, ROUNDS, STEPS_PER_ROUND, comparison
 from benchmarks.executed_models import suite
 from benchmarks.executed_table import table
 from benchmarks.torchrec_here import torchrec_plans
-from executor.imported import TheirPlan
-from placement.audit import audit
-from placement.cost_model import datasheet_cost_model
-from placement.host import HostSpec
-from placement.measurement import Measurement, RankMeasurement
-from placement.plan import Plan, PlanOptions
-from placement.reading import from_data
-from profiler.discover import discover_host
+from emplace.app.importing import import_plan
+from emplace.executor.imported import TheirPlan
+from emplace.hardware.discover import discover_host
+from emplace.placement.audit import audit
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement, RankMeasurement
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data
 
 MODELS = ("one-giant", "wide-columns")
 

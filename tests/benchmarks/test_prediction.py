@@ -11,9 +11,9 @@ import pytest
 from benchmarks.prediction_cases import draw_model, draw_plans
 from benchmarks.prediction_plot import plot
 from benchmarks.prediction_table import chose_well, is_right_again, is_undecided, table
-from placement.layout import layout_findings
-from placement.model import ShardingType
-from placement.topology import build_topology
+from emplace.placement.layout import layout_findings
+from emplace.placement.model import ShardingType
+from emplace.placement.topology import build_topology
 from tests.solver.questions import cpu_host
 
 

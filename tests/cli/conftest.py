@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.main import exit_code
+from emplace.app.cli.main import exit_code
 from tests.cli.command import Emplace, run_emplace, write_model
 
 

@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from profiler.alone import alone
+from emplace.profiler.alone import alone
 from tests.cli.command import Emplace, start_emplace
 
 

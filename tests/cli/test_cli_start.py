@@ -17,7 +17,7 @@ class Refuse:
         if name.partition(".")[0] in {heavy}:
             raise ImportError(f"{{name}} must not be imported here")
 sys.meta_path.insert(0, Refuse())
-from app.cli.main import exit_code
+from emplace.app.cli.main import exit_code
 for command in {commands}:
     assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", *command[1:]]) == 0, command
     assert not set(sys.modules) & set({heavy}), (command, sorted(set(sys.modules) & set({heavy})))

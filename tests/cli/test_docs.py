@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from app.cli.commands import cli
+from emplace.app.cli.commands import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.gate import Budgets, Verdict, judge
-from placement.errors import InvalidDocument
-from placement.plan import Plan
-from placement.reading import read_file
+from emplace.app.gate import Budgets, Verdict, judge
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_file
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.cli.interrupts import listen, raise_what_was_lost
-from app.cli.progress import StatusLine
-from solver.outcome import Progress
+from emplace.app.cli.interrupts import listen, raise_what_was_lost
+from emplace.app.cli.progress import StatusLine
+from emplace.solver.result import Progress
 
 
 @pytest.fixture(autouse=True)

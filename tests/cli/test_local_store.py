@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.local_store import find_cost_model, save_cost_model
-from app.planning import build_question
-from placement.catalog import builtin_host, builtin_model
-from placement.cost_model import CostModel, CostSource, datasheet_cost_model
-from placement.errors import InvalidDocument
-from placement.host import HostSpec
-from placement.model import Tier
-from placement.plan import PlanOptions
+from emplace.local_store import find_cost_model, save_cost_model
+from emplace.placement.catalog import builtin_host, builtin_model
+from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import Tier
+from emplace.placement.plan import PlanOptions
+from emplace.planning import build_question
 
 
 @pytest.fixture(autouse=True)

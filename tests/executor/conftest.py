@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from placement.host import HostSpec
-from profiler.discover import discover_host
+from emplace.hardware.discover import discover_host
+from emplace.placement.host import HostSpec
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement.cost_model import CostModel, datasheet_cost_model
-from placement.derived_plan import derive_plan
-from placement.host import HostSpec
-from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from placement.plan import Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
+from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.derived_plan import derive_plan
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.plan import Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
 """Sharding type, kernel, and (rank, rows, columns) of every shard."""

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from app.importing import import_plan
-from executor.emulation import MAX_ROWS, emulate_plan, emulated_plan
-from executor.errors import NotRunnableHere
-from executor.export import to_torchrec
-from executor.imported import TheirPlan
-from executor.launch import Launch
-from placement.catalog import builtin_host
-from placement.errors import InvalidDocument
-from placement.measurement import Measurement
-from placement.model import ModelSpec
-from placement.plan import Plan, PlanOptions
-from placement.reading import from_data
+from emplace.app.importing import import_plan
+from emplace.executor.emulation import MAX_ROWS, emulate_plan, emulated_plan
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import to_torchrec
+from emplace.executor.imported import TheirPlan
+from emplace.executor.launch import Launch
+from emplace.placement.catalog import builtin_host
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.measurement import Measurement
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 
 
@@ -111,7 +111,7 @@ def test_what_can_not_be_emulated_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_refused_plan_is_pointed_to_the_emulation(tmp_path: Path) -> None:
-    from executor.run import run_plan
+    from emplace.executor.run import run_plan
 
     plan = _uvm_plan(_large_model())
     with pytest.raises(NotRunnableHere, match=r"^4 CUDA devices needed, 0 here; --emulate checks"):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from executor.launch import Launch
-from executor.run import run_plans
-from placement.audit import audit
-from placement.host import HostSpec
-from placement.measurement import Measurement
-from placement.model import DataType, ModelSpec, ShardingType
-from placement.plan import Plan
-from placement.stages import Stage
+from emplace.executor.launch import Launch
+from emplace.executor.run import run_plans
+from emplace.placement.audit import audit
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
+from emplace.placement.model import DataType, ModelSpec, ShardingType
+from emplace.placement.plan import Plan
+from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts, served_layouts
 
 STEPS = 30

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from executor.errors import NotRunnableHere
-from executor.export import to_torchrec
-from executor.imported import TheirPlan, placements
-from placement.catalog import builtin_host
-from placement.host import HostSpec
-from placement.plan import PlanStatus, TablePlacement
-from placement.reading import read_file
-from placement.topology import build_topology
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import to_torchrec
+from emplace.executor.imported import TheirPlan, placements
+from emplace.placement.catalog import builtin_host
+from emplace.placement.host import HostSpec
+from emplace.placement.plan import PlanStatus, TablePlacement
+from emplace.placement.reading import read_file
+from emplace.placement.topology import build_topology
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
 DOCS = Path(__file__).parents[2] / "docs" / "execution.md"

@@ -12,17 +12,17 @@ import torch
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 
-from app.importing import import_plan
-from executor.export import to_torchrec
-from executor.imported import TheirPlan
-from placement.audit import audit
-from placement.catalog import builtin_host
-from placement.errors import InvalidDocument
-from placement.host import HostSpec
-from placement.plan import Plan, PlanOptions
-from placement.reading import from_data, read_file
-from profiler.dlrm import Dlrm
-from solver.plan import solve_question
+from emplace.app.importing import import_plan
+from emplace.executor.export import to_torchrec
+from emplace.executor.imported import TheirPlan
+from emplace.placement.audit import audit
+from emplace.placement.catalog import builtin_host
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data, read_file
+from emplace.runtime.dlrm import Dlrm
+from emplace.solver.solve import solve_question
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 
 

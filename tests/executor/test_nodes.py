@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from placement.host import HostSpec
-from placement.measurement import Measurement
-from placement.reading import read_file
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
+from emplace.placement.reading import read_file
 from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def _agent(node: str, number: int, *arguments: str) -> subprocess.Popen[str]:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(number), "--nproc-per-node", "2"]
     rendezvous = ["--master-addr", ADDRESSES[0], "--master-port", "29511", "--max-restarts", "0"]
     return subprocess.Popen(
-        ["ip", "netns", "exec", node, *torchrun, *rendezvous, "-m", "executor.cluster", *arguments],
+        ["ip", "netns", "exec", node, *torchrun, *rendezvous, "-m", "emplace.executor.cluster", *arguments],
         cwd=ROOT,
         env=os.environ | {"GLOO_SOCKET_IFNAME": CABLE},
         stdout=subprocess.PIPE,
@@ -105,7 +105,7 @@ def test_a_plan_for_another_number_of_ranks_is_refused(here: HostSpec, tmp_path:
     plan.write_text(build_plan(model, here, mixed_layouts(model), ranks=2).canonical_json())
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "1"]
     done = subprocess.run(
-        [*torchrun, "-m", "executor.cluster", str(plan)], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [*torchrun, "-m", "emplace.executor.cluster", str(plan)], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert done.returncode != 0
     assert "emplace: the plan is for 2 ranks, 2 on each node; torchrun started 1 ranks, 1 on this node" in done.stderr

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from executor.numerics import smoothen
-from profiler.batches import draw_batch
-from profiler.dlrm import Dlrm
+from emplace.executor.numerics import smoothen
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.dlrm import Dlrm
 from tests.executor.plans import make_model
 
 ROUNDING = 1e-8

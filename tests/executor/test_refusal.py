@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from executor.errors import NotRunnableHere
-from executor.launch import Launch
-from executor.refusal import refuse_foreign
-from executor.run import run_plan
-from placement.catalog import builtin_host
-from placement.errors import InvalidDocument
-from placement.host import HostSpec
-from placement.model import DataType
-from placement.plan import Plan, PlanStatus
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.launch import Launch
+from emplace.executor.refusal import refuse_foreign
+from emplace.executor.run import run_plan
+from emplace.placement.catalog import builtin_host
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import DataType
+from emplace.placement.plan import Plan, PlanStatus
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
 

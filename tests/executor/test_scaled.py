@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from executor.scaled import scaled_plan
-from placement.host import HostSpec
+from emplace.executor.scaled import scaled_plan
+from emplace.placement.host import HostSpec
 from tests.executor.plans import blocks, build_plan, grid_layouts, make_model
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 
-from executor.job import RankProcess
-from executor.temporary import in_use, remove_leftovers, temporary_folder
-from placement.host import HostSpec
-from placement.reading import read_file
+from emplace.executor.job import RankProcess
+from emplace.placement.host import HostSpec
+from emplace.placement.reading import read_file
+from emplace.runtime.temporary import in_use, remove_leftovers, temporary_folder
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +23,7 @@ def test_the_next_run_removes_what_a_killed_one_left(here: HostSpec, tmp_path: P
     model, plan, folders = make_model(), tmp_path / "plan.json", tmp_path / "temporary"
     plan.write_text(build_plan(model, here, mixed_layouts(model), ranks=2).canonical_json())
     folders.mkdir()
-    command = [sys.executable, "-m", "app.cli", "run", str(plan)]
+    command = [sys.executable, "-m", "emplace.app.cli", "run", str(plan)]
     environment = os.environ | {"TMPDIR": str(folders)}
     killed = subprocess.Popen([*command, "--steps", "100000"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     try:
@@ -53,7 +53,7 @@ def _ranks(folders: Path) -> list[psutil.Process]:
 
 def test_a_folder_that_another_process_still_uses_stays(tmp_path: Path) -> None:
     program = (
-        "import pathlib, sys, time; from executor.temporary import temporary_folder\n"
+        "import pathlib, sys, time; from emplace.runtime.temporary import temporary_folder\n"
         "with temporary_folder('owned', pathlib.Path(sys.argv[1])) as folder: print(folder, flush=True); time.sleep(60)"
     )
     owner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -15,15 +15,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor.traces.batches import TraceBatches, lay_out, prepared_batches
-from executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
-from executor.traces.reading import CHUNK_EXAMPLES, open_trace
-from placement.access import IcdfAccess, access_distribution
-from placement.errors import InvalidDocument
-from placement.lengths import HistogramLength, length_distribution
-from placement.model import ModelSpec
-from profiler.batches import draw_batch
-from profiler.dlrm import Batch
+from emplace.executor.traces.batches import TraceBatches, lay_out, prepared_batches
+from emplace.executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
+from emplace.executor.traces.reading import CHUNK_EXAMPLES, open_trace
+from emplace.placement.access import IcdfAccess, access_distribution
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.lengths import HistogramLength, length_distribution
+from emplace.placement.model import ModelSpec
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
 
 EXAMPLES = 2 * CHUNK_EXAMPLES + 5

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from executor.job import HeldShard, RankReport, UpdateError
-from executor.verdicts import (
+from emplace.executor.job import HeldShard, RankReport, UpdateError
+from emplace.executor.verdicts import (
     MEMORY_ALLOWANCE_BYTES,
     median_interval,
     memory_verdict,
@@ -16,10 +16,10 @@ from executor.verdicts import (
     placement_verdict,
     throughput_verdict,
 )
-from placement.cost_model import CostSource
-from placement.host import HostSpec
-from placement.model import DataType
-from placement.plan import Plan
+from emplace.placement.cost_model import CostSource
+from emplace.placement.host import HostSpec
+from emplace.placement.model import DataType
+from emplace.placement.plan import Plan
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 

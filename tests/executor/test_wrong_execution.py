@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from executor.launch import Launch
-from executor.run import run_plans
-from placement.host import HostSpec
-from placement.measurement import Measurement
+from emplace.executor.launch import Launch
+from emplace.executor.run import run_plans
+from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 PROGRAM = Path(__file__).parent / "programs" / "wrong_rank.py"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement.host import HostSpec
-from placement.model import ModelSpec
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
 
 
 def model_data(**changes: Any) -> dict[str, Any]:

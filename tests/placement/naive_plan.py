@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement.cost_model import CostModel, datasheet_cost_model
-from placement.host import DeviceType, HostSpec
-from placement.memory import rank_bytes, row_bytes, shard_bytes
-from placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from placement.plan import (
+from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.plan import (
     CostModelReference,
     ModelReference,
     NodeLoad,
@@ -25,9 +25,9 @@ from placement.plan import (
     SolverRecord,
     TablePlacement,
 )
-from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
-from placement.topology import Rank, Topology, build_topology
-from placement.workload import TableLoad, model_loads, shard_workload
+from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
+from emplace.placement.topology import Rank, Topology, build_topology
+from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]

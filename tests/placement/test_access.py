@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from placement.access import Access, AccessDistribution, access_distribution
+from emplace.placement.access import Access, AccessDistribution, access_distribution
 
 _ACCESS: TypeAdapter[Any] = TypeAdapter(Access)
 SPELLINGS: list[Any] = ["uniform", {"zipf": 0.6}, {"zipf": 1.0}, {"zipf": 1.05}, {"zipf": 3}, {"icdf": [[0.1, 0.7], [0.3, 0.9]]}]

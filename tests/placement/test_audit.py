@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from placement.audit import audit
-from placement.model import ComputeKernel, ShardingType
-from placement.plan import Plan, PlanOptions
+from emplace.placement.audit import audit
+from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.plan import Plan, PlanOptions
 from tests.placement.example_models import gpu_host, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import yaml
 
-from placement import catalog
-from placement.catalog.draw import PUBLISHED, draw_yaml
-from placement.cost_model import datasheet_cost_model
-from placement.dense_part import dense_part
-from placement.errors import UnknownName
-from placement.host import HostSpec
-from placement.memory import optimizer_state_bytes, row_bytes
-from placement.model import ComputeKernel, ModelSpec, Optimizer, ShardingType, Tier
-from placement.plan import PlanOptions
-from placement.reading import from_data
-from placement.topology import build_topology, host_tiers
+from emplace.placement import catalog
+from emplace.placement.catalog.draw import PUBLISHED, draw_yaml
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.dense_part import dense_part
+from emplace.placement.errors import UnknownName
+from emplace.placement.host import HostSpec
+from emplace.placement.memory import optimizer_state_bytes, row_bytes
+from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, ShardingType, Tier
+from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import from_data
+from emplace.placement.topology import build_topology, host_tiers
 from tests.placement.naive_plan import naive_plan
 
 MODELS = ["criteo-kaggle", "criteo-terabyte", "dien", "din", "dlrm-dcnv2", "m1", "m2", "m3", "mtwnd", "ncf", "rm1", "rm2", "rm3", "wnd"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from placement.cost_model import LargestMeasured, datasheet_cost_model
-from placement.extrapolation import beyond_measured
-from placement.model import ComputeKernel, ShardingType
-from placement.plan import Plan
+from emplace.placement.cost_model import LargestMeasured, datasheet_cost_model
+from emplace.placement.extrapolation import beyond_measured
+from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.plan import Plan
 from tests.placement.example_models import gpu_host, model
 from tests.placement.naive_plan import naive_plan
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from placement.lengths import MAX_LENGTH, FeatureLength, LengthDistribution, length_distribution
+from emplace.placement.lengths import MAX_LENGTH, FeatureLength, LengthDistribution, length_distribution
 
 _LENGTH: TypeAdapter[Any] = TypeAdapter(FeatureLength)
 

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement.audit import audit
-from placement.cost_model import datasheet_cost_model
-from placement.errors import InvalidDocument
-from placement.host import MAX_RANKS, HostSpec
-from placement.lengths import MAX_LENGTH
-from placement.model import DataType, ModelSpec, Optimizer
-from placement.plan import PlanOptions, Question
-from solver.attempt import allowed_tiers
-from solver.packing import devices_covered
-from solver.plan import solve_question
-from solver.pricing import price
+from emplace.placement.audit import audit
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import MAX_RANKS, HostSpec
+from emplace.placement.lengths import MAX_LENGTH
+from emplace.placement.model import DataType, ModelSpec, Optimizer
+from emplace.placement.plan import PlanOptions, Question
+from emplace.solver.driver.attempt import allowed_tiers
+from emplace.solver.heuristics.greedy import devices_covered
+from emplace.solver.model.build import price
+from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
 
 LARGEST = {"num_embeddings": 10**12, "embedding_dim": 65_536}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
-from placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
-from placement.topology import build_topology
-from placement.workload import Objective, model_loads, shard_workload
+from emplace.placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
+from emplace.placement.topology import build_topology
+from emplace.placement.workload import Objective, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, model, model_data
 
 ROWS, COLUMNS, IDS, BAGS = 1000, 16, 300, 64

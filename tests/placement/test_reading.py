@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.errors import InvalidDocument, Problem
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
 from tests.placement.example_models import gpu_host_data, model_data
 
 Change = Callable[[dict[str, Any]], None]

@@ -11,13 +11,13 @@ import pytest
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from placement.access import ACCESS_SPELLINGS, Access
-from placement.document import Document
-from placement.host import MAX_RANKS, DeviceType, HostSpec
-from placement.lengths import LENGTH_SPELLINGS, MAX_LENGTH, FeatureLength
-from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType, Tier
-from placement.reading import read_text
-from placement.units import MAX_SIZE_BYTES, format_size
+from emplace.placement.access import ACCESS_SPELLINGS, Access
+from emplace.placement.document import Document
+from emplace.placement.host import MAX_RANKS, DeviceType, HostSpec
+from emplace.placement.lengths import LENGTH_SPELLINGS, MAX_LENGTH, FeatureLength
+from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType, Tier
+from emplace.placement.reading import read_text
+from emplace.placement.units import MAX_SIZE_BYTES, format_size
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", TEXT, flags=re.DOTALL)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.cost_model import (
+from emplace.placement.cost_model import (
     CollectiveCost,
     CostModel,
     KernelCost,
@@ -21,12 +21,12 @@ from placement.cost_model import (
     row_digits,
     touched_pages,
 )
-from placement.dense_part import dense_part
-from placement.host import HostSpec
-from placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
-from placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
-from placement.topology import Topology, build_topology
-from placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
+from emplace.placement.dense_part import dense_part
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
+from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
+from emplace.placement.topology import Topology, build_topology
+from emplace.placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
 
 LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64, 256, 32)

@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.reserve import normal_reserve, reserve_bytes
-from placement.units import MAX_PER_S, MAX_SIZE_BYTES, format_flops, format_rate, format_size, parse_flops, parse_rate, parse_size, show_gib
+from emplace.placement.reserve import normal_reserve, reserve_bytes
+from emplace.placement.units import (
+    MAX_PER_S,
+    MAX_SIZE_BYTES,
+    format_flops,
+    format_rate,
+    format_size,
+    parse_flops,
+    parse_rate,
+    parse_size,
+    show_gib,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.catalog import builtin_model
-from placement.model import Table
-from profiler.batches import draw_batch, prepared_count, spread_rows
+from emplace.placement.catalog import builtin_model
+from emplace.placement.model import Table
+from emplace.runtime.batches import draw_batch, prepared_count, spread_rows
 from tests.executor.plans import make_model
 
 

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from placement.dense_part import dense_part
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
-from profiler.design import FULL, QUICK, Effort, make_design
-from profiler.point_models import dense_model
-from profiler.points import Operation
+from emplace.placement.dense_part import dense_part
+from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
+from emplace.profiler.design.point_models import dense_model
+from emplace.profiler.design.points import Operation
 
 KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
 MIB = 2**20

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement.host import DeviceType, HostSpec
-from placement.reading import read_text
-from placement.topology import build_topology
-from profiler.discover import describe, discover_host, fingerprint
-from profiler.gpus import Gpu, parse_gpus
-from profiler.machine import Machine, read_machine, usable_cores, usable_memory_bytes
+from emplace.hardware.discover import describe, discover_host, fingerprint
+from emplace.hardware.gpus import Gpu, parse_gpus
+from emplace.hardware.machine import Machine, read_machine, usable_cores, usable_memory_bytes
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.reading import read_text
+from emplace.placement.topology import build_topology
 
 GIB = 2**30
 MACHINE = Machine(
@@ -63,7 +63,7 @@ def test_local_can_be_planned_for() -> None:
 
 
 def test_discovery_needs_no_torch() -> None:
-    code = "import sys; from profiler.discover import discover_host; discover_host(); print('torch' in sys.modules)"
+    code = "import sys; from emplace.hardware.discover import discover_host; discover_host(); print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == ["False"]
 
 

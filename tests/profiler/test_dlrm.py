@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from placement.catalog import builtin_model, model_names
-from placement.dense_part import dense_part
-from profiler.batches import draw_batch
-from profiler.dlrm import DensePart, Dlrm
+from emplace.placement.catalog import builtin_model, model_names
+from emplace.placement.dense_part import dense_part
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.dlrm import DensePart, Dlrm
 from tests.executor.plans import make_model
 
 

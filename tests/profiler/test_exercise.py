@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from profiler.exercise import batches_to_rotate, time_round
-from profiler.points import Kind
+from emplace.profiler.design.points import Kind
+from emplace.profiler.measure.exercise import batches_to_rotate, time_round
 
 MIB = 2**20
 
@@ -32,8 +32,8 @@ class Recording:
 
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nobody to wait for."""
-    monkeypatch.setattr("profiler.exercise.dist.barrier", lambda: None)
-    monkeypatch.setattr("profiler.exercise.largest_of_ranks", lambda value: value)
+    monkeypatch.setattr("emplace.profiler.measure.exercise.dist.barrier", lambda: None)
+    monkeypatch.setattr("emplace.profiler.measure.exercise.largest_of_ranks", lambda value: value)
 
 
 def visits_of(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from profiler.failure import DISK_FULL, root_cause
+from emplace.runtime.failure import DISK_FULL, root_cause
 
 SUMMARY = """
   rank      : {rank} (local_rank: {rank})

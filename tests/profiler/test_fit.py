@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.cost_model import LookupCost, Regime
-from profiler.fit import (
+from emplace.placement.cost_model import LookupCost, Regime
+from emplace.profiler.design.points import TableCounts
+from emplace.profiler.fit.regression import (
     LookupPoints,
     fit_lookup,
     fit_nonnegative,
@@ -20,7 +21,6 @@ from profiler.fit import (
     residual,
     residuals_by_regime,
 )
-from profiler.points import TableCounts
 
 TRUTH = LookupCost(
     fixed_us=12.0,

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placement.cost_model import CostModel, CostSource, DenseCost, KernelCost, LookupCost, cache_lines
-from placement.dense_part import dense_part
-from placement.errors import ToolError
-from placement.model import ComputeKernel, DataType, Optimizer, ShardingType
-from profiler.design import FULL, QUICK, make_design
-from profiler.discover import discover_host
-from profiler.modelling import fit_cost_model
-from profiler.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
-from profiler.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
-from profiler.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together
-from profiler.step_fit import Known, StepFit, effective_ranks_per_core
+from emplace.hardware.discover import discover_host
+from emplace.placement.cost_model import CostModel, CostSource, DenseCost, KernelCost, LookupCost, cache_lines
+from emplace.placement.dense_part import dense_part
+from emplace.placement.errors import ToolError
+from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from emplace.profiler.design.experiments import FULL, QUICK, make_design
+from emplace.profiler.design.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
+from emplace.profiler.design.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
+from emplace.profiler.fit.modelling import fit_cost_model
+from emplace.profiler.fit.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together
+from emplace.profiler.fit.step_fit import Known, StepFit, effective_ranks_per_core
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4, per_unique_line_us=0.02)
 SAVED_BY_SGD = 0.5

@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from placement.catalog import builtin_model
-from placement.cost_model import CostModel, CostSource
-from placement.dense_part import dense_part
-from placement.errors import InvalidDocument, ToolError
-from placement.host import HostSpec
-from placement.model import ComputeKernel, ShardingType
-from placement.reading import read_text
-from profiler.design import QUICK, make_design
-from profiler.discover import discover_host
-from profiler.launch import run_ranks
-from profiler.modelling import fit_cost_model
-from profiler.points import Design, Sample
-from profiler.profile import profile_host, profile_with
-from profiler.samples import rank_path, read_samples
+from emplace.hardware.discover import discover_host
+from emplace.placement.catalog import builtin_model
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.dense_part import dense_part
+from emplace.placement.errors import InvalidDocument, ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.reading import read_text
+from emplace.profiler.design.experiments import QUICK, make_design
+from emplace.profiler.design.points import Design, Sample
+from emplace.profiler.fit.modelling import fit_cost_model
+from emplace.profiler.fit.samples import rank_path, read_samples
+from emplace.profiler.launch import run_ranks
+from emplace.profiler.profile import profile_host, profile_with
 
 TINY = replace(
     QUICK,
@@ -46,8 +46,8 @@ TINY = replace(
 PROFILE = """
 import sys
 from pathlib import Path
-from profiler.points import Operation
-from profiler.profile import profile_host
+from emplace.profiler.design.points import Operation
+from emplace.profiler.profile import profile_host
 profile_host(2, True, 0, lambda line: print(line, flush=True), Path(sys.argv[1]))
 """
 
@@ -71,7 +71,7 @@ def profile_tiny(workdir: Path) -> Profiled:
         return fit_cost_model(design, samples, host)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("profiler.profile.fit_cost_model", fit)
+        patch.setattr("emplace.profiler.profile.fit_cost_model", fit)
         model = profile_with(TINY, 2, 0, lines.append, workdir)
     return Profiled(model, seen[0], lines, list(workdir.iterdir()))
 
@@ -134,7 +134,7 @@ def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp
 
 def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: Profiled) -> None:
     """What one rank lacks, or has only half a line of, is measured again; what all have is not."""
-    monkeypatch.setattr("profiler.profile._measure", lambda *_: None)
+    monkeypatch.setattr("emplace.profiler.profile._measure", lambda *_: None)
     with pytest.raises(ToolError, match="only 0 points"):
         profile_with(TINY, 2, 0, lambda _: None, tmp_path)
     monkeypatch.undo()
@@ -158,7 +158,15 @@ def test_the_second_sweep_measures_everything_again(tmp_path: Path) -> None:
     design = design.model_copy(update={"steps": ()})
     (tmp_path / "design.json").write_text(design.canonical_json())
     a_minute_from_now = str(time.monotonic() + 60)
-    run_ranks("profiler.rank", [str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, 1, tmp_path, lambda: None, 120)
+    run_ranks(
+        "emplace.profiler.measure.rank",
+        [str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now],
+        1,
+        1,
+        tmp_path,
+        lambda: None,
+        120,
+    )
     (samples,) = read_samples(tmp_path, 1)
     first, second = ([one for one in samples if one.sweep == sweep] for sweep in range(2))
     assert first + second == samples
@@ -186,12 +194,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"(?s)the measurement failed: rank 0 failed: .*nowhere\.json"):
-        run_ranks("profiler.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 60)
+        run_ranks("emplace.profiler.measure.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 60)
 
 
 def test_a_measurement_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="did not end within 1 s"):
-        run_ranks("profiler.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 1)
+        run_ranks("emplace.profiler.measure.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 1)
     wait_for(lambda: not processes_naming(tmp_path))
 
 
@@ -205,6 +213,6 @@ def test_a_machine_with_two_kinds_of_gpu_is_refused(tmp_path: Path, monkeypatch:
     local = discover_host()
     other = local.node.devices[0].model_copy(update={"kind": "other"})
     mixed: HostSpec = local.model_copy(update={"node": local.node.model_copy(update={"devices": (local.node.devices[0], other)})})
-    monkeypatch.setattr("profiler.profile.discover_host", lambda: mixed)
+    monkeypatch.setattr("emplace.profiler.profile.discover_host", lambda: mixed)
     with pytest.raises(ToolError, match="several kinds of GPU"):
         profile_host(1, True, 0, print, tmp_path)

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from placement.model import ComputeKernel
-from profiler.design import FULL, QUICK, Effort, make_design
-from profiler.points import Design, Key, Kind
-from profiler.rounds import rounds
+from emplace.placement.model import ComputeKernel
+from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
+from emplace.profiler.design.points import Design, Key, Kind
+from emplace.profiler.measure.rounds import rounds
 
 
 def design_of(effort: Effort) -> Design:

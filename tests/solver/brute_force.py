@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us, target_devices
+from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us, target_devices
 
 
 def every_assignment(problem: Problem) -> Iterator[Assignment]:

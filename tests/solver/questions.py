@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement.cost_model import datasheet_cost_model
-from placement.host import HostSpec
-from placement.model import ModelSpec
-from placement.plan import PlanOptions, Question
+from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions, Question
 
 
 def table(name: str, rows: int, dim: int = 32, pooling: float = 4, **more: Any) -> dict[str, Any]:

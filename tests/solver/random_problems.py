@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.problem import Problem, Scope
+from emplace.solver.model.problem import Problem, Scope
 
 
 def rich_problem(seed: int) -> Problem:

@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from placement.audit import audit
-from placement.model import ModelSpec
-from placement.plan import Plan, PlanStatus, Question
-from solver.apart import dealt_out, keeps_apart
-from solver.assemble import assemble
-from solver.attempt import variants
-from solver.packing import pack
-from solver.patching import patched
-from solver.plan import solve_question
-from solver.pricing import price
+from emplace.placement.audit import audit
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.solver.driver.attempt import variants
+from emplace.solver.driver.conflict_repair import dealt_out
+from emplace.solver.heuristics.greedy import pack
+from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.model.build import price
+from emplace.solver.model.conflicts import keeps_apart
+from emplace.solver.model.extract import assemble
+from emplace.solver.solve import solve_question
 from tests.solver.brute_force import every_assignment
 from tests.solver.questions import gpu_host, question, table
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from solver.bound import Bounder, Region
-from solver.bound_lp import lagrangian, relax
-from solver.bound_part import Part
-from solver.bound_rows import usable_options
-from solver.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.relaxation.aggregate import usable_options
+from emplace.solver.relaxation.bound import Bounder, Region
+from emplace.solver.relaxation.column_generation import lagrangian, relax
+from emplace.solver.relaxation.reduced_program import Part
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 

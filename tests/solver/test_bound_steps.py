@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from solver.bound import Bounder
-from solver.problem import Floats, Ints, Problem, Scope
-from solver.quantum import common_divisor
+from emplace.solver.model.problem import Floats, Ints, Problem, Scope
+from emplace.solver.presolve.granularity import common_divisor
+from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us
 
 STEP_US = 10.0

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from placement.audit import audit
-from placement.plan import Plan, PlanStatus, Question
-from placement.workload import Objective
-from solver.outcome import StoppedBy
-from solver.plan import solve_question
+from emplace.placement.audit import audit
+from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.placement.workload import Objective
+from emplace.solver.result import StoppedBy
+from emplace.solver.solve import solve_question
 from tests.solver.questions import gpu_host, question, table
 from tests.solver.test_explain import too_many_tables
 from tests.solver.test_sharding_sets import best_step_us, drawn, with_costs, with_options
@@ -92,7 +92,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str, watch: Watch) -> list[bo
     return calls
 
 
-@pytest.mark.parametrize("work", ["solver.sharding_sets.bound_of", "solver.attempt.solve_apart"])
+@pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bound_of", "emplace.solver.driver.attempt.solve_apart"])
 @pytest.mark.parametrize("servers", [0, 1])
 def test_no_bound_and_no_search_begins_after_the_stop(work: str, servers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question(gpu_host(2, servers=servers), [table(f"t{index}", 20_000, pooling=20) for index in range(4)], time_limit=0.1)
@@ -117,7 +117,7 @@ def test_no_fix_is_tried_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None
             assert {fix.change for fix in each.explanation.fixes} <= {fix.change for fix in plan.explanation.fixes}
         else:
             assert each.solver.stopped_by == StoppedBy.CANCELLED
-    tried = counted(monkeypatch, "solver.fixes.is_feasible", Watch())
-    summed = counted(monkeypatch, "solver.hardware.cases", Watch())
+    tried = counted(monkeypatch, "emplace.solver.infeasibility.fixes.is_feasible", Watch())
+    summed = counted(monkeypatch, "emplace.solver.infeasibility.hardware_edits.cases", Watch())
     solve_question(asked, should_stop=lambda: bool(tried))
     assert (len(tried), len(summed)) == (1, 0)

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 import pytest
 
-from solver.bound import Bounder
-from solver.dive import Dive
-from solver.dive_cover import Effort
-from solver.dives import Dives, divable
-from solver.exact_patterns import classes_of
-from solver.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.heuristics.dive import Dive
+from emplace.solver.heuristics.diving import Dives, divable
+from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.patterns.device_classes import classes_of
+from emplace.solver.patterns.dive_cover import Effort
+from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us, random_problem, worst
 
 SEEDS = range(30)
@@ -121,7 +121,7 @@ def test_devices_that_stay_hold_what_they_held() -> None:
 
 
 def test_dives_that_keep_a_part_find_better_plans_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.dives.WHOLE", 1.0)
+    monkeypatch.setattr("emplace.solver.heuristics.diving.WHOLE", 1.0)
     steps = [
         len(bettered(problem, start, Effort(EFFORT // 6))[1]) for problem in map(alike, range(12)) if (start := worst(problem)) is not None
     ]
@@ -156,8 +156,8 @@ def test_only_with_one_stage_and_devices_and_units_alike() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_devices_filled_at_once_hold_every_unit_once(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr("solver.dive.AT_ONCE", 1)
-    monkeypatch.setattr("solver.dive.HALF", 0.1)
+    monkeypatch.setattr("emplace.solver.heuristics.dive.AT_ONCE", 1)
+    monkeypatch.setattr("emplace.solver.heuristics.dive.HALF", 0.1)
     problem = alike(seed)
     start = worst(problem)
     if start is None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from solver import engine
-from solver.engine import solve
-from solver.outcome import Limits, Outcome, Progress, StoppedBy, gap_of
-from solver.problem import Problem, fits, loads_of, objective_us
+from emplace.solver import engine
+from emplace.solver.engine import solve
+from emplace.solver.model.problem import Problem, fits, loads_of, objective_us
+from emplace.solver.result import Limits, Outcome, Progress, StoppedBy, gap_of
 from tests.solver.brute_force import optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 

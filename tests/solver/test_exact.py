@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solver import exact
-from solver.bound import Bounder
-from solver.cp_sat import by_cp_sat
-from solver.exact import Prover
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.branch_and_price import prover as exact
+from emplace.solver.branch_and_price.prover import Prover
+from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.relaxation.bound import Bounder
+from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 
 LIMITS = Limits(seconds=5.0, gap=0.0, seed=1)

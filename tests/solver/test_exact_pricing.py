@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from solver import exact_pricing
-from solver.exact_pricing import Knapsack, dearest
-from solver.problem import Floats
+from emplace.solver.model.problem import Floats
+from emplace.solver.patterns import knapsack as exact_pricing
+from emplace.solver.patterns.knapsack import Knapsack, dearest
 
 
 def drawn(seed: int, tables: int, tight: float) -> tuple[Knapsack, Floats]:

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from solver.exact_patterns import Window
-from solver.exact_refute import Patterns
-from solver.problem import Problem, Scope
+from emplace.solver.branch_and_price.node_bound import Patterns
+from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.patterns.device_classes import Window
 
 SEEDS = range(80)
 

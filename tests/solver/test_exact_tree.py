@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from ortools.linear_solver import pywraplp
 
-from solver.bound import Bounder
-from solver.cp_sat import by_cp_sat
-from solver.exact import Prover
-from solver.exact_patterns import Window, classes_of
-from solver.exact_refute import Patterns
-from solver.exact_tree import Tree
-from solver.outcome import Limits, Outcome, StoppedBy
-from solver.problem import Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.branch_and_price.node_bound import Patterns
+from emplace.solver.branch_and_price.prover import Prover
+from emplace.solver.branch_and_price.tree import Tree
+from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.model.problem import Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.patterns.device_classes import Window, classes_of
+from emplace.solver.relaxation.bound import Bounder
+from emplace.solver.result import Limits, Outcome, StoppedBy
 from tests.solver.brute_force import optimum_us, random_problem
 
 SEEDS = range(300)

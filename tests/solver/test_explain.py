@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from placement.audit import audit
-from placement.memory import rank_bytes, shard_bytes
-from placement.model import ComputeKernel, DataType, Optimizer
-from placement.plan import Explanation, PlanStatus, Question
-from placement.topology import build_topology
-from placement.workload import Objective, model_loads
-from solver.patching import patched
-from solver.plan import solve_question
+from emplace.placement.audit import audit
+from emplace.placement.memory import rank_bytes, shard_bytes
+from emplace.placement.model import ComputeKernel, DataType, Optimizer
+from emplace.placement.plan import Explanation, PlanStatus, Question
+from emplace.placement.topology import build_topology
+from emplace.placement.workload import Objective, model_loads
+from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 

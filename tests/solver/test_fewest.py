@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from placement.audit import audit
-from placement.plan import JobSize, Plan, PlanStatus, Question
-from placement.workload import Objective
-from solver.fewest import smallest_size
-from solver.plan import solve_question
+from emplace.placement.audit import audit
+from emplace.placement.plan import JobSize, Plan, PlanStatus, Question
+from emplace.placement.workload import Objective
+from emplace.solver.driver.fewest_devices import smallest_size
+from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.moves_loads import recount
-from solver.moves_pairs import resplit_pairs
-from solver.problem import Problem, Scope
-from solver.search_state import Layout, Limits, State, empty_split, empty_state, lay_out, limits_of
+from emplace.solver.local_search.loads import recount
+from emplace.solver.local_search.pair_exchange import resplit_pairs
+from emplace.solver.local_search.state import LoadLimits, State, empty_split, empty_state, limits_of
+from emplace.solver.model.flat import FlatProblem, flatten
+from emplace.solver.model.problem import Problem, Scope
 
 MOST = 20
 
@@ -35,16 +36,16 @@ def problem_of(times_us: list[float], ddr_bytes: list[int], ddr_capacity: int) -
     )
 
 
-def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[Layout, Limits, State, float]:
-    layout = lay_out(problem)
-    limits, state = limits_of(problem, np.array([makespan_us])), empty_state(problem, layout, 0)
+def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[FlatProblem, LoadLimits, State, float]:
+    flat = flatten(problem)
+    limits, state = limits_of(problem, np.array([makespan_us])), empty_state(problem, flat, 0)
     state.option[:], state.target[:] = np.arange(problem.num_tables), devices
-    return layout, limits, state, recount(layout, limits, state, np.zeros(2))
+    return flat, limits, state, recount(flat, limits, state, np.zeros(2))
 
 
 def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> None:
-    layout, limits, state, before = placed(problem_of([4, 3, 2, 1], [5, 5, 5, 5], 10), [0, 0, 1, 1], 5.0)
-    after, _ = resplit_pairs(layout, limits, state, empty_split(state, MOST), 1e5)
+    flat, limits, state, before = placed(problem_of([4, 3, 2, 1], [5, 5, 5, 5], 10), [0, 0, 1, 1], 5.0)
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5)
     assert before > 0.0
     assert after == 0.0
     assert sorted(state.load[:, 0]) == [5, 5]
@@ -52,8 +53,8 @@ def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> Non
 
 
 def test_nothing_goes_to_a_node_whose_system_memory_is_full() -> None:
-    layout, limits, state, before = placed(problem_of([4, 3, 1], [5, 5, 10], 10), [0, 0, 1], 5.0)
-    after, _ = resplit_pairs(layout, limits, state, empty_split(state, MOST), 1e5)
+    flat, limits, state, before = placed(problem_of([4, 3, 1], [5, 5, 10], 10), [0, 0, 1], 5.0)
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5)
     assert after == pytest.approx(before)
     assert (state.ddr <= 10).all()
 
@@ -63,10 +64,10 @@ def test_loads_are_those_of_the_placement_and_overload_never_grows(seed: int) ->
     random = np.random.default_rng(seed)
     times, ddr = random.uniform(1, 9, 8), random.integers(0, 9, 8)
     problem = problem_of(list(times), list(ddr), int(ddr.sum() * random.uniform(0.4, 0.8)))
-    layout, limits, state, before = placed(problem, list(random.integers(0, 2, 8)), float(times.sum() / 2))
-    after, _ = resplit_pairs(layout, limits, state, empty_split(state, MOST), 1e4)
+    flat, limits, state, before = placed(problem, list(random.integers(0, 2, 8)), float(times.sum() / 2))
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e4)
     load, pools = state.load.copy(), state.ddr.copy()
-    assert recount(layout, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
+    assert recount(flat, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
     assert after <= before
     assert load == pytest.approx(state.load)
     assert list(pools) == list(state.ddr)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.bound import Bounder
-from solver.nearby import BETTER, Nearby
-from solver.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.heuristics.large_neighbourhood import BETTER, Nearby
+from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us, random_problem, worst
 
 TRIES = 40

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.host import HostSpec
-from placement.model import ComputeKernel, ShardingType, Tier
-from placement.topology import build_topology
-from solver.options import CACHE_STEPS, Layout, piece_widths, table_columns
-from solver.pricing import Priced, price
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ShardingType, Tier
+from emplace.placement.topology import build_topology
+from emplace.solver.model.build import Priced, price
+from emplace.solver.model.layouts import CACHE_STEPS, Layout, piece_widths, table_columns
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 S, K = ShardingType, ComputeKernel

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solver.packing import pack
-from solver.problem import Problem, Scope, fits, loads_of
+from emplace.solver.heuristics.greedy import pack
+from emplace.solver.model.problem import Problem, Scope, fits, loads_of
 from tests.solver.brute_force import optimum_us, random_problem
 
 

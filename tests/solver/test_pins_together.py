@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from placement.audit import audit
-from placement.model import ModelSpec, Tier
-from placement.plan import Plan, PlanStatus, Question
-from solver.assemble import assemble
-from solver.patching import patched
-from solver.plan import solve_question
-from solver.pricing import price
-from solver.together import MAX_COMBINATIONS
+from emplace.placement.audit import audit
+from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.model.build import price
+from emplace.solver.model.colocation import MAX_COMBINATIONS
+from emplace.solver.model.extract import assemble
+from emplace.solver.solve import solve_question
 from tests.solver.brute_force import every_assignment
 from tests.solver.questions import gpu_host, question, table
 

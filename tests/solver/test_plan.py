@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement.audit import audit
-from placement.errors import InvalidDocument
-from placement.model import ShardingType, Tier
-from placement.plan import Plan, PlanStatus, Question
-from solver.assemble import assemble
-from solver.attempt import variants
-from solver.outcome import Progress
-from solver.plan import solve_question
-from solver.pricing import price
+from emplace.placement.audit import audit
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.model import ShardingType, Tier
+from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.solver.driver.attempt import variants
+from emplace.solver.model.build import price
+from emplace.solver.model.extract import assemble
+from emplace.solver.result import Progress
+from emplace.solver.solve import solve_question
 from tests.solver.brute_force import every_assignment
 from tests.solver.questions import cpu_host, gpu_host, question, table
 

@@ -8,8 +8,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from solver.presolve import merge_stages
-from solver.problem import Assignment, Problem, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, loads_of, objective_us
+from emplace.solver.presolve.merge_stages import merge_stages
 from tests.solver.brute_force import every_assignment, random_problem
 
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from placement.model import ModelSpec
-from placement.plan import Question
-from solver.apart import Groups
-from solver.attempt import solve_sets
-from solver.outcome import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
-from solver.plan import solve_question
-from solver.problem import Problem
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Question
+from emplace.solver.driver.attempt import solve_sets
+from emplace.solver.model.conflicts import Groups
+from emplace.solver.model.problem import Problem
+from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.solve import solve_question
 from tests.solver.questions import gpu_host, question, table
 from tests.solver.test_sharding_sets import best_step_us, drawn, sets_of, with_costs, with_options
 
@@ -45,7 +45,7 @@ def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: floa
 
 
 def test_also_where_sets_are_taken_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.sharding_sets.MOST_BOUNDS", 1)
+    monkeypatch.setattr("emplace.solver.driver.type_search.MOST_BOUNDS", 1)
     for seed in range(2):
         assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), time_limit=0.2)))
 
@@ -77,8 +77,8 @@ def test_a_bound_of_one_set_does_not_pass_for_the_whole(monkeypatch: pytest.Monk
         report(Progress(0.0, None, 1e9, None, "search"))
         return Outcome(None, math.inf, 0.0, "none", StoppedBy.LIMIT)
 
-    monkeypatch.setattr("solver.attempt.solve_apart", search)
-    monkeypatch.setattr("solver.attempt.quick_placement", lambda _: None)
+    monkeypatch.setattr("emplace.solver.driver.attempt.solve_apart", search)
+    monkeypatch.setattr("emplace.solver.driver.attempt.quick_placement", lambda _: None)
     seen: list[Progress] = []
     sets = sets_of(drawn(0, 60.0))
     solve_sets(sets_of(drawn(0, 60.0)), Limits(1.0, 0.0, 0), seen.append)

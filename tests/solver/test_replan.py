@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from placement.audit import audit
-from placement.model import ModelSpec, Tier
-from placement.moving import moved_bytes
-from placement.plan import Plan, PlanStatus, Question, TablePlacement
-from solver.assemble import assemble
-from solver.mixing import Mixer
-from solver.plan import solve_question
-from solver.pricing import price
-from solver.renaming import renamed
+from emplace.placement.audit import audit
+from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.moving import moved_bytes
+from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
+from emplace.solver.driver.relabel_ranks import renamed
+from emplace.solver.driver.replan_local_search import Mixer
+from emplace.solver.model.build import price
+from emplace.solver.model.extract import assemble
+from emplace.solver.solve import solve_question
 from tests.solver.brute_force import every_assignment
 from tests.solver.questions import gpu_host, question, table
 

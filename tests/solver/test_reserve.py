@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from placement.audit import audit
-from placement.errors import InvalidDocument
-from placement.plan import PlanOptions, PlanStatus
-from solver.patching import patched
-from solver.plan import solve_question
+from emplace.placement.audit import audit
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.plan import PlanOptions, PlanStatus
+from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.solve import solve_question
 from tests.solver.questions import gpu_host, question, table
 
 MIB = 2**20

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from solver.bound import Bounder
-from solver.presolve import merge_stages
-from solver.problem import Problem
-from solver.search import LONG, LONG_AT_FIRST, Search
+from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, Search
+from emplace.solver.model.problem import Problem
+from emplace.solver.presolve.merge_stages import merge_stages
+from emplace.solver.relaxation.bound import Bounder
 
 
 def search_of(stages: int) -> Search:
@@ -39,7 +39,7 @@ def test_options_too_long_for_the_stages_are_left_to_tables_without_others(loose
     for table, (begin, end) in enumerate(pairwise(first)):
         options = [option for option in range(begin, end) if allowed[option]]
         short = [option for option in options if excess_us(problem, option, least_us) <= LONG * bound_us]
-        tried = goal.layout.candidate[goal.layout.candidate_first[table] : goal.layout.candidate_first[table + 1]]
+        tried = goal.flat.candidate[goal.flat.candidate_first[table] : goal.flat.candidate_first[table + 1]]
         assert list(tried) == (short or options)
         left_out += len(options) - len(tried)
     assert left_out > 0
@@ -60,4 +60,4 @@ def test_with_one_stage_the_bound_alone_says_which_are_too_long() -> None:
     search = search_of(stages=1)
     target_us = search.bound.value_us * 1.5
     allowed, _ = search.bounder.candidates(search.bound, target_us)
-    assert list(search._goal(target_us, 1.0).layout.candidate) == list(np.flatnonzero(allowed))
+    assert list(search._goal(target_us, 1.0).flat.candidate) == list(np.flatnonzero(allowed))

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from solver.problem import Floats, Ints, Problem, Scope
-from solver.search_nodes import nodes_chosen
-from solver.search_state import lay_out
+from emplace.solver.local_search.node_assignment import nodes_chosen
+from emplace.solver.model.flat import flatten
+from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 
 NODES, PER_NODE, QUANTUM = 3, 2, 10.0
 
@@ -41,8 +41,8 @@ def problem_of(on_node: list[float], on_device: list[float], kinds: int = 1) -> 
 
 def chosen(problem: Problem) -> tuple[list[int], Floats]:
     options: Ints = np.arange(problem.num_tables)
-    layout, least_us = nodes_chosen(problem, lay_out(problem), options, 0)
-    on_nodes = layout.allowed[problem.option_scope == Scope.NODE, problem.num_devices : problem.num_devices + NODES]
+    flat, least_us = nodes_chosen(problem, flatten(problem), options, 0)
+    on_nodes = flat.allowed[problem.option_scope == Scope.NODE, problem.num_devices : problem.num_devices + NODES]
     assert (on_nodes.sum(axis=1) == 1).all()
     return [int(np.argmax(row)) for row in on_nodes], least_us
 
@@ -77,15 +77,15 @@ def test_no_other_nodes_lose_fewer_steps(on_node: list[float]) -> None:
 
 def test_chooses_nothing_where_loads_have_no_common_step() -> None:
     problem = problem_of([4.0, 6.0], [10.0, 11.3, 12.71, 9.123])
-    layout, least_us = nodes_chosen(problem, lay_out(problem), np.arange(problem.num_tables), 0)
-    assert layout.allowed.all()
+    flat, least_us = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
+    assert flat.allowed.all()
     assert not least_us.any()
 
 
 def test_chooses_nothing_for_devices_of_several_kinds() -> None:
     problem = problem_of([4.0, 6.0], [QUANTUM] * 8, kinds=2)
-    layout, least_us = nodes_chosen(problem, lay_out(problem), np.arange(problem.num_tables), 0)
-    assert layout.allowed.all()
+    flat, least_us = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
+    assert flat.allowed.all()
     assert not least_us.any()
 
 

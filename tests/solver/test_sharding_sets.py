@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement.audit import audit
-from placement.derived_loads import derive_loads
-from placement.model import ComputeKernel, ShardingType, Table
-from placement.plan import Plan, PlanStatus, Question, Shard, TablePlacement
-from solver import sharding_sets
-from solver.attempt import parts_of, solve_sets
-from solver.lower_bound import lower_bound
-from solver.outcome import Limits, Outcome, StoppedBy
-from solver.plan import solve_question
-from solver.sharding_sets import ShardingSets
+from emplace.placement.audit import audit
+from emplace.placement.derived_loads import derive_loads
+from emplace.placement.model import ComputeKernel, ShardingType, Table
+from emplace.placement.plan import Plan, PlanStatus, Question, Shard, TablePlacement
+from emplace.solver.driver import type_search as sharding_sets
+from emplace.solver.driver.attempt import parts_of, solve_sets
+from emplace.solver.driver.lower_bound import lower_bound
+from emplace.solver.driver.type_search import ShardingSets
+from emplace.solver.result import Limits, Outcome, StoppedBy
+from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 TYPES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
@@ -123,8 +123,8 @@ def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us:
 
 def test_what_was_not_begun_when_a_solve_was_cancelled_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = drawn(0, 60.0)
-    monkeypatch.setattr("solver.attempt.solve_apart", lambda *_: Outcome(None, np.inf, 1e9, "none", StoppedBy.CANCELLED))
-    monkeypatch.setattr("solver.attempt.quick_placement", lambda _: None)
+    monkeypatch.setattr("emplace.solver.driver.attempt.solve_apart", lambda *_: Outcome(None, np.inf, 1e9, "none", StoppedBy.CANCELLED))
+    monkeypatch.setattr("emplace.solver.driver.attempt.quick_placement", lambda _: None)
     found = solve_sets(sets_of(asked), Limits(1.0, 0.0, 0))
     sets = sets_of(asked)
     _, second = sets.next_below(np.inf), sets.next_below(np.inf)

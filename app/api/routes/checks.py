@@ -9,16 +9,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
-from app.api.body import Body
-from app.api.dependencies import Service, TheService
-from app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
-from app.api.requests import CheckRequest, body_of
-from app.database import plans
-from app.gate import Budgets, CheckResult, judge
-from app.jobs.child import ChildFailed, ChildStopped, run_child
-from placement.errors import InvalidDocument, Problem, ToolError
-from placement.plan import Plan, Question
-from placement.reading import read_text
+from emplace.app.api.body import Body
+from emplace.app.api.dependencies import Service, TheService
+from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
+from emplace.app.api.requests import CheckRequest, body_of
+from emplace.app.database import plans
+from emplace.app.gate import Budgets, CheckResult, judge
+from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.plan import Plan, Question
+from emplace.placement.reading import read_text
 
 router = APIRouter(prefix="/v1", tags=["checks"])
 

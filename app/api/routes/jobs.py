@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import Header
 from fastapi.responses import StreamingResponse
 
-from app.api.dependencies import Service
-from app.api.events import stream
-from app.api.problems import Refused, not_found
-from app.database import jobs
-from app.database.jobs import JobRow
-from app.database.tables import State
+from emplace.app.api.dependencies import Service
+from emplace.app.api.events import stream
+from emplace.app.api.problems import Refused, not_found
+from emplace.app.database import jobs
+from emplace.app.database.jobs import JobRow
+from emplace.app.database.tables import State
 
 LastEventId = Annotated[str | None, Header(pattern="^[0-9]{1,18}$")]
 

@@ -13,22 +13,22 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from app.api.body import Body
-from app.api.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
-from app.api.idempotency import IdempotencyKey, once
-from app.api.problems import Refused, not_found
-from app.api.questions import read_question
-from app.api.requests import PlanRequest, body_of
-from app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
-from app.api.routes import jobs as job_routes
-from app.api.routes.jobs import LastEventId
-from app.database import plans, runs
-from app.database.tables import PlanRow, RunRow, State
-from app.jobs.queue import ANY_WORKER, SOLVE
-from executor.export import to_torchrec
-from placement.errors import EmplaceError
-from placement.plan import Plan, PlanStatus
-from placement.reading import read_text
+from emplace.app.api.body import Body
+from emplace.app.api.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
+from emplace.app.api.idempotency import IdempotencyKey, once
+from emplace.app.api.problems import Refused, not_found
+from emplace.app.api.questions import read_question
+from emplace.app.api.requests import PlanRequest, body_of
+from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
+from emplace.app.api.routes import jobs as job_routes
+from emplace.app.api.routes.jobs import LastEventId
+from emplace.app.database import plans, runs
+from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.jobs.queue import ANY_WORKER, SOLVE
+from emplace.executor.export import to_torchrec
+from emplace.placement.errors import EmplaceError
+from emplace.placement.plan import Plan, PlanStatus
+from emplace.placement.reading import read_text
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 

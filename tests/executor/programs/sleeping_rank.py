@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from executor.job import RankProcess, process_path, write_atomically
+from emplace.executor.job import RankProcess, process_path, write_atomically
 
 if sys.argv[1] == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -5,14 +5,14 @@ from typing import Any
 
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
-import executor.numerics
-import executor.placed
-import executor.rank
-import executor.training
-from executor.export import to_torchrec
-from executor.job import HeldShard
-from executor.placed import LocalPart
-from placement.plan import Plan
+import emplace.executor.numerics
+import emplace.executor.placed
+import emplace.executor.rank
+import emplace.executor.training
+from emplace.executor.export import to_torchrec
+from emplace.executor.job import HeldShard
+from emplace.executor.placed import LocalPart
+from emplace.placement.plan import Plan
 
 
 def wrong_export(plan: Plan) -> dict[str, Any]:
@@ -31,13 +31,13 @@ def wrong_export(plan: Plan) -> dict[str, Any]:
 
 def denying_parts(dmp: DistributedModelParallel) -> Iterator[LocalPart]:
     """Says that everything is where it should be."""
-    for part in executor.placed.local_parts(dmp):
+    for part in emplace.executor.placed.local_parts(dmp):
         if model_name == "swapped-and-denied" and part.table == "user":
             part.columns = {(0, 8): (8, 16), (8, 16): (0, 8)}[part.columns]
         yield part
 
 
-honest_held_shards = executor.placed.held_shards
+honest_held_shards = emplace.executor.placed.held_shards
 
 
 def denying_held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
@@ -47,7 +47,7 @@ def denying_held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
 
 
 model_name = ""
-executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
-executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
-executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
-executor.rank.main()
+emplace.executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
+emplace.executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
+emplace.executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
+emplace.executor.rank.main()

@@ -1,0 +1,92 @@
+"""From what a person names to a question, and from a question to an audited plan. The command line and the service share it."""
+
+from __future__ import annotations
+
+from emplace.local_store import find_cost_model
+from emplace.placement.catalog import LOCAL_HOST, find_host
+from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, Tier
+from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.solver.result import ReportProgress, ShouldStop
+
+_MAX_SHOWN_VIOLATIONS = 20
+
+
+def resolve_host(name_or_path: str) -> HostSpec:
+    """A built-in host, a host file, or `local`: this machine. Raises UnknownName, InvalidDocument."""
+    if name_or_path != LOCAL_HOST:
+        return find_host(name_or_path)
+    from emplace.hardware.discover import discover_host
+
+    return discover_host()
+
+
+def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
+    """The question with its cost model: the given one, else the one measured on this host, else the datasheet's.
+
+    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices, and for tables of
+    this machine's CUDA trainers on remote servers.
+    """
+    if cost_model is None:
+        cost_model = _measured(host, options) or datasheet_cost_model(host)
+    problem = _mismatch(cost_model, host)
+    if problem is not None:
+        raise InvalidDocument("cost model", [problem])
+    question = Question(model=model, host=host, cost_model=cost_model, options=options)
+    _refuse_unrunnable_servers(question)
+    return question
+
+
+def answer(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
+    """Solve, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
+
+    Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices.
+    """
+    from emplace.placement.audit import audit
+    from emplace.placement.extrapolation import beyond_measured
+    from emplace.solver.solve import solve_question
+
+    plan = solve_question(question, report, should_stop)
+    violations = audit(plan)
+    if violations:
+        shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]
+        more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
+        raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
+    return plan.model_copy(update={"extrapolated": beyond_measured(plan)})
+
+
+def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:
+    """The model measured on this host; none of one whose remote servers nobody has measured."""
+    stored = find_cost_model(host, options.ranks)
+    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
+        return stored
+    return None
+
+
+def _refuse_unrunnable_servers(question: Question) -> None:
+    """On a machine that is there to run the plan, CUDA trainers can't use remote servers; for a datasheet's it is a what-if."""
+    host = question.host
+    if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
+        return
+    if host.has_cuda:
+        rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"
+        raise InvalidDocument("host", [Problem("/remote_servers", "", rule)])
+
+
+def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:
+    """Why `cost_model` can't price `host`: another machine's, or a device or kernel is missing."""
+    if cost_model.fingerprint != host.fingerprint and cost_model.fingerprint is not None:
+        return Problem(
+            "/fingerprint", cost_model.fingerprint, f"was measured on another machine; {host.name} is {host.fingerprint or 'not measured'}"
+        )
+    if cost_model.fingerprint is None and cost_model.host_name != host.name:
+        return Problem("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
+    kinds = [device.kind for device in host.node.devices] + ([host.remote_servers.kind] if host.remote_servers else [])
+    for kind in kinds:
+        if cost_model.kernel(kind, ComputeKernel.FUSED) is None:
+            return Problem("/kernels", "", f"needs the kernel fused of the device {kind}")
+        if all(dense.device != kind for dense in cost_model.dense):
+            return Problem("/dense", "", f"needs the dense layers of the device {kind}")
+    return None

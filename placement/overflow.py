@@ -1,0 +1,34 @@
+"""Bytes are added up as 64-bit numbers: a model that could overflow them is refused before anything is computed."""
+
+from __future__ import annotations
+
+from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.memory import buffer_bytes, optimizer_state_bytes, rank_bytes, row_bytes
+from emplace.placement.model import ModelSpec, Table
+from emplace.placement.topology import Topology
+from emplace.placement.workload import peak_ids
+
+MAX_TOTAL_BYTES = 2**62
+_MOST_COPIES = 5
+"""Times its weights, what the costliest kernel holds of a table beside state and buffers: a cache of narrow rows."""
+
+
+def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
+    """Raises InvalidDocument where the bytes of all ranks, each with every table whole, could pass MAX_TOTAL_BYTES."""
+    examples = model.local_batch_size * len(topology.trainers)
+    ranks = len(topology.ranks)
+    most = ranks * (rank_bytes(model, [], is_server=False) + sum(_most_bytes(model, table, examples) for table in model.tables))
+    if most > MAX_TOTAL_BYTES:
+        rule = (
+            f"must come to at most 2^62 bytes ({MAX_TOTAL_BYTES:.2g}) if each of the {ranks} ranks held every table with its buffers; "
+            "use smaller or fewer tables, fewer or shorter features, a smaller local_batch_size or fewer ranks"
+        )
+        raise InvalidDocument("model", [Problem("/tables", f"about {most:.2g} bytes", rule)])
+
+
+def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:
+    """Never less than one rank holds for a table, the ids of its own batch included."""
+    rows, columns = table.num_embeddings, table.embedding_dim
+    weights = rows * row_bytes(table.data_type, columns)
+    buffers = buffer_bytes(peak_ids(table, examples), examples * len(table.features), columns, exchanged=True)
+    return int(_MOST_COPIES * weights + optimizer_state_bytes(model.optimizer, rows, columns) + 2 * buffers)

@@ -1,0 +1,283 @@
+"""Which points to measure: a space-filling sequence, so that any first part of it is a design of its own.
+
+Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns, 1 to 100 lookups a bag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, count, cycle
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+from emplace.placement.dense_part import dense_part
+from emplace.placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
+from emplace.profiler.design.point_models import dense_model
+from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
+
+_COLUMNS = (4, 8, 16, 32, 64, 128, 256)
+_ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
+_STANDARD = (Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
+_OTHERS = (
+    (Optimizer.SGD, DataType.FP32),
+    (Optimizer.ADAGRAD, DataType.FP32),
+    (Optimizer.ROWWISE_ADAGRAD, DataType.FP16),
+)
+_OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
+_TABLES_IN_GROUP = (1, 1, 2, 4, 8)
+_REUSED_EVERY = 6
+"""Of so many points of a sequence one is a table beyond the caches whose rows are asked for again: chance draws next to none."""
+_REUSED_COLUMNS = (32, 64, 128, 256)
+_REUSED_BYTES = (2**23, 2**27)
+_REUSED_TRAFFIC_BYTES = 2**29
+"""Of the rows that one batch looks up, at most: some 50 ms."""
+_IDS_PER_BAG = (1, 16)
+"""Far apart: what ids cost is told from what bags cost."""
+_VALUE_BYTES = 4
+_TABLES_IN_STEP = (3, 40)
+_STEP_TABLE_BYTES = 2**29
+_TOGETHER = (
+    (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
+    (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
+    (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.DATA_PARALLEL),
+)
+
+
+_REFERENCE = Reference(
+    step=StepPoint(types=(ShardingType.TABLE_WISE,), tables=2, rows=100_000, columns=64, lookups_per_bag=8, batch=256, width=256),
+    collective=CollectivePoint(operation=Operation.OUTPUT_ALL_TO_ALL, sent_bytes=2**19),
+    dense=DensePoint(batch=256, interaction=Interaction.CAT, features=8, columns=64, bottom=(256,), top=(256,)),
+    lookup=LookupPoint(
+        kernel=ComputeKernel.FUSED,
+        data_type=DataType.FP32,
+        optimizer=Optimizer.ROWWISE_ADAGRAD,
+        bags=1024,
+        tables=(TableShape(rows=200_000, columns=64, lookups_per_bag=10.0, zipf=0.0),),
+    ),
+)
+"""A few milliseconds each."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure, and how large a point may be."""
+
+    budget_s: float
+    round_s: float
+    sweeps: int
+    lookup_points: int
+    variants: tuple[tuple[Optimizer, DataType], ...]
+    """Optimizers and data types that the first kernel of every turn is measured with."""
+    collective_sizes: int
+    dense_points: int
+    step_points: int
+    """Whole steps of any size, beside the small ones."""
+    small_step_sets: int
+    """Of small steps, each with every sharding type, spread over the profile."""
+    max_lookups: int
+    max_output_bytes: int
+    max_table_bytes: int
+    max_collective_bytes: int
+    max_dense_flops: float
+    max_activation_bytes: int
+
+
+QUICK = Effort(
+    budget_s=46.0,
+    round_s=0.6,
+    sweeps=1,
+    lookup_points=96,
+    variants=(_STANDARD,),
+    collective_sizes=8,
+    dense_points=12,
+    step_points=12,
+    small_step_sets=1,
+    max_lookups=400_000,
+    max_output_bytes=2**24,
+    max_table_bytes=2**27,
+    max_collective_bytes=2**22,
+    max_dense_flops=1e9,
+    max_activation_bytes=2**23,
+)
+FULL = Effort(
+    budget_s=780.0,
+    round_s=1.5,
+    sweeps=2,
+    lookup_points=560,
+    variants=_OTHERS,
+    collective_sizes=14,
+    dense_points=60,
+    step_points=60,
+    small_step_sets=4,
+    max_lookups=2_000_000,
+    max_output_bytes=2**24,
+    max_table_bytes=2**31,
+    max_collective_bytes=2**24,
+    max_dense_flops=3e10,
+    max_activation_bytes=2**26,
+)
+
+
+def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> Design:
+    """The points for `ranks` ranks with at most `table_bytes` of tables each. Same arguments, same design."""
+    rng = np.random.default_rng(seed)
+    return Design(
+        seed=seed,
+        budget_s=effort.budget_s,
+        round_s=effort.round_s,
+        sweeps=effort.sweeps,
+        steps=_steps(effort, ranks, rng),
+        collectives=_collectives(effort, rng) if ranks > 1 else (),
+        dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
+        lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
+        reference=_REFERENCE,
+    )
+
+
+def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPoint, ...]:
+    """Sets of small steps of every sharding type by itself and of some together, whose time is overhead: more than one set, as the
+    machine may be faster while one type is measured than while another is. After each set its share of steps of any types and sizes."""
+    shares = np.array_split(np.arange(effort.step_points), effort.small_step_sets)
+    types = [*((kind,) for kind in ShardingType), *_TOGETHER, tuple(ShardingType)]
+    sets = [[*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng) for _ in share)] for share in shares]
+    return tuple(chain.from_iterable(sets))
+
+
+def _small_step(types: tuple[ShardingType, ...], rng: np.random.Generator) -> StepPoint:
+    return StepPoint(
+        types=types,
+        tables=int(rng.choice([1, 2, 4])),
+        rows=1024,
+        columns=int(rng.choice([16, 32, 64])),
+        lookups_per_bag=1,
+        batch=int(rng.choice([32, 64, 128])),
+        width=16,
+    )
+
+
+def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
+    kinds = list(ShardingType)
+    count = int(rng.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
+    types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), count, replace=False)))
+    per_table = count + (ranks - 1 if ShardingType.TABLE_WISE in types else 0)
+    tables = max(1, round(float(np.exp(rng.uniform(*np.log(_TABLES_IN_STEP)))) / per_table))
+    columns, length = int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
+    # Replicated tables have gradients as large as themselves.
+    most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
+    most_rows = min(most_rows, _STEP_TABLE_BYTES / (tables * per_table * columns * _VALUE_BYTES))
+    lookups = tables * len(types) * length * ranks
+    most_batch = max(32.0, min(2048.0, effort.max_lookups / lookups))
+    return StepPoint(
+        types=types,
+        tables=tables,
+        rows=int(np.exp(rng.uniform(np.log(100), np.log(most_rows)))),
+        columns=columns,
+        lookups_per_bag=length,
+        batch=int(np.exp(rng.uniform(np.log(32), np.log(most_batch)))),
+        width=int(rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
+    )
+
+
+def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
+    """All operations of one size stand together, sizes in random order."""
+    sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
+    turns = zip(sizes, cycle(_COLUMNS), strict=False)
+    return tuple(point for size, columns in turns for operation in Operation for point in _of_size(operation, int(size), columns))
+
+
+def _of_size(operation: Operation, size: int, columns: int) -> list[CollectivePoint]:
+    point = CollectivePoint(operation=operation, sent_bytes=size)
+    match operation:
+        case Operation.INPUT_ALL_TO_ALL:
+            return [point.model_copy(update={"ids_per_bag": ids}) for ids in _IDS_PER_BAG]
+        case Operation.PERMUTATION:
+            return [point.model_copy(update={"columns": columns})]
+        case Operation.ALL_REDUCE:
+            return [point.model_copy(update={"optimizer": optimizer}) for optimizer in _OPTIMIZERS]
+        case _:
+            return [point]
+
+
+def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
+    point = DensePoint(
+        batch=1,
+        interaction=Interaction.DOT if rng.random() < 0.4 else Interaction.CAT,
+        features=int(np.exp(rng.uniform(np.log(3), np.log(41)))),
+        columns=int(2 ** rng.integers(3, 8)),
+        bottom=_widths(rng),
+        top=_widths(rng),
+    )
+    part = dense_part(dense_model(point))
+    largest = min(
+        16_384.0, effort.max_dense_flops / part.training_flops, effort.max_activation_bytes / (_VALUE_BYTES * part.activation_width)
+    )
+    return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(max(32.0, largest)))))})
+
+
+def _widths(rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(int(2 ** rng.uniform(4, 10.5)) for _ in range(rng.integers(1, 4)))
+
+
+def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
+    """Kernels take turns, and so do the variants of the first one. Each has a sequence of its own: every fourth point of one
+    sequence would leave half of the range out."""
+    turns = [divmod(index, len(kernels)) for index in range(effort.lookup_points)]
+    chosen = [(kernels[place], _STANDARD if place else effort.variants[turn % len(effort.variants)]) for turn, place in turns]
+    sequences = {each: qmc.Sobol(d=6, seed=rng) for each in dict.fromkeys(chosen)}
+    numbers = {each: count(1) for each in sequences}
+    return tuple(_lookup_point(effort, rng, sequences[each].random()[0], next(numbers[each]), *each, table_bytes) for each in chosen)
+
+
+def _lookup_point(
+    effort: Effort,
+    rng: np.random.Generator,
+    place: NDArray[np.float64],
+    number: int,
+    kernel: ComputeKernel,
+    variant: tuple[Optimizer, DataType],
+    table_bytes: int,
+) -> LookupPoint:
+    """`place` is a point of the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
+    if number % _REUSED_EVERY == 0:
+        return _reused_point(effort, place, kernel, variant, table_bytes)
+    tables = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
+    shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // tables, kernel) for index in range(tables)]
+    lookups, columns = sum(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
+    most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
+    return LookupPoint(
+        kernel=kernel,
+        data_type=variant[1],
+        optimizer=variant[0],
+        bags=int(np.exp(np.log(16) + place[4] * np.log(most / 16))),
+        tables=tuple(shapes),
+    )
+
+
+def _reused_point(
+    effort: Effort, place: NDArray[np.float64], kernel: ComputeKernel, variant: tuple[Optimizer, DataType], table_bytes: int
+) -> LookupPoint:
+    """`place`: the table's bytes, columns, lookups a bag, skew, and lookups for each row, from one half to eight."""
+    columns = _REUSED_COLUMNS[int(place[1] * len(_REUSED_COLUMNS))]
+    row_bytes = columns * _VALUE_BYTES
+    least, most = _REUSED_BYTES
+    rows = min(int(least * (most / least) ** place[0]), _most_bytes(table_bytes, kernel)) // row_bytes
+    per_bag = 10 ** (1 + place[2])
+    lookups = min(rows * 2 ** (4 * place[4] - 1), effort.max_lookups, _REUSED_TRAFFIC_BYTES / row_bytes)
+    bags = min(lookups / per_bag, effort.max_output_bytes / row_bytes)
+    shape = TableShape(rows=rows, columns=columns, lookups_per_bag=per_bag, zipf=_ZIPF[int(place[3] * len(_ZIPF))])
+    return LookupPoint(kernel=kernel, data_type=variant[1], optimizer=variant[0], bags=max(16, int(bags)), tables=(shape,))
+
+
+def _most_bytes(table_bytes: int, kernel: ComputeKernel) -> int:
+    """A replicated table has a gradient as large as itself: only small ones are worth it."""
+    return table_bytes // 16 if kernel is ComputeKernel.DENSE else table_bytes
+
+
+def _table(place: NDArray[np.float64], table_bytes: int, kernel: ComputeKernel) -> TableShape:
+    columns = _COLUMNS[int(place[1] * len(_COLUMNS))]
+    most_rows = max(16.0, min(20e6, _most_bytes(table_bytes, kernel) / (columns * _VALUE_BYTES)))
+    lookups = 100 ** (2 * place[2] - 1) if place[2] > 0.5 else 1.0
+    rows = int(np.exp(np.log(10) + place[0] * np.log(most_rows / 10)))
+    return TableShape(rows=rows, columns=columns, lookups_per_bag=lookups, zipf=_ZIPF[int(place[3] * len(_ZIPF))])

@@ -1,0 +1,160 @@
+"""What is measured, and what comes back: plain documents that cross from the parent to the ranks and back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from emplace.placement.document import Document
+from emplace.placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
+
+
+class Operation(StrEnum):
+    """Collectives as a DistributedModelParallel step uses them; each stands for its forward and its backward."""
+
+    INPUT_ALL_TO_ALL = "input_all_to_all"
+    """Ids and lengths (KJTAllToAll); has no backward."""
+    OUTPUT_ALL_TO_ALL = "output_all_to_all"
+    """Pooled vectors of whole tables and columns; backward sends their gradients the other way."""
+    REDUCE_SCATTER = "reduce_scatter"
+    """Pooled vectors of row shards; backward is an all-gather."""
+    PERMUTATION = "permutation"
+    """Pooled vectors that arrived as pieces of columns are put in order; backward, their gradients. Nothing is sent."""
+    ALL_REDUCE = "all_reduce"
+    """A replicated parameter's gradient and its way through the buckets; `backward` is the step of an optimizer."""
+
+
+class TableShape(Document):
+    """A table and how it is looked up. `zipf` 0 is uniform access; lengths are Poisson around `lookups_per_bag`, or 1."""
+
+    rows: int
+    columns: int
+    lookups_per_bag: float
+    zipf: float
+
+
+class LookupPoint(Document):
+    """One group of tables behind one FBGEMM operator, each with `bags` bags a batch."""
+
+    kernel: ComputeKernel
+    data_type: DataType
+    optimizer: Optimizer
+    bags: int
+    tables: tuple[TableShape, ...]
+
+
+class CollectivePoint(Document):
+    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order."""
+
+    operation: Operation
+    sent_bytes: int
+    optimizer: Optimizer | None = None
+    """Of an all-reduced parameter."""
+    ids_per_bag: int | None = None
+    """Of ids and lengths."""
+    columns: int | None = None
+    """Of the pieces that are permuted."""
+
+
+class DensePoint(Document):
+    """The dense part of a model with `features` features that are `columns` wide each."""
+
+    batch: int
+    interaction: Interaction
+    features: int
+    columns: int
+    bottom: tuple[int, ...]
+    """Widths of hidden layers; one of `columns` follows."""
+    top: tuple[int, ...]
+    """Widths of hidden layers; one of a single value follows."""
+
+
+class StepPoint(Document):
+    """A whole training step of a model with tables of some sharding types, spread so that all ranks do the same.
+
+    Of each type there are `tables` tables of `rows` x `columns` (of table_wise ones, as many on each rank), all looked up
+    `lookups_per_bag` times an example on average; the dense layers are `width` wide.
+    """
+
+    types: tuple[ShardingType, ...]
+    tables: int
+    rows: int
+    columns: int
+    lookups_per_bag: int
+    batch: int
+    width: int
+
+
+class Reference(Document):
+    """Measured again in every round of its kind, to see how fast the machine is at that moment."""
+
+    step: StepPoint
+    collective: CollectivePoint
+    dense: DensePoint
+    lookup: LookupPoint
+
+
+class Design(Document):
+    """Everything one launch of the rank program measures, for about `budget_s` seconds."""
+
+    seed: int
+    budget_s: float
+    round_s: float
+    """Seconds that the repetitions of one round of points may take."""
+    sweeps: int
+    """How often every point is measured, each time after all others."""
+    steps: tuple[StepPoint, ...]
+    collectives: tuple[CollectivePoint, ...]
+    dense: tuple[DensePoint, ...]
+    lookups: tuple[LookupPoint, ...]
+    reference: Reference
+
+    @property
+    def size(self) -> int:
+        return len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
+
+    @property
+    def fewest(self) -> int:
+        """Points that are measured once even when that takes longer: half of them are enough to fit every part."""
+        return (self.size + 1) // 2
+
+
+class Kind(StrEnum):
+    STEP = "step"
+    COLLECTIVE = "collective"
+    DENSE = "dense"
+    LOOKUP = "lookup"
+
+
+Key = tuple[Kind, int, int]
+"""Of a sample: kind, index and sweep."""
+
+
+class TableCounts(Document):
+    """What one batch asks of one table, counted in the batches themselves (means): the quantities of placement.workload."""
+
+    lookups: float
+    unique_rows: float
+    row_bytes: int
+    bags: int
+    uneven_bags: int
+    """Those of a table whose bags differ in length."""
+    bag_bytes: int
+    rows: int
+    """Of the table, looked up or not."""
+
+
+class Sample(Document):
+    """One point on one rank in one sweep: the time of every repetition. `index` is the point's place in its part of the design."""
+
+    kind: Kind
+    index: int
+    sweep: int = 0
+    forward_us: tuple[float, ...]
+    backward_us: tuple[float, ...]
+    reference_us: tuple[float, ...] = ()
+    """Forward and backward together of the reference of the same kind, in the same round."""
+    tables: tuple[TableCounts, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.index, self.sweep

@@ -1,0 +1,158 @@
+"""The CostModel that a set of samples supports, with the error of every part on points it did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emplace.placement.cost_model import CostModel, KernelCost, LargestMeasured, OtherBackward, Residual, datasheet_cost_model
+from emplace.placement.dense_part import dense_part
+from emplace.placement.errors import ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, DataType, Optimizer
+from emplace.profiler.design.point_models import dense_model
+from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
+from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
+from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together
+from emplace.profiler.fit.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, StepFit, fit_points, fit_updates, ranks_per_core
+from emplace.profiler.fit.step_fit import residuals as step_residuals
+
+_FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
+
+_OTHERS: list[tuple[Optimizer, DataType]] = [
+    *((one, DataType.FP32) for one in Optimizer if one is not Optimizer.ROWWISE_ADAGRAD),
+    *((Optimizer.ROWWISE_ADAGRAD, one) for one in DataType if one is not DataType.FP32),
+]
+"""What a backward may be measured with besides row-wise Adagrad in fp32."""
+
+TimedPoints = dict[tuple[Kind, int], Timed]
+
+
+def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
+    """Fit lookups, then everything else.
+
+    Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps only where that
+    lowers the error on steps not fitted: how long the ranks of a reference step wait for each other may vary more than the machine's
+    speed. Raises ToolError when too few points were measured for a part.
+    """
+    shared = ranks_per_core(host, len(samples))
+    timed = together(samples, shared)
+    usual = {point: one.at_usual_speed() for point, one in timed.items()}
+    kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
+    updates, errors = fit_updates(design, usual, len(samples))
+    known = Known(tuple(kernels), updates)
+    fit = StepFit(host, len(samples), known)
+    points = fit.points(design, usual)
+    _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
+    _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
+    uncorrected = fit.points(design, {point: timed[point] if point[0] is Kind.STEP else one for point, one in usual.items()})
+    ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
+    points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
+    model = fit.cost_model(fit_points(points), known)
+    if len(samples) == 1:
+        # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
+        model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
+    found = {
+        "residuals": (*residuals, *errors, *step_errors),
+        "noise": repeat_noise(samples),
+        "drift": drift(samples),
+    }
+    return model.model_copy(update=found | {"largest": _largest(design, timed)})
+
+
+def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
+    groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
+    dense = [design.dense[index] for kind, index in timed if kind is Kind.DENSE]
+    return LargestMeasured(
+        lookups=max(sum(table.lookups for table in tables) for tables in groups),
+        output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
+        sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
+        dense_flops=max(point.batch * dense_part(dense_model(point)).training_flops for point in dense),
+    )
+
+
+@dataclass(frozen=True)
+class _Lookups:
+    """The measured lookup points of one kernel: those the fit is made of, and variants that only are compared with it."""
+
+    points: Sequence[LookupPoint]
+    timed: Sequence[Timed]
+
+    def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
+        times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
+        groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness for timed in self.timed])
+        return LookupPoints(groups, times, slowness, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
+
+
+def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:
+    """Of row-wise Adagrad in fp32, with a backward apart for each other optimizer and data type that was measured enough."""
+    costs, residuals = [], []
+    for kernel in dict.fromkeys(point.kernel for point in design.lookups):
+        fits: dict[str, LookupFit] = {}
+        standard = _select(design, timed, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
+        _refuse_too_few(f"{kernel} lookups", len(standard.points), _FEWEST_LOOKUPS)
+        for name in ("forward", "backward"):
+            fits[name], errors = _fitted(f"{kernel} {name}", standard.direction(name, kernel), design.seed)
+            residuals += errors
+        others, errors = _other_backwards(design, timed, kernel, fits["backward"].cache_bytes)
+        residuals += errors
+        directions = {name: fit.cost for name, fit in fits.items()}
+        costs.append(KernelCost(device=device, kernel=kernel, **directions, other_backwards=tuple(others)))
+    return costs, residuals
+
+
+def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list[Residual]]:
+    predicted = held_out(len(points.times_us), seed, lambda seen, unseen: fit_lookup(_part(points, seen)).predict(_part(points, unseen)))
+    fit = fit_lookup(points)
+    return fit, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
+
+
+def _other_backwards(
+    design: Design, timed: TimedPoints, kernel: ComputeKernel, cache_bytes: int
+) -> tuple[list[OtherBackward], list[Residual]]:
+    """Of all that were measured enough, fitted together: few points can't tell everything of each, nor how large the cache is."""
+    selected = {variant: _select(design, timed, kernel, *variant) for variant in _OTHERS}
+    found = {each: chosen.direction("backward", kernel) for each, chosen in selected.items() if len(chosen.points) >= _FEWEST_LOOKUPS}
+    if not found:
+        return [], []
+    every, backwards, residuals = list(found.values()), [], []
+    for number, ((optimizer, data_type), points, fit) in enumerate(zip(found, every, fit_variants(every, cache_bytes), strict=True)):
+        predicted = held_out(len(points.times_us), design.seed, partial(_predict_variant, every, number, cache_bytes))
+        which = {"data_type": data_type} if optimizer is Optimizer.ROWWISE_ADAGRAD else {"optimizer": optimizer}
+        backwards.append(OtherBackward.model_validate(which | {"backward": fit.cost}))
+        what = f"{kernel} backward with {optimizer} in {data_type}"
+        residuals += residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
+    return backwards, residuals
+
+
+def _predict_variant(
+    variants: list[LookupPoints], number: int, cache_bytes: int, seen: NDArray[np.intp], unseen: NDArray[np.intp]
+) -> Array:
+    """The unseen points of variant `number`, from its seen ones and all others'."""
+    points = variants[number]
+    known = [*variants[:number], _part(points, seen), *variants[number + 1 :]]
+    return fit_variants(known, cache_bytes)[number].predict(_part(points, unseen))
+
+
+def _select(design: Design, timed: TimedPoints, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType) -> _Lookups:
+    wanted = (kernel, optimizer, data_type)
+    found = [
+        (point, timed[Kind.LOOKUP, index])
+        for index, point in enumerate(design.lookups)
+        if (Kind.LOOKUP, index) in timed and (point.kernel, point.optimizer, point.data_type) == wanted
+    ]
+    return _Lookups([point for point, _ in found], [one for _, one in found])
+
+
+def _part(points: LookupPoints, chosen: NDArray[np.intp]) -> LookupPoints:
+    groups = [points.groups[index] for index in chosen]
+    return replace(points, groups=groups, times_us=points.times_us[chosen], slowness=points.slowness[chosen])
+
+
+def _refuse_too_few(what: str, points: int, fewest: int) -> None:
+    if points < fewest:
+        raise ToolError(f"only {points} points of {what} were measured, a fit needs {fewest}")

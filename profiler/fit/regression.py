@@ -1,0 +1,187 @@
+"""From timed points to coefficients: non-negative least squares, weighted for relative error.
+
+Each cost is linear in its coefficients, so a point is a row of quantities and a time. The mean absolute relative error is
+minimised by iteratively reweighted least squares, which a few disturbed points can't bend. Errors are cross-validated:
+each point is predicted by a fit that did not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+from scipy.optimize import nnls
+
+from emplace.placement.cost_model import LookupCost, Regime, Residual, cache_lines, row_digits, touched_pages
+from emplace.profiler.design.points import TableCounts
+
+Array = NDArray[np.float64]
+
+_FOLDS = 5
+_REWEIGHTINGS = 12
+_FEWEST_IN_REGIME = 5
+"""Fewer points say little of a regime."""
+_SMALLEST_ERROR = 0.02
+"""Relative errors below this count alike: the clock does not resolve them."""
+_TERMS = (
+    "fixed_us",
+    "per_lookup_us",
+    "per_lookup_byte_us",
+    "per_row_digit_us",
+    "per_unique_line_us",
+    "per_overflow_byte_us",
+    "per_bag_us",
+    "per_bag_byte_us",
+    "per_uneven_bag_us",
+    "per_page_us",
+)
+_OF_A_ROWS_UPDATE = ("per_unique_line_us", "per_page_us")
+"""What optimizers and data types differ in: all read the same ids, sort them and sum the same gradients."""
+_CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
+
+
+@dataclass(frozen=True)
+class LookupPoints:
+    """Measured groups of one kernel in one direction: what each table of each group was asked, microseconds [points], and how slow
+    the machine was meanwhile [points], 1 being usual."""
+
+    groups: Sequence[tuple[TableCounts, ...]]
+    times_us: Array
+    slowness: Array
+    with_gradient: bool = False
+    """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
+
+
+@dataclass(frozen=True)
+class LookupFit:
+    """Of the regression's columns, which are [_TERMS], a group of tables and the bytes of its gradient: microseconds that pass
+    however slow the machine is, and those that slow down with it."""
+
+    steady: Array
+    slowing: Array
+    cache_bytes: int
+
+    @property
+    def cost(self) -> LookupCost:
+        """At the machine's usual speed. A step pays a group with its overhead; the gradient is in CollectiveCost all_reduce."""
+        usual = (self.steady + self.slowing)[: len(_TERMS)].tolist()
+        return LookupCost(**dict(zip(_TERMS, usual, strict=True)), cache_bytes=self.cache_bytes)
+
+    def predict(self, points: LookupPoints) -> Array:
+        """[points] at the speed that the machine had."""
+        quantities = _quantities(points, self.cache_bytes)
+        return np.asarray(quantities @ self.steady + points.slowness * (quantities @ self.slowing))
+
+    def fixed_us(self, points: LookupPoints) -> Array:
+        """[points] what a group of so many tables takes, however little they are asked."""
+        tables, group = _TERMS.index("fixed_us"), len(_TERMS)
+        usual, counted = self.steady + self.slowing, [len(of_group) for of_group in points.groups]
+        return np.asarray(usual[group] + np.array(counted) * usual[tables])
+
+
+def fit_lookup(points: LookupPoints) -> LookupFit:
+    """The coefficients of placement.cost_model.LookupCost; `cache_bytes` is the power of two with the smallest error."""
+    fits = (fit_variants([points], size)[0] for size in _CACHE_SIZES)
+    return min(fits, key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean()))
+
+
+def fit_variants(variants: Sequence[LookupPoints], cache_bytes: int) -> list[LookupFit]:
+    """The coefficients of each of a kernel's variants, alike but for what a row's update takes."""
+    own = np.isin((*_TERMS, "group", "gradient"), _OF_A_ROWS_UPDATE)
+    each = [_quantities(points, cache_bytes) for points in variants]
+    quantities = np.hstack([np.vstack([one[:, ~own] for one in each]), block_diag(*(one[:, own] for one in each))])
+    slowness = np.concatenate([points.slowness for points in variants])[:, None]
+    times = np.concatenate([points.times_us for points in variants])
+    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, slowness * quantities]), times), 2)
+    parts = zip(_of_variants(steady, own, len(variants)), _of_variants(slowing, own, len(variants)), strict=True)
+    return [LookupFit(*part, cache_bytes) for part in parts]
+
+
+def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
+    """[variants, columns], from what all share and then what is each one's own."""
+    shared, owned = np.split(found, [int((~own).sum())])
+    coefficients = np.empty((count, len(own)))
+    coefficients[:, ~own], coefficients[:, own] = shared, owned.reshape(count, -1)
+    return coefficients
+
+
+def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
+    """[points, columns] what each of `_TERMS` multiplies, summed over the group's tables, the group, its gradient's bytes."""
+    return np.array([_of_group(_counts(tables), cache_bytes, points.with_gradient) for tables in points.groups])
+
+
+def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
+    lookups, unique, row_bytes, bags, uneven_bags, bag_bytes, rows = counts
+    miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
+    terms = [
+        np.ones_like(lookups),
+        lookups,
+        lookups * row_bytes,
+        lookups * row_digits(rows),
+        unique * cache_lines(row_bytes),
+        lookups * row_bytes * miss,
+        bags,
+        bags * bag_bytes,
+        uneven_bags,
+        touched_pages(unique, row_bytes, rows),
+    ]
+    return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * with_gradient])
+
+
+def _counts(tables: tuple[TableCounts, ...]) -> Array:
+    """[7, tables]: lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
+    each = [(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.uneven_bags, t.bag_bytes, t.rows) for t in tables]
+    return np.array(each, dtype=np.float64).T
+
+
+def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:
+    """Coefficients c >= 0 [columns] with small mean |known + quantities @ c - times| / times, each point times its weight.
+
+    `quantities` is [points, columns]; `known_us` is the part of a point's time that has no coefficient here.
+    """
+    relative = quantities / times_us[:, None]
+    scale = np.maximum(np.abs(relative).max(axis=0), 1e-300)
+    matrix = relative / scale
+    target = 1.0 - known_us / times_us
+    given = np.ones(len(times_us)) * weights
+    effective = given
+    for _ in range(_REWEIGHTINGS):
+        root = np.sqrt(effective)
+        solution, _ = nnls(matrix * root[:, None], target * root, maxiter=50 * matrix.shape[1])
+        effective = given / np.maximum(np.abs(matrix @ solution - target), _SMALLEST_ERROR)
+    return np.asarray(solution / scale)
+
+
+def held_out(points: int, seed: int, predict: Callable[[NDArray[np.intp], NDArray[np.intp]], Array]) -> Array:
+    """Each point's prediction by a fit without it: `predict(seen, unseen)` fits on the first, returns times of the second."""
+    order = np.random.default_rng(seed).permutation(points)
+    predicted = np.empty(points)
+    for unseen in np.array_split(order, min(_FOLDS, points)):
+        predicted[unseen] = predict(np.setdiff1d(order, unseen), unseen)
+    return predicted
+
+
+def relative_errors(predicted: Array, times_us: Array) -> Array:
+    """Absolute errors as shares of the measured times."""
+    return np.asarray(np.abs(predicted - times_us) / times_us)
+
+
+def residuals_by_regime(what: str, predicted: Array, times_us: Array, fixed_us: Array) -> list[Residual]:
+    """Of all points, and then of either regime where there are enough of both; `fixed_us` is how much of each predicted time is
+    fixed."""
+    of_overhead = fixed_us > predicted / 2
+    found = [residual(what, predicted, times_us)]
+    if min(of_overhead.sum(), (~of_overhead).sum()) >= _FEWEST_IN_REGIME:
+        regimes = ((Regime.OVERHEAD, of_overhead), (Regime.WORK, ~of_overhead))
+        found += [residual(what, predicted[these], times_us[these], regime) for regime, these in regimes]
+    return found
+
+
+def residual(what: str, predicted: Array, times_us: Array, regime: Regime | None = None) -> Residual:
+    """Summary of the errors of predictions for points that their fit did not see."""
+    errors = relative_errors(predicted, times_us)
+    mape, median, worst = float(errors.mean()), float(np.median(errors)), float(errors.max())
+    return Residual(what=what, regime=regime, points=len(errors), mape=mape, median=median, worst=worst)

@@ -1,0 +1,149 @@
+"""What the ranks measured, brought together: one time per point, and how much the machine disagreed with itself."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from emplace.placement.reading import from_data
+from emplace.profiler.design.points import Key, Kind, Sample, TableCounts
+
+_WORTH_COMPARING_US = 20.0
+_TOGETHER = (Kind.STEP, Kind.COLLECTIVE)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A point that every rank has measured: typical microseconds, how slow the machine was then, 1 being usual, and, of a lookup,
+    the mean of the ranks' counts."""
+
+    forward_us: float
+    backward_us: float
+    tables: tuple[TableCounts, ...] = ()
+    slowness: float = 1.0
+
+    def at_usual_speed(self) -> Timed:
+        return Timed(self.forward_us / self.slowness, self.backward_us / self.slowness, self.tables)
+
+
+def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:
+    """One list a rank, as the rank program wrote them."""
+    return [read_rank(rank_path(directory, rank)) for rank in range(ranks)]
+
+
+def rank_path(directory: Path, rank: int) -> Path:
+    return directory / f"rank-{rank}.jsonl"
+
+
+def read_rank(path: Path) -> list[Sample]:
+    """What one rank has written so far: nothing without a file; a line that is not complete was never finished."""
+    if not path.exists():
+        return []
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [from_data(json.loads(line), Sample, source=str(path)) for line in lines]
+
+
+def keep_common(directory: Path, ranks: int) -> int:
+    """After an interruption: cut the files down to what every rank has measured. Returns how many measurements that is."""
+    samples = read_samples(directory, ranks)
+    common = set.intersection(*({sample.key for sample in rank} for rank in samples))
+    for rank, found in enumerate(samples):
+        kept = [sample for sample in found if sample.key in common]
+        rank_path(directory, rank).write_text("".join(sample.canonical_json() + "\n" for sample in kept))
+    return len(common)
+
+
+def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
+    """The points that all ranks have, in times that pass while all ranks work.
+
+    Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
+    `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times. Of a point that
+    was measured in several sweeps it is the mean of theirs.
+    """
+    by_key: dict[Key, list[Sample]] = defaultdict(list)
+    for sample in (sample for rank in samples for sample in rank):
+        by_key[sample.key].append(sample)
+    complete = {key: found for key, found in by_key.items() if len(found) == len(samples)}
+    slowness = _slowness(complete)
+    by_point: dict[tuple[Kind, int], list[Timed]] = defaultdict(list)
+    for (kind, index, sweep), found in complete.items():
+        by_point[kind, index].append(_timed(found, ranks_per_core, slowness.get((kind, index, sweep), 1.0)))
+    return {point: _mean_sweep(timed) for point, timed in by_point.items()}
+
+
+def drift(samples: list[list[Sample]]) -> float:
+    """How much slower the machine was in its slow moments (90th percentile) than in its fast ones (10th) at the same work."""
+    found = [sample for rank in samples for sample in rank]
+    by_kind: dict[Kind, list[float]] = defaultdict(list)
+    for sample in found:
+        if sample.reference_us:
+            by_kind[sample.kind].append(median(sample.reference_us))
+    return max((float(np.divide(*np.quantile(times, [0.9, 0.1]))) - 1.0 for times in by_kind.values()), default=0.0)
+
+
+def _slowness(by_key: dict[Key, list[Sample]]) -> dict[Key, float]:
+    """Of the machine while a point was measured: its round's time of the reference over that of all rounds."""
+    times = {
+        key: _typical(key[0])([sample.reference_us for sample in found])
+        for key, found in by_key.items()
+        if all(sample.reference_us for sample in found)
+    }
+    usual = {kind: median(time_us for key, time_us in times.items() if key[0] is kind) for kind, *_ in times}
+    return {key: time_us / usual[key[0]] for key, time_us in times.items()}
+
+
+def _timed(found: list[Sample], ranks_per_core: float, slowness: float) -> Timed:
+    kind = found[0].kind
+    typical, share = _typical(kind), 1.0 if kind in _TOGETHER else ranks_per_core
+    return Timed(
+        forward_us=share * typical([sample.forward_us for sample in found]),
+        backward_us=share * typical([sample.backward_us for sample in found]),
+        tables=tuple(_mean_counts(tables) for tables in zip(*(sample.tables for sample in found), strict=True)),
+        slowness=slowness,
+    )
+
+
+def _mean_sweep(timed: list[Timed]) -> Timed:
+    return Timed(
+        forward_us=fmean(one.forward_us for one in timed),
+        backward_us=fmean(one.backward_us for one in timed),
+        tables=timed[0].tables,
+        slowness=fmean(one.slowness for one in timed),
+    )
+
+
+def _typical(kind: Kind) -> Callable[[list[tuple[float, ...]]], float]:
+    return _slowest if kind in _TOGETHER else _mean
+
+
+def _slowest(times: list[tuple[float, ...]]) -> float:
+    slowest: list[float] = [max(at_once) for at_once in zip(*times, strict=True)]
+    return median(slowest)
+
+
+def _mean(times: list[tuple[float, ...]]) -> float:
+    return fmean(median(of_rank) for of_rank in times)
+
+
+def _mean_counts(tables: tuple[TableCounts, ...]) -> TableCounts:
+    counted = {key: fmean(getattr(table, key) for table in tables) for key in ("lookups", "unique_rows")}
+    return tables[0].model_copy(update=counted)
+
+
+def repeat_noise(samples: list[list[Sample]]) -> float:
+    """Median over points of the relative difference between the median of a point's first and of its last repetitions."""
+    differences = []
+    for sample in (sample for rank in samples for sample in rank):
+        for times in (sample.forward_us, sample.backward_us):
+            half = len(times) // 2
+            first, last = median(times[:half]), median(times[-half:])
+            # Directions that do nothing take no time worth comparing.
+            if first + last > 2 * _WORTH_COMPARING_US:
+                differences.append(2 * abs(first - last) / (first + last))
+    return median(differences)

@@ -1,0 +1,262 @@
+"""Everything of a step but its lookups, from collectives, dense layers and whole steps, in one regression.
+
+A predicted step is linear in the coefficients of a CostModel. So a coefficient's quantity in a step is what the step takes
+under a cost model that is that coefficient alone, and what lookups take is known from their own fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emplace.placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from emplace.placement.dense_part import dense_part
+from emplace.placement.derived_loads import derive_loads
+from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.model import Optimizer, ShardingType
+from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.topology import build_topology
+from emplace.placement.workload import OUTPUT_BYTES, PERMUTED
+from emplace.profiler.design.point_models import (
+    FEATURES_OF_A_RANK,
+    PIECES,
+    REPLICA_COLUMNS,
+    dense_model,
+    exchanged_examples,
+    permuted_examples,
+    replica_rows,
+    step_model,
+    step_placements,
+)
+from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, Kind, Operation, StepPoint
+from emplace.profiler.fit.regression import Array, fit_nonnegative, held_out, residuals_by_regime
+from emplace.profiler.fit.samples import Timed
+
+WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
+_FEWEST_SIZES = 2
+"""Of a replicated parameter, for each optimizer."""
+_GAINED = 1.2
+"""Of trained plans on 2 cores, between 1.1 and 1.2 says best how much the slowest rank's load counts on 2 ranks, 1.2 on 4."""
+_COLLECTIVES = {
+    Operation.INPUT_ALL_TO_ALL: "input_dist",
+    Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
+    Operation.REDUCE_SCATTER: "reduce_scatter",
+    Operation.ALL_REDUCE: "all_reduce",
+}
+_BOTH_WAYS = ("all_to_all", "reduce_scatter")
+_WEIGHTS = {WHOLE_STEPS: 3.0, **dict.fromkeys(_BOTH_WAYS, 2.0)}
+"""What a plan is judged by are whole steps; collectives and layers alone tell their parts apart, or two parts at once."""
+_DENSE = (
+    "fixed_us",
+    "per_layer_us",
+    "per_flop_us",
+    "per_interaction_flop_us",
+    "per_activation_byte_us",
+    "per_output_byte_us",
+    "per_parameter_byte_us",
+    "per_feature_us",
+)
+_LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
+"""Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
+_PERMUTATION = "permutation fixed_us"
+"""Of each of a step's two."""
+COLLECTIVES = tuple(_COLLECTIVES.values())
+NAMES = (
+    "step_overhead_us",
+    *(f"dense {part}" for part in _DENSE),
+    *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
+    "per_exchanged_bag_us",
+    "per_bucketed_id_us",
+    _PERMUTATION,
+    "per_permuted_vector_us",
+    "per_permuted_byte_us",
+    *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
+)
+_FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured time: how much of every coefficient is in it ([NAMES]), and the part that lookups take."""
+
+    what: str
+    quantities: Array
+    time_us: float
+    known_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What has a fit of its own: lookups, and the optimizer's step over replicated parameters."""
+
+    kernels: tuple[KernelCost, ...]
+    per_updated_byte_us: Mapping[Optimizer, float]
+
+    def free(self) -> Known:
+        """With all of it taking no time."""
+        kernels = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in self.kernels)
+        return Known(kernels, {})
+
+
+class StepFit:
+    """Fits the coefficients to points of `ranks` ranks on `host`."""
+
+    def __init__(self, host: HostSpec, ranks: int, known: Known) -> None:
+        self._host, self._ranks, self._known = host, ranks, known
+        self._ranks_per_core = effective_ranks_per_core(host, ranks)
+        self._topology = build_topology(host, 1, ranks, with_servers=False)
+        self._free = known.free()
+
+    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
+        """Of everything in the design that was measured and is no lookup."""
+        found = []
+        for (kind, index), one in sorted(timed.items()):
+            if kind is Kind.COLLECTIVE:
+                found.append(_collective_point(design.collectives[index], self._ranks, one))
+            elif kind is Kind.DENSE:
+                found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
+            elif kind is Kind.STEP:
+                found.append(self._step_point(design.steps[index], one.forward_us))
+        return found
+
+    def _step_point(self, point: StepPoint, time_us: float) -> Point:
+        nothing = dict.fromkeys(NAMES, 0.0)
+        quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
+
+    def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
+        cost = self.cost_model(coefficients, known)
+        question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
+        return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
+
+    def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
+        """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
+        network_us = 1e6 * self._ranks / self._host.node.network
+
+        def collective(name: str) -> CollectiveCost:
+            per_byte_us = coefficients[f"{name} per_byte_us"]
+            return CollectiveCost(
+                fixed_us=coefficients[f"{name} fixed_us"],
+                per_intra_node_byte_us=per_byte_us,
+                per_inter_node_byte_us=max(per_byte_us, network_us),
+            )
+
+        return CostModel(
+            source=CostSource.MEASURED,
+            host_name=self._host.name,
+            fingerprint=self._host.fingerprint,
+            ranks=self._ranks,
+            ranks_per_core=self._ranks_per_core,
+            step_overhead_us=coefficients["step_overhead_us"],
+            kernels=known.kernels,
+            per_updated_byte_us=dict(known.per_updated_byte_us),
+            per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
+            per_bucketed_id_us=coefficients["per_bucketed_id_us"],
+            per_permuted_vector_us=coefficients["per_permuted_vector_us"],
+            per_permuted_byte_us=coefficients["per_permuted_byte_us"],
+            sharding_type_us={kind: _type_us(kind, coefficients) for kind in ShardingType},
+            dense=(_dense_cost(known.kernels[0].device, coefficients),),
+            **{name: collective(name) for name in COLLECTIVES},
+        )
+
+
+def ranks_per_core(host: HostSpec, ranks: int) -> float:
+    """CPU ranks share cores where there are more of them."""
+    device = host.node.devices[0]
+    return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
+
+
+def effective_ranks_per_core(host: HostSpec, ranks: int) -> float:
+    """That of the cost model: on CPUs more than those, because a rank gains from others that wait even on a core of
+    its own. Its threads that exchange and reduce have their cores then, and of equal ranks one or the other is late every time."""
+    on_cpu = host.node.devices[0].type is DeviceType.CPU
+    return min(_GAINED * ranks_per_core(host, ranks), float(ranks)) if on_cpu else 1.0
+
+
+def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
+    """Microseconds per byte of every optimizer that was measured. What its step takes besides is in a step's overhead."""
+    measured: dict[Optimizer, list[tuple[float, float]]] = {}
+    for index, point in enumerate(design.collectives):
+        if point.optimizer is not None and (Kind.COLLECTIVE, index) in timed:
+            parameter_bytes = replica_rows(point.sent_bytes, ranks) * REPLICA_COLUMNS * OUTPUT_BYTES
+            measured.setdefault(point.optimizer, []).append((parameter_bytes, timed[Kind.COLLECTIVE, index].backward_us))
+    per_byte_us, errors = {}, []
+    for optimizer, found in measured.items():
+        if len(found) < _FEWEST_SIZES:
+            continue
+        points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
+        quantities, times, known, weights = _arrays(points)
+        per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
+        errors += residuals(points, design.seed, np.array([True, False]))
+    return per_byte_us, errors
+
+
+def fit_points(points: list[Point]) -> dict[str, float]:
+    """The coefficients."""
+    quantities, times, known, weights = _arrays(points)
+    return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
+
+
+def residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
+    """How far predictions are from points that the fit did not see, for each kind of point, all of a kind first; `fixed` are the
+    coefficients of what does not grow with a point's work."""
+    quantities, times, known, weights = _arrays(points)
+    fixed_us = quantities[:, fixed] @ fit_nonnegative(quantities, times, known, weights)[fixed]
+
+    def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
+        found = fit_nonnegative(quantities[seen], times[seen], known[seen], weights[seen])
+        return np.asarray(known[unseen] + quantities[unseen] @ found)
+
+    predicted = held_out(len(points), seed, predict)
+    kinds = [point.what for point in points]
+    chosen = {what: np.array([kind == what for kind in kinds]) for what in dict.fromkeys(kinds)}
+    found = (residuals_by_regime(what, predicted[these], times[these], fixed_us[these]) for what, these in chosen.items())
+    return list(chain.from_iterable(found))
+
+
+def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
+    weights = np.array([_WEIGHTS.get(point.what, 1.0) for point in points])
+    times, known = np.array([point.time_us for point in points]), np.array([point.known_us for point in points])
+    return np.array([point.quantities for point in points]), times, known, weights
+
+
+def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
+    """The mean of there and back, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
+    one_way_us = (one.forward_us + one.backward_us) / 2
+    if point.operation is Operation.PERMUTATION:
+        return _permutation_point(point, one_way_us)
+    name = _COLLECTIVES[point.operation]
+    row = {f"{name} fixed_us": 1.0, f"{name} per_byte_us": point.sent_bytes}
+    if point.ids_per_bag is not None:
+        row["per_exchanged_bag_us"] = exchanged_examples(point.sent_bytes, point.ids_per_bag, ranks) * FEATURES_OF_A_RANK * ranks
+    return Point(name, _row(row), one_way_us if name in _BOTH_WAYS else one.forward_us)
+
+
+def _permutation_point(point: CollectivePoint, time_us: float) -> Point:
+    assert point.columns is not None
+    vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
+    row = {_PERMUTATION: 1.0, "per_permuted_vector_us": vectors, "per_permuted_byte_us": vectors * point.columns * OUTPUT_BYTES}
+    return Point("permutation", _row(row), time_us)
+
+
+def _type_us(kind: ShardingType, coefficients: Mapping[str, float]) -> float:
+    permuted_us = 2 * coefficients[_PERMUTATION] if kind in PERMUTED else 0.0
+    return coefficients[f"type {_LIKE.get(kind, kind)}"] + permuted_us
+
+
+def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:
+    return DenseCost(device=device, **{part: coefficients[f"dense {part}"] for part in _DENSE})
+
+
+def _dense_row(point: DensePoint) -> Array:
+    """Pooled vectors are at hand: no features are taken from an exchange."""
+    part, nothing = dense_part(dense_model(point)), dict.fromkeys(NAMES, 0.0)
+    return _row({name: _dense_cost("any", nothing | {name: 1.0}).time_us(part, point.batch, 0) for name in NAMES})
+
+
+def _row(parts: Mapping[str, float]) -> Array:
+    return np.array([float(parts.get(name, 0.0)) for name in NAMES])

@@ -1,0 +1,1 @@
+"""Microbenchmarks: what the ranks of a profile run."""

@@ -1,0 +1,136 @@
+"""What every microbenchmark is: something with a forward and a backward that can be timed again and again.
+
+Points are timed in rounds: each in turn, forward and backward, again and again. Before either the core's own caches are filled
+with something else, as the rest of a step would, forward never follows forward, and every visit brings another batch. What a rank
+computes on its own follows the reference of its kind, always the same: neither data nor code is warm, or cold, because of what else
+happens to be in the round.
+All ranks do the same at the same time, so what they take from each other is in the figures.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Protocol
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from emplace.profiler.design.points import Kind
+from emplace.runtime.clock import now_us, work_us
+
+_MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
+_STEPS_TOGETHER = 6
+"""The first of them finds another exercise's data in the caches and does not count."""
+_OTHER_DATA = torch.zeros(2**20)
+"""4 MiB: more than a core's own caches, less than the caches that cores share."""
+
+
+_FEWEST_BATCHES, _MOST_BATCHES = 6, 32
+_ROTATED_BYTES = 2**27
+"""More than the caches that cores share."""
+
+
+def batches_to_rotate(touched_bytes: float) -> int:
+    """How many batches take turns, of which each touches so many bytes of rows: in training the next batch asks for other rows, so
+    those of an earlier visit must have left the caches, unless many batches ask for them."""
+    return int(min(max(_ROTATED_BYTES / max(touched_bytes, 1.0), _FEWEST_BATCHES), _MOST_BATCHES))
+
+
+class Exercise(Protocol):
+    """One point, built on this rank."""
+
+    def prepare(self, repetition: int) -> None:
+        """Untimed: pick the batch, drop what the last repetition left."""
+
+    def forward(self) -> None: ...
+
+    def backward(self) -> None: ...
+
+
+Timings = tuple[list[float], list[float]]
+"""Microseconds of every repetition: forward, backward."""
+_Visit = Callable[[Exercise, int, torch.device], Timings]
+_Clock = Callable[[torch.device], float]
+
+
+def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
+    """Time each exercise, and last the reference, as often as `round_s` seconds allow (the slowest rank decides), after one
+    repetition unmeasured.
+
+    Whole steps follow each other as in training, several of one exercise at a time, with nothing in between; the first is not
+    counted. Of what a rank
+    computes on its own, its work counts, whoever else has its core; of what ranks do together, the time that passes.
+    """
+    visit = _VISITS[kind]
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            start = now_us(device)
+            _repeat(exercises, reference, 0, visit, device)
+        elapsed_s = largest_of_ranks(now_us(device) - start) / 1e6
+        repetitions = int(min(max(round_s / elapsed_s, _MIN_REPETITIONS), _MAX_REPETITIONS))
+        rounds = [_repeat(exercises, reference, 1 + repetition, visit, device) for repetition in range(repetitions)]
+    finally:
+        gc.enable()
+    return [_joined([one[index] for one in rounds]) for index in range(len(exercises) + 1)]
+
+
+def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
+    """Each visited once, the same order on every rank and another in every repetition."""
+    everything = (*exercises, reference)
+    timings: list[Timings] = [([], [])] * len(everything)
+    # Of the reference, whose batches must not come twice in a row either.
+    batches = count(repetition * (len(everything) + 1))
+    for index in np.random.default_rng(repetition).permutation(len(everything)):
+        if visit is _compute:
+            _compute(reference, next(batches), device)
+        timings[index] = visit(everything[index], next(batches) if everything[index] is reference else repetition, device)
+    return timings
+
+
+def _joined(timings: list[Timings]) -> Timings:
+    return [time_us for forward, _ in timings for time_us in forward], [time_us for _, backward in timings for time_us in backward]
+
+
+def _compute(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+    exercise.prepare(repetition)
+    return [_cold(exercise.forward, work_us, device)], [_cold(exercise.backward, work_us, device)]
+
+
+def _exchange(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+    exercise.prepare(repetition)
+    return [_cold(exercise.forward, now_us, device)], [_cold(exercise.backward, now_us, device)]
+
+
+def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
+    times = []
+    for number in range(_STEPS_TOGETHER):
+        exercise.prepare(repetition * _STEPS_TOGETHER + number)
+        times.append(_time(exercise.forward, now_us, device))
+    return times[1:], [0.0] * (_STEPS_TOGETHER - 1)
+
+
+_VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}
+
+
+def _cold(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
+    _OTHER_DATA.add_(1.0)
+    return _time(action, clock, device)
+
+
+def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
+    dist.barrier()
+    start = clock(device)
+    action()
+    return clock(device) - start
+
+
+def largest_of_ranks(value: float) -> float:
+    """The largest of all ranks' values; the same on every rank."""
+    holder = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.all_reduce(holder, op=dist.ReduceOp.MAX)
+    return float(holder.item())

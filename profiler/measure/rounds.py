@@ -1,0 +1,34 @@
+"""Which points are timed together, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emplace.profiler.design.points import Design, Key, Kind
+
+_ROUND = 4
+"""Points that are timed together."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Points of one kind, by their places in the design, in one sweep."""
+
+    kind: Kind
+    sweep: int
+    indices: tuple[int, ...]
+
+
+def rounds(design: Design, done: frozenset[Key]) -> list[Round]:
+    """What is not `done`, sweep after sweep. The kinds take turns, each in the design's order: what is cut off at the deadline is a
+    fair share of everything."""
+    sizes = {Kind.STEP: len(design.steps), Kind.COLLECTIVE: len(design.collectives)}
+    sizes |= {Kind.DENSE: len(design.dense), Kind.LOOKUP: len(design.lookups)}
+    found = [one for sweep in range(design.sweeps) for kind, size in sizes.items() for one in _of_kind(kind, sweep, size, done)]
+    return sorted(found, key=lambda one: (one.sweep, one.indices[0] / sizes[one.kind]))
+
+
+def _of_kind(kind: Kind, sweep: int, size: int, done: frozenset[Key]) -> Iterator[Round]:
+    left = [index for index in range(size) if (kind, index, sweep) not in done]
+    return (Round(kind, sweep, tuple(left[start : start + _ROUND])) for start in range(0, len(left), _ROUND))

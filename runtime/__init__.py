@@ -1,0 +1,1 @@
+"""The training program of one rank, and the life of the processes that run it."""

@@ -1,0 +1,66 @@
+"""Synthetic batches drawn from a model's feature-length and access distributions. Same seed, rank and number: same batch."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
+
+from emplace.placement.model import ModelSpec, Table
+from emplace.placement.workload import ID_BYTES, LENGTH_BYTES
+from emplace.runtime.dlrm import Batch
+
+MAX_PREPARED_BYTES = 128 * 2**20
+MAX_PREPARED_BATCHES = 64
+
+Ints = NDArray[np.int64]
+
+_GOLDEN = 0.6180339887498949
+
+
+def draw_batch(spec: ModelSpec, examples: int, seed: int, rank: int, number: int) -> Batch:
+    """`examples` examples for `rank`."""
+    rng = np.random.default_rng([seed, rank, number])
+    lengths, ids = [], []
+    for table in spec.tables:
+        for feature in table.features:
+            lengths.append(feature.lengths.sample(rng, examples))
+            ids.append(spread_rows(table, table.accesses.sample(rng, int(lengths[-1].sum()))))
+    return with_dense(spec, lengths, ids, rng)
+
+
+def with_dense(spec: ModelSpec, lengths: list[Ints], ids: list[Ints], rng: np.random.Generator) -> Batch:
+    """A whole batch around the lengths and ids of every feature. Labels are fair coins: there is nothing to learn, only work to do."""
+    examples = len(lengths[0])
+    sparse = KeyedJaggedTensor(
+        keys=[feature.name for table in spec.tables for feature in table.features],
+        values=torch.from_numpy(np.concatenate(ids)),
+        lengths=torch.from_numpy(np.concatenate(lengths)),
+    )
+    dense = torch.from_numpy(rng.random((examples, spec.dense_features), dtype=np.float32))
+    return Batch(dense, sparse, torch.from_numpy(rng.integers(0, 2, examples).astype(np.float32)))
+
+
+def spread_rows(table: Table, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row ids of access ranks (0 the hottest): a bijection that spreads neighbours in rank evenly over the table.
+
+    Ids are hashed in production, so a block of rows takes its share of hot and cold rows alike. Multiplication by a
+    number near the golden section of the table's size, coprime to it, does the same and is a bijection.
+    """
+    rows = table.num_embeddings
+    stride = max(1, round(rows * _GOLDEN))
+    while gcd(stride, rows) != 1:
+        stride += 1
+    # Two factors below 2**31 stay inside int64; Python's own integers never overflow.
+    wide = ranks if rows < 2**31 else ranks.astype(object)
+    return np.asarray(wide * stride % rows, dtype=np.int64)
+
+
+def prepared_count(spec: ModelSpec, steps: int) -> int:
+    """Batches to prepare ahead and rotate, so that no step finds the previous one's rows in the CPU's caches."""
+    ids = sum(table.pooling_factor * ID_BYTES + len(table.features) * LENGTH_BYTES for table in spec.tables)
+    batch_bytes = spec.local_batch_size * (ids + 4 * spec.dense_features)
+    return max(1, min(steps, MAX_PREPARED_BATCHES, int(MAX_PREPARED_BYTES / batch_bytes)))

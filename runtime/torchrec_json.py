@@ -1,0 +1,46 @@
+"""How a table's placement is spelt for TorchRec, as plain JSON. Imports no torch.
+
+An object with the key CLASS is written with the name of its class in torchrec.distributed.types; its other keys are that class's
+arguments. profiler.sharding_plan makes those objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from emplace.placement.model import ShardingType
+from emplace.placement.plan import Shard, TablePlacement
+
+CLASS = "@class"
+"""No table can have this name."""
+
+MODULE_PATH = "ebc"
+"""The EmbeddingBagCollection of profiler.dlrm.Dlrm, and of every model that an exported plan is for."""
+
+
+def parameter_sharding(table: TablePlacement, devices: Sequence[str]) -> dict[str, Any]:
+    """TorchRec's ParameterSharding of one table; `devices` are the ranks', such as `cpu` or `cuda:0`."""
+    sharding: dict[str, Any] = {
+        CLASS: "ParameterSharding",
+        "sharding_type": table.sharding_type.value,
+        "compute_kernel": table.compute_kernel.value,
+    }
+    if table.sharding_type is ShardingType.DATA_PARALLEL:
+        return sharding | {"ranks": list(range(len(devices))), "sharding_spec": None}
+    # TorchRec reads the order: pieces of columns from left to right, and inside a piece blocks of rows by rank.
+    shards = sorted(table.shards, key=lambda shard: (shard.columns, shard.rank))
+    sharding["ranks"] = [shard.rank for shard in shards]
+    sharding["sharding_spec"] = {CLASS: "EnumerableShardingSpec", "shards": [_shard(shard, devices) for shard in shards]}
+    if table.cache_load_factor is not None:
+        sharding["cache_params"] = {CLASS: "CacheParams", "load_factor": table.cache_load_factor}
+    return sharding
+
+
+def _shard(shard: Shard, devices: Sequence[str]) -> dict[str, Any]:
+    return {
+        CLASS: "ShardMetadata",
+        "shard_offsets": [shard.rows[0], shard.columns[0]],
+        "shard_sizes": [shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]],
+        "placement": f"rank:{shard.rank}/{devices[shard.rank]}",
+    }

@@ -1,0 +1,71 @@
+"""A sharded model with its optimizers, and the step that both the profiler and the executor time."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.model_parallel import DistributedModelParallel
+from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
+
+from emplace.placement.dense_part import layers_optimizer
+from emplace.placement.model import ModelSpec, Optimizer, ShardingType
+from emplace.runtime.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
+from emplace.runtime.torchrec_json import MODULE_PATH
+
+
+class Training:
+    """A model sharded exactly as `plan` says. Every rank builds one at the same time."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        plan: ShardingPlan,
+        device: torch.device,
+        *,
+        trainers: int,
+        optimizer: Optimizer | None = None,
+        sparse_rate: float = LEARNING_RATE,
+        dense_rate: float = LEARNING_RATE,
+    ) -> None:
+        """`optimizer` instead of the model's; ranks after the `trainers` first are remote servers."""
+        self.device = device
+        self.loss_scale = dist.get_world_size() / trainers
+        """TorchRec divides gradients by all ranks; remote servers contribute none."""
+        optimizer = optimizer or spec.optimizer
+        sharder = EmbeddingBagCollectionSharder(fused_params=fused_params(optimizer, sparse_rate))
+        # On the meta device no rank ever holds a whole table that is not its own.
+        self.dmp = DistributedModelParallel(Dlrm(spec, torch.device("meta")), device=device, plan=plan, sharders=[sharder])
+        named = [(name, p) for name, p in self.dmp.named_parameters() if not hasattr(p, "_in_backward_optimizers")]
+        layers = [parameter for name, parameter in named if table_of(name) is None]
+        tables = {str(table_of(name)): parameter for name, parameter in named if table_of(name) is not None}
+        self.optimizers = [dense_optimizer(layers_optimizer(optimizer), layers, dense_rate)]
+        if tables:
+            self.optimizers.append(dense_optimizer(optimizer, tables.values(), sparse_rate))
+        everywhere = _replicated_tables(plan)
+        self.replicated = layers + [parameter for table, parameter in tables.items() if table in everywhere]
+        """Parameters that every rank holds: their gradients are reduced over all ranks."""
+
+    @property
+    def dlrm(self) -> nn.Module:
+        return self.dmp.module  # type: ignore[no-any-return]
+
+    def step(self, batch: Batch) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        (self.dmp(batch) * self.loss_scale).backward()
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def _replicated_tables(plan: ShardingPlan) -> set[str]:
+    tables = plan.plan[MODULE_PATH]
+    assert isinstance(tables, EmbeddingModuleShardingPlan)
+    return {name for name, sharding in tables.items() if sharding.sharding_type == ShardingType.DATA_PARALLEL}
+
+
+def table_of(parameter_name: str) -> str | None:
+    """`ebc.embedding_bags.user_id.weight` -> `user_id`; None for a dense layer's parameter."""
+    _, found, after = parameter_name.partition(f"{MODULE_PATH}.embedding_bags.")
+    return after.removesuffix(".weight") if found else None

@@ -1,0 +1,1 @@
+"""The bound raised to the plan on small problems. Imports solver.patterns and below."""

@@ -1,0 +1,184 @@
+"""A part of the problem as a choice of patterns: every pattern that a device could hold, and how many devices hold each.
+
+Which of several equal devices holds what is gone from the program, so few choices are left where patterns are few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from emplace.solver.jit import compiled
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.patterns.device_classes import Alike, Window, everywhere, offer
+from emplace.solver.patterns.knapsack import ROUNDING, Knapsack
+
+MOST_PATTERNS = 30_000
+COVER_SECONDS = 0.25
+"""In CP-SAT's deterministic time, for one cover."""
+STEPS_PER_SECOND = 2e8
+"""What a unit of deterministic time counts for."""
+
+
+@dataclass(frozen=True)
+class Cover:
+    """`refuted`: no placement. `assignment`: one, if all of its rows hold (the caller checks). Neither: not settled."""
+
+    refuted: bool
+    assignment: Assignment | None
+    steps: int
+
+
+def cover(problem: Problem, alike: Alike, keep: Bools, window: Window, effort: int) -> Cover | None:
+    """Settles what options in `keep` can do within the window where all devices are alike and there is a single stage.
+
+    None where there are too many patterns. Units of an option are taken to be equal.
+    """
+    given = offer(alike, keep, everywhere(problem, keep), window)
+    if given is None:
+        return Cover(True, None, 0)
+    held = _enumerate(given.knapsack, MOST_PATTERNS * effort) if len(given.items) else np.full((1, 0), -1)
+    if held is None:
+        return None
+    patterns = [np.concatenate([given.forced, given.items[row[row >= 0]]]) for row in held]
+    return _solve(problem, alike, patterns, effort)
+
+
+def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
+    """[patterns, tables] every pattern to which no item can be added: items or -1; None where there are more than `most`."""
+    tables, resources = len(knapsack.first) - 1, knapsack.use.shape[1]
+    largest = np.maximum.reduceat(knapsack.use.max(axis=1), knapsack.first[:-1])
+    order = np.argsort(-largest, kind="stable")
+    held = np.full((max(most, 0), tables), -1, dtype=np.int64)
+    used, at, chosen = np.zeros((tables + 1, resources)), np.zeros(tables + 1, dtype=np.int64), np.full(tables, -1, dtype=np.int64)
+    count = _fill(knapsack.first, knapsack.use, order, used, at, chosen, held, 200 * max(most, 0))
+    return held[:count] if count >= 0 else None
+
+
+@compiled
+def _fits(use: Floats, used: Floats, level: int, item: int, limit: float) -> bool:
+    """Whether an item can be added to what is used at `level`."""
+    fits = True
+    for r in range(use.shape[1]):
+        fits = fits and used[level, r] + use[item, r] <= limit
+    return fits
+
+
+@compiled
+def _full(first: Ints, use: Floats, used: Floats, level: int, chosen: Ints) -> bool:
+    """Whether no item of a table without one fits any more."""
+    full = True
+    for table in range(len(chosen)):
+        if chosen[table] < 0:
+            for item in range(first[table], first[table + 1]):
+                full = full and not _fits(use, used, level, item, 1.0)
+    return full
+
+
+@compiled
+def _write(chosen: Ints, held: Ints, row: int) -> None:
+    for table in range(len(chosen)):
+        held[row, table] = chosen[table]
+
+
+@compiled
+def _fill(first: Ints, use: Floats, order: Ints, used: Floats, at: Ints, chosen: Ints, held: Ints, most_steps: int) -> int:
+    """How many patterns there are, each written to a row of `held`; -1 if they are too many."""
+    tables, count, level = len(order), 0, 0
+    at[0] = first[order[0]]
+    for _ in range(most_steps):
+        if level < 0:
+            return count
+        if level == tables:
+            if _full(first, use, used, level, chosen):
+                if count == len(held):
+                    return -1
+                _write(chosen, held, count)
+                count += 1
+            level -= 1
+            continue
+        table, item = order[level], at[level]
+        at[level] += 1
+        if item > first[table + 1]:
+            level -= 1
+            continue
+        chosen[table] = item if item < first[table + 1] else -1
+        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + ROUNDING):
+            for r in range(use.shape[1]):
+                used[level + 1, r] = used[level, r] + (use[item, r] if chosen[table] >= 0 else 0.0)
+            level += 1
+            if level < tables:
+                at[level] = first[order[level]]
+    return -1
+
+
+class _Cover:
+    """One number for each pattern and group of devices; a table on a node takes a pattern with it on all its devices."""
+
+    def __init__(self, problem: Problem, alike: Alike, patterns: list[Ints]) -> None:
+        self.problem, self.alike, self.patterns = problem, alike, patterns
+        self.scope = problem.option_scope[alike.option]
+        self.holders: dict[int, list[int]] = {}
+        for pattern, items in enumerate(patterns):
+            for item in items:
+                self.holders.setdefault(int(item), []).append(pattern)
+        nodes = problem.device_node[alike.devices]
+        grouped = any(self.scope[item] == Scope.NODE for item in self.holders)
+        self.groups = [alike.devices[nodes == node] for node in np.unique(nodes)] if grouped else [alike.devices]
+        self.cp = cp_model.CpModel()
+        self.number = [[self.cp.new_int_var(0, len(group), "") for _ in patterns] for group in self.groups]
+        for group, row in zip(self.groups, self.number, strict=True):
+            self.cp.add(sum(row) <= len(group))
+        self.taken = {item: self.cp.new_bool_var("") for item in self.holders}
+        for table in range(problem.num_tables):
+            self.cp.add_exactly_one(x for item, x in self.taken.items() if alike.table[item] == table)
+        self.on_node: dict[int, list[cp_model.IntVar]] = {}
+        for item in self.holders:
+            self._place(item)
+
+    def _place(self, item: int) -> None:
+        having = [sum(row[pattern] for pattern in self.holders[item]) for row in self.number]
+        if self.scope[item] != Scope.NODE:
+            self.cp.add(sum(having) >= round(1 / self.alike.credit[item]) * self.taken[item])
+            return
+        self.on_node[item] = [self.cp.new_bool_var("") for _ in self.groups]
+        for group, here, count in zip(self.groups, self.on_node[item], having, strict=True):
+            self.cp.add(count >= len(group) * here)
+        self.cp.add(sum(self.on_node[item]) >= self._units(item) * self.taken[item])
+
+    def _units(self, item: int) -> int:
+        return int(np.diff(self.problem.option_first_unit)[self.alike.option[item]])
+
+    def read(self, solver: cp_model.CpSolver) -> Assignment:
+        on: dict[int, list[int]] = {item: [] for item in self.taken}
+        for group, row in zip(self.groups, self.number, strict=True):
+            held = [items for items, n in zip(self.patterns, row, strict=True) for _ in range(solver.value(n))]
+            for device, holds in zip(group, held, strict=False):
+                for item in holds:
+                    on[int(item)].append(int(device))
+        for item, places in self.on_node.items():
+            chosen = [group for group, here in zip(self.groups, places, strict=True) if solver.boolean_value(here)]
+            on[item] = [int(self.problem.device_node[group[0]]) for group in chosen]
+        items = sorted((item for item, x in self.taken.items() if solver.boolean_value(x)), key=lambda item: int(self.alike.table[item]))
+        targets = [(-1,) if self.scope[item] == Scope.WORLD else tuple(on[item][: self._units(item)]) for item in items]
+        return Assignment(self.alike.option[items], tuple(targets))
+
+
+def _solve(problem: Problem, alike: Alike, patterns: list[Ints], effort: int) -> Cover:
+    model, solver = _Cover(problem, alike, patterns), cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = COVER_SECONDS * effort
+    status = solver.solve(model.cp)
+    steps = int(STEPS_PER_SECOND * solver.response_proto.deterministic_time)
+    found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    return Cover(status == cp_model.INFEASIBLE, model.read(solver) if found else None, steps)
+
+
+def coverable(problem: Problem, classes: list[Alike]) -> bool:
+    """Whether `cover` applies: one class of devices, one stage, options of equal units."""
+    if len(classes) != 1 or problem.num_stages > 1 or not classes[0].is_trainer:
+        return False
+    alike = classes[0]
+    return len(np.unique(alike.option)) == len(alike.option) == problem.num_options

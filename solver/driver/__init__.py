@@ -1,0 +1,1 @@
+"""A question taken apart into problems, and their answers joined. Imports the engine and below."""

@@ -1,0 +1,20 @@
+"""How good any plan could be, without looking for one."""
+
+from __future__ import annotations
+
+import math
+
+from emplace.placement.plan import Question
+from emplace.solver.driver.attempt import parts_of
+
+
+def lower_bound(question: Question) -> tuple[float, str]:
+    """Microseconds that every plan of the question takes at least, and the name of the bound. Infinity where no plan fits.
+
+    Raises InvalidDocument for options that no target has. docs/bounds.md proves the bound.
+    """
+    found = [(math.inf, "no tier")]
+    for _, sets in parts_of(question):
+        program = sets.next_below(math.inf)
+        found.append((math.inf if program is None else program.bound_us, sets.name))
+    return min(found)

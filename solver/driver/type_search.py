@@ -1,0 +1,248 @@
+"""Which sharding types a plan uses at all. Each costs a step something once, however many tables use it.
+
+The program knows no such cost, so it is solved for sets of types: a plan that uses exactly the types S is a placement of the
+program with S only, and pays for S. The sets are searched best bound first, by deciding one type after the other:
+
+    bound(required, allowed) = bound of the program with `allowed` only + costs of `required`
+
+is below the cost of every plan whose types hold all of `required` and none but `allowed`.
+
+A whole table is column_wise in one piece as well, so with column_wise in a set and table_wise not, it is that.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from emplace.placement.model import ShardingType
+from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
+from emplace.solver.model.build import Priced, type_cost_us
+from emplace.solver.model.layouts import open_to
+from emplace.solver.model.problem import Bools, Floats, Problem, with_options
+from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.result import ShouldStop
+
+Types = frozenset[ShardingType]
+
+MOST_BOUNDS = 8
+"""That are computed before sets are taken as they are."""
+
+
+@dataclass(frozen=True)
+class SetProgram:
+    """A program with some sharding types, and a bound on its plans."""
+
+    priced: Priced
+    bound_us: float
+    bound: str
+    """Its name."""
+    unpaid_us: float
+    """What a plan of the program may cost beside: for types that it need not use."""
+
+
+def with_only(priced: Priced, kept: Bools) -> Priced:
+    """The program with the options of `kept` ([O])."""
+    number = {int(before): after for after, before in enumerate(np.flatnonzero(kept))}
+    return replace(
+        priced,
+        problem=with_options(priced.problem, kept),
+        option_layout=priced.option_layout[kept],
+        option_layouts={number[option]: chosen for option, chosen in priced.option_layouts.items() if option in number},
+    )
+
+
+def _as_columns(priced: Priced) -> Priced:
+    """With every whole table that may be column_wise as that, in one piece."""
+    twins = [replace(layout, sharding_type=ShardingType.COLUMN_WISE) for layout in priced.layouts]
+    first_twin = len(twins)
+    may = {
+        index: open_to(twin, priced.pricer.tables, priced.topology)
+        for index, (layout, twin) in enumerate(zip(priced.layouts, twins, strict=True))
+        if layout.sharding_type is ShardingType.TABLE_WISE
+    }
+
+    def renamed(option: int, layouts: tuple[int, ...]) -> tuple[int, ...]:
+        tables = priced.items[int(priced.problem.option_table[option])]
+        twinned = all(index in may and may[index][table] for index, table in zip(layouts, tables, strict=True))
+        return tuple(index + first_twin for index in layouts) if twinned else layouts
+
+    single = [
+        renamed(option, (index,))[0] if index >= 0 and option not in priced.option_layouts else index
+        for option, index in enumerate(priced.option_layout.tolist())
+    ]
+    return replace(
+        priced,
+        layouts=(*priced.layouts, *twins),
+        option_layout=np.array(single, dtype=np.int64),
+        option_layouts={option: renamed(option, layouts) for option, layouts in priced.option_layouts.items()},
+    )
+
+
+def _with_base(problem: Problem, cost_us: Floats) -> Problem:
+    return replace(problem, stage_base_us=problem.stage_base_us + cost_us)
+
+
+class ShardingSets:
+    """The programs of one, in the order of their bounds.
+
+    Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
+    is one node: all types. A bound takes seconds on a large program, so once `should_stop` says so none is computed any more:
+    nodes keep the bound they have, the first one what a step costs without tables.
+    """
+
+    def __init__(self, priced: Priced, should_stop: ShouldStop | None = None) -> None:
+        self.priced, self._should_stop = priced, should_stop
+        self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
+        self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
+        self._bounds: dict[Types, tuple[float, Types]] = {}
+        self._computed = 0
+        self._order = count()
+        self._heap: list[tuple[float, int, Types, Types]] = []
+        self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
+        """Of the bound."""
+        if priced.every_item_has_an_option:
+            required = self._fixed if self.matter else self._everything
+            value = self._without_tables_us if self._is_stopped() else self._bound(self._everything)[0]
+            if math.isfinite(value):
+                self._push(value + self._total(self._fixed), required, self._everything)
+            self._decide_below(math.inf)
+
+    @property
+    def matter(self) -> bool:
+        """Whether any type costs anything."""
+        return any(self._cost.values())
+
+    def undecided(self, bound_us: float) -> SetProgram:
+        """The program with all types, none of which is paid for, and a bound known for all."""
+        return SetProgram(self.priced, bound_us, self.name, self._total(self._everything))
+
+    @property
+    def others_us(self) -> float:
+        """A bound on the plans of all programs that `next_below` has not given."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def next_below(self, cost_us: float) -> SetProgram | None:
+        """The program with the lowest bound, if that is below `cost_us`."""
+        self._decide_below(cost_us)
+        while self.others_us < cost_us:
+            value, _, required, allowed = heapq.heappop(self._heap)
+            if (program := self._restricted(allowed, required)) is not None:
+                return SetProgram(program, value, self.name, self._total(allowed - required))
+            self._decide_below(cost_us)
+        return None
+
+    def _decide_below(self, cost_us: float) -> None:
+        """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._is_stopped():
+            _, _, required, allowed = self._heap[0]
+            if required == allowed:
+                return
+            value, *_ = heapq.heappop(self._heap)
+            self._branch(value, required, allowed)
+
+    def _branch(self, value: float, required: Types, allowed: Types) -> None:
+        """On a type that the relaxation does without, if there is one: then ruling it out costs no new bound."""
+        _, used = self._bound(allowed)
+        decided = min(allowed - required, key=lambda each: (each in used, -self._cost[each], each))
+        if not self._is_beaten(required | {decided}):
+            self._push(value + self._cost[decided], required | {decided}, allowed)
+        without = allowed - {decided}
+        if decided in used:
+            relaxed, _ = self._bound(without)
+            value = max(value, relaxed + self._total(required))
+        else:
+            self._bounds.setdefault(without, self._bound(allowed))
+        if math.isfinite(value):
+            self._push(value, required, without)
+
+    def _is_beaten(self, required: Types) -> bool:
+        """Whether a plan with all of `required` does as well with fewer: with its whole tables as columns."""
+        both = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} <= required
+        return both and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
+
+    def _restricted(self, allowed: Types, paid: Types) -> Priced | None:
+        """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
+        priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
+        fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
+        if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
+            return None
+        cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
+        parted = None if priced.parted is None else _with_base(priced.parted, cost)
+        return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
+
+    @cached_property
+    def _columns(self) -> Priced:
+        return _as_columns(self.priced)
+
+    @cached_property
+    def _all_may_be_columns(self) -> bool:
+        return all(ShardingType.TABLE_WISE not in types for types in option_types(self._columns))
+
+    def _is_stopped(self) -> bool:
+        return self._should_stop is not None and self._should_stop()
+
+    @property
+    def _without_tables_us(self) -> float:
+        return self.priced.problem.constant_us + float(self.priced.problem.stage_base_us.sum())
+
+    @property
+    def _everything(self) -> Types:
+        return frozenset(self._cost)
+
+    def _push(self, value: float, required: Types, allowed: Types) -> None:
+        heapq.heappush(self._heap, (value, next(self._order), required, allowed))
+
+    def _total(self, types: Types) -> float:
+        return sum(self._cost.get(each, 0.0) for each in types)
+
+    def _bound(self, allowed: Types) -> tuple[float, Types]:
+        """Of the program with `allowed` only, costs of types apart, and the types that its relaxation uses."""
+        if allowed not in self._bounds:
+            self._bounds[allowed] = self._new_bound(allowed)
+        return self._bounds[allowed]
+
+    def _new_bound(self, allowed: Types) -> tuple[float, Types]:
+        program = self._restricted(allowed, frozenset())
+        if program is None:
+            return math.inf, allowed
+        value, name, chosen = _relaxed(program)
+        self.name = self.name if self._computed else name
+        self._computed += 1
+        if program.parted is not None:
+            return value, allowed
+        types = option_types(program)
+        return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
+
+
+def _relaxed(program: Priced) -> tuple[float, str, Bools]:
+    """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
+    problem = program.relaxed
+    bound = bound_of(problem)
+    if not bound.feasible:
+        return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
+    chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
+    if program.question.cost_model.ranks_per_core > 1:
+        return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
+    return bound.value_us, bound.name, chosen
+
+
+def option_types(priced: Priced) -> list[Types]:
+    """Of each option of the program; none of what fixed tables load."""
+    single = [frozenset({layout.sharding_type}) for layout in priced.layouts]
+    return [
+        frozenset(priced.layouts[part].sharding_type for part in priced.option_layouts[option])
+        if option in priced.option_layouts
+        else (single[layout] if layout >= 0 else frozenset())
+        for option, layout in enumerate(priced.option_layout.tolist())
+    ]
+
+
+def _offered(priced: Priced) -> Types:
+    fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
+    return fixed.union(*option_types(priced))

@@ -1,0 +1,1 @@
+"""Plans made and bettered with programs. Imports solver.patterns and below."""

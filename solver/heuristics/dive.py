@@ -1,0 +1,107 @@
+"""One dive: patterns that a linear program takes are given to devices, some at a time, until all tables are placed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.patterns.device_classes import Alike
+from emplace.solver.patterns.dive_cover import LEAST, ROUNDING, DeviceCover, Effort, Pool, Room
+
+AT_ONCE = 10
+"""Of so many devices left one is filled before the program is solved again; of twice as many two, where their patterns are
+held by `HALF`."""
+HALF = 0.5
+
+
+class Dive:
+    """Options in `keep` [O], in at most `upper` [K] of time on every device."""
+
+    def __init__(
+        self, problem: Problem, alike: Alike, keep: Bools, upper: Floats, pool: Pool, random: np.random.Generator, noise: float
+    ) -> None:
+        self.problem, self.alike, self.keep, self.upper = problem, alike, keep.copy(), upper
+        self.pool, self.random, self.noise = pool, random, noise
+        self.left = np.ones(problem.num_tables)
+        """Of each table, the share that is still to be placed."""
+        self.option = np.full(problem.num_tables, -1)
+        self.held: dict[int, tuple[int, ...]] = {}
+        """Targets of tables that load nodes or the world."""
+        self.given: dict[int, Ints] = {}
+        """Of each device that is filled, its items."""
+
+    def hold(self, plan: Assignment, devices: Ints) -> None:
+        """Tables that load nodes or the world stay as in the plan, and so does all that is on `devices`; all else takes single
+        devices."""
+        single = self.problem.option_scope == Scope.DEVICE
+        for table in np.flatnonzero(~single[plan.option]):
+            self._take(int(plan.option[table]))
+            self.left[table] = 0.0
+            self.held[int(table)] = plan.targets[table]
+        self.keep &= single
+        for device in devices:
+            items = [option for option, targets in zip(plan.option, plan.targets, strict=True) for target in targets if target == device]
+            self._place(int(device), np.array([item for item in items if single[item]], dtype=np.int64))
+
+    def run(self, effort: Effort) -> Generator[None, None, Assignment | None]:
+        """A placement, or None where this dive met none; step by step. Raises Ended with the effort."""
+        rooms = self._rooms()
+        if not all(room.is_open(self.alike, self.upper) for room in rooms):
+            return None
+        program = DeviceCover(self.alike, self.upper, rooms, self.keep, self.left, self.pool, effort)
+        while self.left.max() > ROUNDING:
+            amount = yield from program.solve()
+            if amount is None or amount.max(initial=0.0) <= LEAST:
+                return None
+            self._give(program, amount)
+            program.restrict(self.keep, self.left)
+        return self._assignment()
+
+    def unfilled(self) -> float:
+        """The share of the devices that the dive has not come to."""
+        return 1.0 - len(self.given) / len(self.alike.devices)
+
+    def _rooms(self) -> list[Room]:
+        rooms: dict[tuple[int, ...], Room] = {}
+        for device in np.setdiff1d(self.alike.devices, list(self.given)):
+            here = (-1, self.problem.device_node[device])
+            held = tuple(int(self.option[table]) for table, targets in self.held.items() for target in targets if target in here)
+            rooms.setdefault(held, Room([], held)).devices.append(int(device))
+        return list(rooms.values())
+
+    def _give(self, program: DeviceCover, amount: Floats) -> None:
+        """Gives the patterns that are held most to devices."""
+        weight = np.exp(self.noise * self.random.standard_normal(len(amount)))
+        order = np.argsort(-np.where(amount > LEAST, amount * weight, 0.0), kind="stable")
+        number = max(1, sum(len(room.devices) for room in program.rooms) // AT_ONCE)
+        for index in [order[0], *(other for other in order[1:number] if amount[other] >= HALF)]:
+            room, items = program.patterns[index]
+            self._fill(program.rooms[room], items)
+
+    def _fill(self, room: Room, items: Ints) -> None:
+        """Gives the pattern to a device of the room, if all of it is still to be placed."""
+        table = self.alike.table[items]
+        if room.devices and self.keep[items].all() and (self.alike.credit[items] <= self.left[table] + ROUNDING).all():
+            self._place(room.devices.pop(), items)
+
+    def _place(self, device: int, items: Ints) -> None:
+        self.given[device] = items
+        for item in items:
+            self.left[self.alike.table[item]] -= self.alike.credit[item]
+            self._take(int(item))
+
+    def _take(self, option: int) -> None:
+        table = int(self.problem.option_table[option])
+        self.option[table] = option
+        self.keep[self.problem.option_table == table] = False
+        self.keep[option] = True
+
+    def _assignment(self) -> Assignment:
+        on: dict[int, list[int]] = {}
+        for device, items in sorted(self.given.items()):
+            for table in self.alike.table[items]:
+                on.setdefault(int(table), []).append(device)
+        targets = [self.held.get(table) or tuple(on[table]) for table in range(self.problem.num_tables)]
+        return Assignment(self.option, tuple(targets))

@@ -1,0 +1,38 @@
+"""Why no plan exists, and what would help."""
+
+from __future__ import annotations
+
+from emplace.placement.plan import Explanation, Question
+from emplace.placement.topology import host_tiers
+from emplace.solver.infeasibility.fixes import find_fixes
+from emplace.solver.infeasibility.shortage import Case, cases, describe
+from emplace.solver.result import ShouldStop
+
+_SHOWN_TABLES = 10
+
+
+def explain(question: Question, should_stop: ShouldStop | None = None) -> Explanation:
+    """The reasons, and the fixes that were found by solving with them, cheapest first."""
+    parts = cases(question)
+    reasons = [f"{case.name}: {reason}" if len(parts) > 1 else reason for case in parts for reason in _reasons(case)]
+    if not parts:
+        asked, there = ", ".join(question.options.tiers or ()), ", ".join(host_tiers(question.host))
+        reasons = [f"the question allows only the tiers {asked}; {question.host.name} has {there}"]
+    reasons += _reserves(question)
+    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, should_stop)))
+
+
+def _reserves(question: Question) -> list[str]:
+    """What the question itself keeps free; capacities are stated without it."""
+    options = question.options
+    asked = (("each device's HBM", options.hbm_reserve), ("each node's system memory", options.ddr_reserve))
+    return [f"the question keeps {reserve} of {memory} free beside the host's own reserve" for memory, reserve in asked if reserve]
+
+
+def _reasons(case: Case) -> list[str]:
+    if case.ranks:
+        return list(case.ranks)
+    tables = [f"table{'s' if ' + ' in name else ''} {name}: {why}" for name, why in case.tables]
+    found = tables[:_SHOWN_TABLES] + ([f"and {len(tables) - _SHOWN_TABLES} more tables like these"] if len(tables) > _SHOWN_TABLES else [])
+    found += [describe(shortage, case.priced) for shortage in case.sums[:1]]
+    return found or ["each table fits somewhere and every total fits, but no arrangement of all of them does"]

@@ -1,0 +1,1 @@
+"""Plans found by annealing. Imports solver.relaxation and below."""

@@ -1,0 +1,205 @@
+"""Compiled arithmetic of loads: what putting a unit down or taking it up does to the overload, and taking a move back."""
+
+# mypy: disable-error-code="no-any-return,return-value"
+from __future__ import annotations
+
+from emplace.solver.jit import compiled
+from emplace.solver.local_search.state import Journal, LoadLimits, State
+from emplace.solver.model.flat import FlatProblem
+from emplace.solver.model.problem import Floats
+
+
+@compiled
+def device_cost(limits: LoadLimits, state: State, device: int) -> float:
+    cost = 0.0
+    for column in range(state.load.shape[1]):
+        over = state.load[device, column] - limits.load[device, column]
+        if over > 0.0:
+            cost += over * limits.weight[column]
+    return cost
+
+
+@compiled
+def pool_cost(limits: LoadLimits, state: State, pool: int) -> float:
+    over = state.ddr[pool] - limits.ddr[pool]
+    return over * limits.ddr_weight[pool] if over > 0.0 else 0.0
+
+
+@compiled
+def cost_with(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, target: int) -> float:
+    """What `unit` would add to the overload on `target`."""
+    cost = 0.0
+    for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
+        device = flat.cover_device[index]
+        kind, pool = flat.kind[device], flat.pool[device]
+        cost -= state.cost[device]
+        for column in range(state.load.shape[1]):
+            over = state.load[device, column] + flat.unit_load[unit, kind, column] - limits.load[device, column]
+            if over > 0.0:
+                cost += over * limits.weight[column]
+        if flat.unit_ddr[unit, kind] > 0.0:
+            over = state.ddr[pool] + flat.unit_ddr[unit, kind] - limits.ddr[pool]
+            if over > 0.0:
+                cost += min(over, flat.unit_ddr[unit, kind]) * limits.ddr_weight[pool]
+    return cost
+
+
+@compiled
+def recount(flat: FlatProblem, limits: LoadLimits, state: State, base: Floats) -> float:
+    """Add up all loads and chains afresh from options and targets, and return the overload. Option -1 is no load."""
+    for device in range(len(state.head)):
+        for column in range(state.load.shape[1]):
+            state.load[device, column] = base[column]
+    state.ddr[:] = 0.0
+    state.head[:] = -1
+    state.slots[:] = 0
+    for table in range(len(state.option)):
+        first, option = flat.slot_first[table], state.option[table]
+        if option < 0:
+            continue
+        unit = flat.option_first_unit[option]
+        for offset in range(flat.option_first_unit[option + 1] - unit):
+            target = state.target[first + offset]
+            add(flat, state, unit + offset, target)
+            if target < len(state.head):
+                chain(state, first + offset, target)
+    return reprice(limits, state)
+
+
+@compiled
+def reprice(limits: LoadLimits, state: State) -> float:
+    """The overload under changed limits."""
+    for device in range(len(state.cost)):
+        state.cost[device] = device_cost(limits, state, device)
+    for pool in range(len(state.ddr)):
+        state.ddr_cost[pool] = pool_cost(limits, state, pool)
+    return overload_of(state)
+
+
+@compiled
+def overload_of(state: State) -> float:
+    total = 0.0
+    for device in range(len(state.cost)):
+        total += state.cost[device]
+    for pool in range(len(state.ddr)):
+        total += state.ddr_cost[pool]
+    return total
+
+
+@compiled
+def add(flat: FlatProblem, state: State, unit: int, target: int) -> None:
+    """Add to the loads alone."""
+    for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
+        device = flat.cover_device[index]
+        kind = flat.kind[device]
+        for column in range(state.load.shape[1]):
+            state.load[device, column] += flat.unit_load[unit, kind, column]
+        state.ddr[flat.pool[device]] += flat.unit_ddr[unit, kind]
+
+
+@compiled
+def begin(journal: Journal) -> None:
+    """A new move: nothing touched, no table proposed."""
+    journal.clock[0] += 1
+    journal.clock[1] = 0
+    journal.clock[2] = 0
+    journal.table[:] = -1
+
+
+@compiled
+def move_unit(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, unit: int, target: int, sign: float) -> None:
+    """Put a unit down (+1) or take it up (-1): loads and overload follow, the journal remembers them as they were."""
+    for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
+        device = flat.cover_device[index]
+        kind, pool = flat.kind[device], flat.pool[device]
+        if journal.device_stamp[device] != journal.clock[0]:
+            journal.device_stamp[device] = journal.clock[0]
+            journal.device[journal.clock[1]] = device
+            journal.clock[1] += 1
+            journal.cost[device] = state.cost[device]
+            for column in range(state.load.shape[1]):
+                journal.load[device, column] = state.load[device, column]
+        cost = 0.0
+        for column in range(state.load.shape[1]):
+            state.load[device, column] += sign * flat.unit_load[unit, kind, column]
+            over = state.load[device, column] - limits.load[device, column]
+            if over > 0.0:
+                cost += over * limits.weight[column]
+        state.cost[device] = cost
+        if flat.unit_ddr[unit, kind] != 0.0:
+            if journal.pool_stamp[pool] != journal.clock[0]:
+                journal.pool_stamp[pool] = journal.clock[0]
+                journal.pool[journal.clock[2]] = pool
+                journal.clock[2] += 1
+                journal.ddr[pool] = state.ddr[pool]
+                journal.ddr_cost[pool] = state.ddr_cost[pool]
+            state.ddr[pool] += sign * flat.unit_ddr[unit, kind]
+            state.ddr_cost[pool] = pool_cost(limits, state, pool)
+
+
+@compiled
+def change_of(state: State, journal: Journal) -> float:
+    """By how much the move has changed the overload so far."""
+    change = 0.0
+    for index in range(journal.clock[1]):
+        device = journal.device[index]
+        change += state.cost[device] - journal.cost[device]
+    for index in range(journal.clock[2]):
+        pool = journal.pool[index]
+        change += state.ddr_cost[pool] - journal.ddr_cost[pool]
+    return change
+
+
+@compiled
+def take_back(state: State, journal: Journal) -> None:
+    for index in range(journal.clock[1]):
+        device = journal.device[index]
+        state.cost[device] = journal.cost[device]
+        for column in range(state.load.shape[1]):
+            state.load[device, column] = journal.load[device, column]
+    for index in range(journal.clock[2]):
+        pool = journal.pool[index]
+        state.ddr[pool] = journal.ddr[pool]
+        state.ddr_cost[pool] = journal.ddr_cost[pool]
+
+
+@compiled
+def commit(flat: FlatProblem, state: State, journal: Journal) -> None:
+    """Write the proposed options, targets and chains; the loads are there already."""
+    devices = len(state.head)
+    for index in range(2):
+        table = journal.table[index]
+        if table < 0:
+            continue
+        first, old, new = flat.slot_first[table], state.option[table], journal.option[index]
+        for offset in range(flat.option_first_unit[old + 1] - flat.option_first_unit[old]):
+            if state.target[first + offset] < devices:
+                unchain(state, first + offset, state.target[first + offset])
+        state.option[table] = new
+        for offset in range(flat.option_first_unit[new + 1] - flat.option_first_unit[new]):
+            state.target[first + offset] = journal.target[index, offset]
+            if journal.target[index, offset] < devices:
+                chain(state, first + offset, journal.target[index, offset])
+
+
+@compiled
+def chain(state: State, slot: int, device: int) -> None:
+    first = state.head[device]
+    state.next[slot] = first
+    state.previous[slot] = -1
+    if first >= 0:
+        state.previous[first] = slot
+    state.head[device] = slot
+    state.slots[device] += 1
+
+
+@compiled
+def unchain(state: State, slot: int, device: int) -> None:
+    before, after = state.previous[slot], state.next[slot]
+    if before >= 0:
+        state.next[before] = after
+    else:
+        state.head[device] = after
+    if after >= 0:
+        state.previous[after] = before
+    state.slots[device] -= 1

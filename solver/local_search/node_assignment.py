@@ -1,0 +1,129 @@
+"""Which node takes each table that loads a whole one, where a stage's loads come in equal steps.
+
+The time to send a table's output is in proportion to its columns, so what single devices take in that stage are multiples of
+a quantum. Tables that spread over a node add other amounts to all its devices, and what is then left below the makespan is
+seldom a multiple: the rest is lost on every device of the node. Moving such a table later would shift all of them at once,
+which hardly any placement survives; so their nodes are chosen first, to lose as little as possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from emplace.solver.model.flat import FlatProblem
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
+from emplace.solver.presolve.granularity import FINEST, LEAST_QUANTUM, common_divisor
+
+ROOM = 0.75
+"""Of the mean load of a stage, what tables on whole nodes may take without penalty: the rest is for single devices."""
+CROWDING, UNEVEN = 10.0, 1e-3
+"""Weights of what exceeds it, and of the fullest node, beside makespans."""
+SPARE = (0.0, 0.003, 0.006)
+"""What there may be room for beyond what is there: no other stage would balance if every step had to be filled."""
+TRIALS = 4_000
+HOT, COLD = 0.1, 1e-3
+"""Temperatures, in quanta."""
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Stages in which single devices' loads are multiples of a quantum."""
+
+    stage: Ints
+    """[Q]"""
+    quantum_us: Floats
+    """[Q]"""
+    steps: Floats
+    """[Q] quanta that the devices of one number in their node, one of each node, must hold together."""
+
+
+def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) -> tuple[FlatProblem, Floats]:
+    """`flat` with one node left to each table whose option ([T]) covers one, and [K] how much longer than its base each
+    stage then takes at least. Where a stage's loads have no quantum, nothing is chosen and the least is 0."""
+    least_us = np.zeros(problem.num_stages)
+    if problem.num_kinds > 1:
+        return flat, least_us
+    units = np.diff(problem.option_first_unit)[options]
+    tables = np.flatnonzero((problem.option_scope[options] == Scope.NODE) & (units == 1))
+    load = flat.unit_load[problem.option_first_unit[options[tables]], 0, :-1]
+    nodes = len(flat.cover_first) - 2 - problem.num_devices
+    mean = _mean_load(problem, options)
+    stages = _quantised(problem, options, mean, nodes)
+    if len(stages.stage) == 0:
+        return flat, least_us
+    everywhere = slice(problem.num_devices, problem.num_devices + nodes)
+    allowed = np.repeat(flat.allowed, problem.num_tables, axis=0) if len(flat.allowed) == 1 else flat.allowed.copy()
+    chosen = _arranged(load, allowed[tables, everywhere], stages, mean, np.random.default_rng(seed))
+    allowed[tables, everywhere] = np.arange(nodes) == chosen[:, None]
+    on_node = np.zeros((nodes, problem.num_stages))
+    np.add.at(on_node, chosen, load)
+    for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True):
+        least_us[stage] = quantum * _level(on_node[:, stage] / quantum, steps)
+    return flat._replace(allowed=allowed), least_us
+
+
+def _mean_load(problem: Problem, options: Ints) -> Floats:
+    """[K] of one device, if the options were spread evenly."""
+    per_node = problem.num_devices / len(np.unique(problem.device_node))
+    covered = np.array([1.0, per_node, float(problem.num_devices)])[problem.option_scope[options]]
+    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)[options]
+    return np.asarray(covered @ total / problem.num_devices)
+
+
+def _quantised(problem: Problem, options: Ints, mean: Floats, nodes: int) -> _Stages:
+    on_device = options[problem.option_scope[options] == Scope.DEVICE]
+    every = np.flatnonzero(problem.option_scope == Scope.DEVICE)
+    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)
+    quantum = np.array([common_divisor(problem.unit_time_us[problem.option_first_unit[every], 0, k], mean[k]) for k in range(len(mean))])
+    stage = np.flatnonzero(quantum > LEAST_QUANTUM * mean)
+    per_node = problem.num_devices / nodes
+    steps = np.ceil(total[on_device][:, stage].sum(axis=0) / quantum[stage] / per_node - FINEST)
+    return _Stages(stage, quantum[stage], steps)
+
+
+def _arranged(load: Floats, allowed: Bools, stages: _Stages, mean: Floats, random: np.random.Generator) -> Ints:
+    """[tables] the node of each, from [tables, K] what it adds to each device there: annealed from an even spread."""
+    on_node = np.zeros((allowed.shape[1], load.shape[1]))
+    node = np.empty(len(load), dtype=np.int64)
+    for table in np.argsort(-load.sum(axis=1), kind="stable"):
+        node[table] = min(np.flatnonzero(allowed[table]), key=lambda place: float(on_node[place].sum()))
+        on_node[node[table]] += load[table]
+    energy = _energy(on_node, stages, mean)
+    best, least = node.copy(), energy
+    for trial in range(TRIALS if len(node) and len(on_node) > 1 else 0):
+        temperature = float(stages.quantum_us.max()) * HOT * (COLD / HOT) ** (trial / TRIALS)
+        table, place = int(random.integers(len(load))), int(random.integers(len(on_node)))
+        if place == node[table] or not allowed[table, place]:
+            continue
+        moved = on_node.copy()
+        moved[node[table]] -= load[table]
+        moved[place] += load[table]
+        after = _energy(moved, stages, mean)
+        if after <= energy or random.random() < np.exp((energy - after) / temperature):
+            on_node, energy, node[table] = moved, after, place
+            if energy < least:
+                best, least = node.copy(), energy
+    return best
+
+
+def _energy(on_node: Floats, stages: _Stages, mean: Floats) -> float:
+    fullest = on_node.max(axis=0)
+    crowded = np.maximum(fullest - ROOM * mean, 0.0)
+    level = sum(
+        quantum * _level(on_node[:, stage] / quantum, np.ceil(steps * (1.0 + spare))) / len(SPARE)
+        for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True)
+        for spare in SPARE
+    )
+    return float(level + CROWDING * crowded.sum() + UNEVEN * fullest.sum())
+
+
+def _level(taken: Floats, steps: float) -> float:
+    """The least makespan at which devices with `taken` ([nodes]) can hold `steps` quanta more together, all in quanta.
+
+    At a whole number t a device holds t - ceil(taken), and one more as soon as t grows by 1 - (ceil(taken) - taken).
+    """
+    up = np.ceil(taken - FINEST)
+    whole, more = divmod(steps + float(up.sum()), len(taken))
+    return whole if more < 1 else whole + float(np.sort(1.0 - (up - taken))[int(more) - 1])

@@ -1,0 +1,152 @@
+"""The search: annealing at a fixed target, tightened each time it is met.
+
+At a target every load has a limit, so a placement as good as the target is one without overload: a question that
+annealing answers far better than it minimises a maximum. Two lanes work side by side, one on the best placement known, one
+exploring; they meet after every chunk. Work is counted in touched devices, never timed, so the machine decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from emplace.solver.local_search.lane import Goal, Lane, Position, Start
+from emplace.solver.local_search.node_assignment import nodes_chosen
+from emplace.solver.model.flat import flatten, restricted, to_assignment
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
+from emplace.solver.relaxation.aggregate import or_all
+from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.relaxation.column_generation import relax
+from emplace.solver.result import MET
+
+CHUNK = 1_000_000.0
+"""Work of a lane between two looks at cancellation: a fraction of a second."""
+FIRST_RUN, SHORTEST_RUN = 2_000.0, 400_000.0
+"""Work of the first annealing run, per table and at least."""
+LOOSEST, TIGHTER, TIGHTER_STAGES, LOOSER, MARGIN, LONGER = 0.02, 0.6, 0.85, 3.0, 0.98, 1.5
+"""The first target, as a share above the bound; how much closer the next one is after a success, and where there are several
+stages, which are harder to keep in balance; how much looser at most after a failure; how far a target stays below what it is to
+beat; how much longer a run is after a failure."""
+HOPELESS, ANYTHING = 0.1, 20.0
+"""Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
+LONG, LONG_AT_FIRST = 0.02, 0.002
+"""Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
+to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and
+no small move gets rid of them. With one stage the bound's own rule on long units says as much as is certain."""
+PRICE, FIRST_PRICE = 1.0, 0.1
+"""Weight of the reduced costs of options beside overload, and before there is any placement."""
+MEMORY_KEPT_FREE = 0.02
+"""Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best placement so far (None: none yet), after so much work of each lane."""
+
+    assignment: Assignment | None
+    objective_us: float
+    work: float
+    moves: int
+
+
+class Search:
+    """One search on one problem."""
+
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
+        self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
+        start = _start(problem, bounder, bound)
+        self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
+        start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
+        self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
+        self.best = Found(None, np.inf, 0.0, 0)
+        self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
+        self.known: list[Position] = []
+
+    def run(self, gap: float, work: float) -> Iterator[Found]:
+        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
+        tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
+        step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
+        with ThreadPoolExecutor(len(self.lanes)) as pool:
+            while self.best.work < work:
+                goal = self._goal(self.bound.value_us * (1 + step), min(length, work - self.best.work))
+                yield from self._attempt(goal, pool)
+                reached = self.best.objective_us / self.bound.value_us - 1
+                if reached <= max(gap, MET):
+                    return
+                if self.best.objective_us <= goal.target_us:
+                    step = max(gap * MARGIN, reached * tighter)
+                else:
+                    step = min(LOOSER * step, (step + reached * MARGIN) / 2)
+                    length *= LONGER
+                if self.best.assignment is None and step > HOPELESS:
+                    step = ANYTHING
+
+    def _goal(self, target_us: float, work: float) -> Goal:
+        candidates, price = self.bounder.candidates(self.bound, target_us)
+        candidates = or_all(self.bound.root.part.whole.first, candidates & self.short, candidates)
+        scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
+        weight = PRICE if self.best.assignment is not None else FIRST_PRICE
+        flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
+        return Goal(flat, target_us, work, any_time=target_us > self.bound.value_us * ANYTHING)
+
+    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Found]:
+        """One annealing run of each lane at one target, until one of them meets it."""
+        for lane in self.lanes:
+            lane.begin(goal, self.known)
+            self._judge(lane)
+        self.best = replace(self.best, work=self.best.work + 1.0)
+        self.known = [self.lanes[0].position()]
+        while all(lane.overload > 0.0 for lane in self.lanes):
+            done = list(pool.map(lambda lane: lane.run(CHUNK), self.lanes))
+            if max(done) == 0.0:
+                break
+            for lane in self.lanes:
+                self._judge(lane)
+            self.best = replace(self.best, work=self.best.work + max(done), moves=sum(lane.moves for lane in self.lanes))
+            yield self.best
+        yield self.best
+        success = self.best.objective_us <= goal.target_us
+        for lane in self.lanes:
+            lane.end(success=success)
+        self.known += [lane.position() for lane in self.lanes]
+
+    def _judge(self, lane: Lane) -> None:
+        """Keep the lane's placement if it is the best so far."""
+        objective = lane.objective_us()
+        if objective < self.best.objective_us:
+            assignment = to_assignment(self.problem, self.flat, lane.state.option, lane.state.target)
+            self.best = replace(self.best, assignment=assignment, objective_us=objective)
+
+
+def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: float) -> Bools:
+    """[O] whether an option's longest units exceed `least_us` ([K], base included) by at most `most_us`, all stages together."""
+    if problem.num_stages == 1:
+        return np.ones(problem.num_options, dtype=bool)
+    longest_us = bounder.cuts.largest[:, :-1] + problem.stage_base_us
+    return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1) <= most_us)
+
+
+def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
+    least_us = problem.stage_base_us + bound.near.relaxation.makespan
+    options = _first_options(bound, _short_units(problem, bounder, least_us, LONG_AT_FIRST * bound.value_us))
+    rows = bound.root.part.program.rows
+    chosen = rows.coefficient[options]
+    memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
+    return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
+
+
+def _first_options(bound: Bound, short: Bools) -> Ints:
+    """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
+    part, relaxation = bound.near.part, bound.near.relaxation
+    program, rows = part.program, part.program.rows
+    usable = or_all(program.first, program.usable & short[part.options], program.usable)
+    # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
+    spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
+    roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
+    proposed = relax(roomy, usable & (relaxation.x > 0))
+    x = part.spread((proposed if proposed.feasible else relaxation).x, 0.0, 1.0)
+    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

@@ -1,0 +1,176 @@
+"""What the compiled search works on: the problem laid out flat, and a placement with its loads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emplace.solver.model.flat import FlatProblem
+from emplace.solver.model.problem import Floats, Ints, Problem
+
+DEAREST = 1000.0
+"""The most that the weight of memory beside time grows to while it stays exceeded."""
+
+
+class LoadLimits(NamedTuple):
+    """Loads above these cost their excess times the weight."""
+
+    load: Floats
+    """[D, L]"""
+    weight: Floats
+    """[L]"""
+    ddr: Floats
+    """[P]"""
+    ddr_weight: Floats
+    """[P]"""
+    memory_weight: Floats
+    """[4] the least and the most that the weight of HBM may be, and that of system memory."""
+
+
+class State(NamedTuple):
+    """A placement and its loads. Slots that sit on single devices are chained per device."""
+
+    option: Ints
+    """[T]"""
+    target: Ints
+    """[S] of the slots in use."""
+    load: Floats
+    """[D, L]"""
+    cost: Floats
+    """[D]"""
+    ddr: Floats
+    """[P]"""
+    ddr_cost: Floats
+    """[P]"""
+    head: Ints
+    """[D] first slot on a device, or -1."""
+    next: Ints
+    """[S]"""
+    previous: Ints
+    """[S]"""
+    slots: Ints
+    """[D] slots on a device."""
+    overloaded: Ints
+    """[D + 1] how many devices were overloaded at the last look, then which."""
+    random: NDArray[np.uint64]
+    """[1] state of the random generator."""
+
+
+class Journal(NamedTuple):
+    """What a move in progress changed, so that it can be taken back exactly."""
+
+    clock: Ints
+    """[3] number of the move, devices touched, pools touched."""
+    device: Ints
+    """[D] the touched devices, in order; likewise pool."""
+    device_stamp: Ints
+    """[D] number of the last move that touched the device; likewise pool_stamp."""
+    load: Floats
+    """[D, L] as it was, likewise cost, ddr and ddr_cost."""
+    cost: Floats
+    pool: Ints
+    pool_stamp: Ints
+    ddr: Floats
+    ddr_cost: Floats
+    table: Ints
+    """[2] tables that the move proposes to place anew; -1 ends the list."""
+    option: Ints
+    """[2] their options"""
+    target: Ints
+    """[2, W] and targets."""
+
+
+class Split(NamedTuple):
+    """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through.
+
+    Column L is the system memory of their pools; it counts where these differ.
+    """
+
+    slot: Ints
+    """[M]"""
+    load: Floats
+    """[M, L + 1]"""
+    size: Floats
+    """[M] largest share of a limit."""
+    limit: Floats
+    """[2, L + 1] of both devices, and of their pools."""
+    weight: Floats
+    """[2, L + 1]"""
+    held: Floats
+    """[M + 1, 2, L + 1] loads of both devices, and of their pools, with as many slots on their sides."""
+    side: Ints
+    """[M] of the split in hand: 0 for the first device, 1 for the second."""
+    tried: Ints
+    """[M] how many sides of each slot have been tried."""
+    best: Ints
+    """[M] sides of the best split."""
+
+
+def empty_state(problem: Problem, flat: FlatProblem, seed: int) -> State:
+    """Nothing placed yet: options are -1."""
+    devices, slots, columns = problem.num_devices, len(flat.slot_table), problem.num_stages + 1
+    load = np.zeros((devices, columns))
+    load[:, :-1] = problem.stage_base_us
+    return State(
+        option=np.full(problem.num_tables, -1),
+        target=np.full(slots, -1),
+        load=load,
+        cost=np.zeros(devices),
+        ddr=np.zeros(len(problem.ddr_capacity)),
+        ddr_cost=np.zeros(len(problem.ddr_capacity)),
+        head=np.full(devices, -1),
+        next=np.full(slots, -1),
+        previous=np.full(slots, -1),
+        slots=np.zeros(devices, dtype=np.int64),
+        overloaded=np.zeros(devices + 1, dtype=np.int64),
+        random=np.array([np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)], dtype=np.uint64),
+    )
+
+
+def empty_journal(flat: FlatProblem, state: State) -> Journal:
+    devices, pools = len(state.cost), len(state.ddr)
+    widest = int(np.diff(flat.slot_first).max())
+    return Journal(
+        clock=np.zeros(3, dtype=np.int64),
+        device=np.zeros(devices, dtype=np.int64),
+        device_stamp=np.zeros(devices, dtype=np.int64),
+        load=np.zeros_like(state.load),
+        cost=np.zeros_like(state.cost),
+        pool=np.zeros(pools, dtype=np.int64),
+        pool_stamp=np.zeros(pools, dtype=np.int64),
+        ddr=np.zeros_like(state.ddr),
+        ddr_cost=np.zeros_like(state.ddr_cost),
+        table=np.full(2, -1),
+        option=np.full(2, -1),
+        target=np.full((2, widest), -1),
+    )
+
+
+def empty_split(state: State, most: int) -> Split:
+    columns = state.load.shape[1] + 1
+    return Split(
+        slot=np.zeros(most, dtype=np.int64),
+        load=np.zeros((most, columns)),
+        size=np.zeros(most),
+        limit=np.zeros((2, columns)),
+        weight=np.zeros((2, columns)),
+        held=np.zeros((most + 1, 2, columns)),
+        side=np.zeros(most, dtype=np.int64),
+        tried=np.zeros(most, dtype=np.int64),
+        best=np.zeros(most, dtype=np.int64),
+    )
+
+
+def limits_of(problem: Problem, makespan_us: Floats, dearest: float = DEAREST) -> LoadLimits:
+    """Excess over these makespans [K], as a share of their sum, and over the capacities, as a share of their mean."""
+    load = np.empty((problem.num_devices, problem.num_stages + 1))
+    load[:, :-1] = makespan_us
+    load[:, -1] = problem.hbm_capacity
+    weight = np.full(problem.num_stages + 1, 1.0 / max(float(makespan_us.sum()), 1e-9))
+    weight[-1] = 1.0 / max(float(problem.hbm_capacity.mean()), 1.0)
+    ddr = problem.ddr_capacity.astype(np.float64)
+    ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
+    memory_weight = np.array([weight[-1], weight[-1] * dearest, ddr_weight[0], ddr_weight[0] * dearest])
+    return LoadLimits(load, weight, ddr, ddr_weight, memory_weight)

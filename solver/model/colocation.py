@@ -1,0 +1,103 @@
+"""Tables that must share a device, as one table of the program: its options are combinations of theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from emplace.solver.model.problem import Bools, Floats, Ints
+
+MAX_COMBINATIONS = 48
+"""Kept of one group on one kind of device. Of more that are not dominated, some evenly over their HBM bytes are kept."""
+
+
+@dataclass(frozen=True)
+class OptionArrays:
+    """Options with the loads of their units, as in solver/model/problem.py. `layout` [O] indexes a list of layouts."""
+
+    table: Ints
+    layout: Ints
+    first_unit: Ints
+    time_us: Floats
+    hbm_bytes: Ints
+    ddr_bytes: Ints
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Options of groups, one unit each; `layouts[i]` holds one layout index per table for option i."""
+
+    arrays: OptionArrays
+    layouts: tuple[tuple[int, ...], ...]
+    is_thinned: bool
+    """Whether some combinations that no other beats were left out."""
+
+
+def combine(options: OptionArrays, groups: list[tuple[int, ...]], layout_kind: Ints) -> Combined:
+    """The combinations for each group, table_wise on one kind of device (`layout_kind` [layouts]).
+
+    `table` of the result is the group's index.
+    """
+    _, kinds, stages = options.time_us.shape
+    tables: list[int] = []
+    chosen: list[tuple[int, ...]] = []
+    loads: list[Floats] = []
+    kind_of: list[int] = []
+    is_thinned = False
+    for number, group in enumerate(groups):
+        by_kind = [_by_kind(options, layout_kind, table) for table in group]
+        for kind in sorted(set.intersection(*map(set, by_kind))):
+            picked, load, thinned = _front([each[kind] for each in by_kind], options, kind)
+            is_thinned |= thinned
+            tables += [number] * len(picked)
+            kind_of += [kind] * len(picked)
+            chosen += picked
+            loads.append(load)
+    count = len(tables)
+    together = np.concatenate([np.empty((0, stages + 2)), *loads])
+    time_us = np.zeros((count, kinds, stages))
+    hbm, ddr = np.zeros((count, kinds), np.int64), np.zeros((count, kinds), np.int64)
+    each = np.arange(count)
+    if count:
+        time_us[each, kind_of] = together[:, :stages]
+        hbm[each, kind_of], ddr[each, kind_of] = together[:, stages].astype(np.int64), together[:, stages + 1].astype(np.int64)
+    arrays = OptionArrays(np.array(tables, np.int64), np.arange(count), np.arange(count + 1), time_us, hbm, ddr)
+    return Combined(arrays, tuple(chosen), is_thinned)
+
+
+def _by_kind(options: OptionArrays, layout_kind: Ints, table: int) -> dict[int, Ints]:
+    """Options of a table by kind of device."""
+    these = np.arange(*np.searchsorted(options.table, [table, table + 1]))
+    kind = layout_kind[options.layout[these]]
+    return {each: these[kind == each] for each in np.unique(kind).tolist()}
+
+
+def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[tuple[int, ...]], Floats, bool]:
+    """Combinations of one option a table that no other beats in every stage, in HBM and in system memory."""
+    picked: list[tuple[int, ...]] = [()]
+    loads = np.zeros((1, options.time_us.shape[-1] + 2))
+    thinned = False
+    for these in choices:
+        unit = options.first_unit[these]
+        own = np.concatenate(
+            [options.time_us[unit, kind], options.hbm_bytes[unit, kind][:, None], options.ddr_bytes[unit, kind][:, None]], axis=1
+        )
+        sums = (loads[:, None, :] + own[None, :, :]).reshape(-1, loads.shape[1])
+        kept = np.flatnonzero(_unbeaten(sums))
+        kept = kept[np.argsort(sums[kept, -2], kind="stable")]
+        if len(kept) > MAX_COMBINATIONS:
+            kept, thinned = kept[np.linspace(0, len(kept) - 1, MAX_COMBINATIONS).round().astype(np.int64)], True
+        picked = [(*picked[index // len(these)], int(options.layout[these[index % len(these)]])) for index in kept.tolist()]
+        loads = sums[kept]
+    return picked, loads, thinned
+
+
+def _unbeaten(loads: Floats) -> Bools:
+    """[n] rows that no other row is at most in every column; of equal rows the first stays."""
+    _, first = np.unique(loads, axis=0, return_index=True)
+    rows = loads[np.sort(first)]
+    beaten = np.array([bool(((rows <= row).all(axis=1) & (rows < row).any(axis=1)).any()) for row in rows])
+    stays = np.zeros(len(loads), dtype=bool)
+    stays[np.sort(first)[~beaten]] = True
+    return stays

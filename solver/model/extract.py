@@ -1,0 +1,189 @@
+"""From an assignment of the integer program to a placement, exact to the byte."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from emplace.placement.host import DeviceType
+from emplace.placement.model import DataType, ShardingType
+from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
+from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
+from emplace.placement.topology import Rank
+from emplace.solver.model.build import Priced, ShardPrices, type_cost_us
+from emplace.solver.model.layouts import Layout, load_factor, piece_widths
+from emplace.solver.model.problem import Assignment, Scope, target_devices
+
+_Range = tuple[int, int]
+_Shape = tuple[str, int, int, int]
+"""(device, table, rows, columns)"""
+_Prices = dict[_Shape, tuple[ShardPrices, int]]
+"""Which of several prices is that of a shape."""
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A shard to be."""
+
+    table: int
+    rank: Rank
+    rows: _Range
+    columns: _Range
+
+    @property
+    def shape(self) -> _Shape:
+        """Most shards of a table are equal, and cost the same."""
+        return self.rank.device, self.table, self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where everything is, what every rank and node carries, and the step time that follows."""
+
+    tables: tuple[TablePlacement, ...]
+    ranks: tuple[RankLoad, ...]
+    nodes: tuple[NodeLoad, ...]
+    step_time_us: float
+    imbalance: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the exact bytes hold."""
+        return all(rank.hbm_bytes <= rank.hbm_capacity_bytes for rank in self.ranks) and all(
+            node.ddr_bytes <= node.ddr_capacity_bytes for node in self.nodes
+        )
+
+
+def assemble(priced: Priced, assignment: Assignment) -> Placement:
+    """The placement that an assignment stands for, each shard with its own rows and columns."""
+    books = _Books(priced)
+    placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
+    chosen = [
+        (layout, list(_shards(priced, layout, table, assignment.targets[index])))
+        for index, item in enumerate(priced.items)
+        for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True)
+    ]
+    prices = _prices(priced, chosen)
+    placed |= {shards[0].table: _table(books, layout, shards, prices) for layout, shards in chosen}
+    tables = _plainly(priced, tuple(placed[table] for table in range(len(placed))))
+    for used in dict.fromkeys(table.sharding_type for table in tables):
+        books.use(used)
+    ranks = books.ranks()
+    nodes = tuple(
+        NodeLoad(node=node, ddr_bytes=sum(rank.ddr_bytes for rank in ranks if rank.node == node), ddr_capacity_bytes=capacity)
+        for node, capacity in enumerate(priced.topology.node_ddr_capacity_bytes)
+    )
+    times = [rank.step_time_us for rank in ranks if not rank.is_server]
+    step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
+    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
+
+
+def _plainly(priced: Priced, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
+    """With whole tables as table_wise, where none is split into columns and the name costs nothing."""
+    whole, split = ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
+    costs_us = [float(type_cost_us(priced, kind).sum()) for kind in (whole, split)]
+    named = [table for table in tables if table.sharding_type is split]
+    fixed = {placement.name for placement in priced.fixed.placements.values()}
+    if costs_us[0] > costs_us[1] or any(len(table.shards) > 1 or table.name in fixed for table in named):
+        return tables
+    return tuple(table.model_copy(update={"sharding_type": whole}) if table.sharding_type is split else table for table in tables)
+
+
+class _Books:
+    """What every rank carries."""
+
+    def __init__(self, priced: Priced) -> None:
+        self.priced = priced
+        self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
+        self._base_us = rank_stages_us(priced.question.cost_model, priced.question.model, priced.topology)
+        base_us = [self._base_us.get(stage, 0.0) for stage in PLACED_STAGES]
+        self.time_us = np.repeat(np.array([base_us]), len(priced.topology.ranks), axis=0)
+        self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
+        self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
+
+    def enter(self, price: ShardPrices, index: int, rank: int, rows: _Range, columns: _Range) -> Shard:
+        """Book one shard, at the price of that index."""
+        hbm, ddr = int(price.hbm_bytes[index, 0]), int(price.ddr_bytes[index, 0])
+        self.time_us[rank] += price.time_us[index, 0]
+        self.hbm_bytes[rank] += hbm
+        self.ddr_bytes[rank] += ddr
+        return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)
+
+    def use(self, sharding_type: ShardingType) -> None:
+        """Pay for a sharding type that some table has."""
+        self.time_us += type_cost_us(self.priced, sharding_type)
+
+    def ranks(self) -> tuple[RankLoad, ...]:
+        """A server runs no dense layers, and joins every collective."""
+        dense_us = self._base_us[Stage.DENSE]
+        loads = []
+        for rank in self.priced.topology.ranks:
+            placed = dict(zip(PLACED_STAGES, self.time_us[rank.rank].tolist(), strict=True))
+            stages_us = {stage: placed.get(stage, 0.0 if rank.is_server else dense_us) for stage in Stage}
+            loads.append(
+                RankLoad(
+                    rank=rank.rank,
+                    node=rank.node,
+                    device=rank.device,
+                    is_server=rank.is_server,
+                    hbm_bytes=int(self.hbm_bytes[rank.rank]),
+                    hbm_capacity_bytes=rank.hbm_capacity_bytes,
+                    ddr_bytes=int(self.ddr_bytes[rank.rank]),
+                    step_time_us=sum(stages_us.values()),
+                    stages_us=stages_us,
+                )
+            )
+        return tuple(loads)
+
+
+def _fixed(priced: Priced, books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
+    shards = priced.pricer.placed_shards(placement, table)
+    return placement.model_copy(
+        update={"shards": tuple(books.enter(price, 0, shard.rank, shard.rows, shard.columns) for shard, price in shards)}
+    )
+
+
+def _table(books: _Books, layout: Layout, shards: list[_Shard], prices: _Prices) -> TablePlacement:
+    table = shards[0].table
+    entered = [books.enter(*prices[shard.shape], shard.rank.rank, shard.rows, shard.columns) for shard in shards]
+    return TablePlacement(
+        name=books.priced.question.model.tables[table].name,
+        sharding_type=layout.sharding_type,
+        compute_kernel=layout.kernel,
+        cache_load_factor=load_factor(books.priced.pricer.tables, layout, table),
+        shards=tuple(sorted(entered, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
+    )
+
+
+def _prices(priced: Priced, placed: list[tuple[Layout, list[_Shard]]]) -> _Prices:
+    """What every shape costs: those of one layout, data type and kind of device at once."""
+    alike: dict[tuple[Layout, DataType, str], dict[_Shape, Rank]] = defaultdict(dict)
+    for layout, shards in placed:
+        data_type = priced.question.model.tables[shards[0].table].data_type
+        for shard in shards:
+            alike[layout, data_type, shard.rank.device][shard.shape] = shard.rank
+    prices = {}
+    for (layout, data_type, _), ranks in alike.items():
+        table, rows, columns = np.array([sides for _, *sides in ranks]).T
+        price = priced.pricer.shards(layout, next(iter(ranks.values())), data_type, table, rows[:, None], columns[:, None])
+        prices.update({shape: (price, index) for index, shape in enumerate(ranks)})
+    return prices
+
+
+def _shards(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Shard]:
+    """Every shard: each target's ranks, in order, hold the blocks of its piece."""
+    num_rows = int(priced.pricer.tables.rows[table])
+    widths = piece_widths(priced.pricer.tables.columns[table : table + 1], layout.pieces)[0].tolist()
+    for target, (start, end) in zip(targets, pairwise(accumulate(widths, initial=0)), strict=True):
+        devices = target_devices(priced.problem, Scope(layout.scope), target)
+        for index, device in enumerate(devices):
+            block, width = -(-num_rows // layout.row_blocks), (end - start) // layout.column_blocks
+            row_block = index if layout.row_blocks > 1 else 0
+            column_block = index if layout.column_blocks > 1 else 0
+            rows = (row_block * block, min((row_block + 1) * block, num_rows))
+            columns = (start + column_block * width, start + (column_block + 1) * width)
+            yield _Shard(table, priced.topology.ranks[device], rows, columns)

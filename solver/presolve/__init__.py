@@ -1,0 +1,1 @@
+"""An equal problem that is easier to solve. Imports solver.model."""

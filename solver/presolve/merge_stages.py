@@ -1,0 +1,45 @@
+"""An equal problem with fewer stages: stages in proportion to one another are one stage, and an empty one is a constant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from emplace.solver.model.problem import Floats, Problem
+
+ROUNDING = 1e-12
+"""Relative difference that counts as none."""
+
+
+def merge_stages(problem: Problem) -> Problem:
+    """`problem` with the same placements and objective. For c >= 0, max over d of x[d] + max over d of c x[d] is
+    (1 + c) max over d of x[d], and what every device has before any table, the base, only adds."""
+    time, base = problem.unit_time_us, problem.stage_base_us
+    kept: list[int] = []
+    scale: list[float] = []
+    for stage in np.flatnonzero(time.any(axis=(0, 1))):
+        for place, earlier in enumerate(kept):
+            ratio = _ratio(time[:, :, earlier], time[:, :, stage])
+            if ratio is not None:
+                scale[place] += ratio
+                break
+        else:
+            kept.append(int(stage))
+            scale.append(1.0)
+    if len(kept) == problem.num_stages or not kept:
+        return problem
+    left_out = float(base.sum() - base[kept].sum())
+    return replace(
+        problem,
+        constant_us=problem.constant_us + left_out,
+        stage_base_us=base[kept],
+        unit_time_us=np.ascontiguousarray(time[:, :, kept] * np.array(scale)),
+    )
+
+
+def _ratio(one: Floats, other: Floats) -> float | None:
+    """c where other = c one, else None."""
+    at = np.unravel_index(int(np.argmax(one)), one.shape)
+    ratio = float(other[at] / one[at])
+    return ratio if np.allclose(other, ratio * one, rtol=ROUNDING, atol=ROUNDING * float(other.max())) else None

@@ -1,0 +1,1 @@
+"""The proven lower bound. Imports solver.model and solver.presolve."""

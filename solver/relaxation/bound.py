@@ -1,0 +1,238 @@
+"""The proven lower bound: the class relaxation, tightened by what single tables force.
+
+docs/bounds.md states each bound and proves it. Prices of options (reduced costs) guide the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem
+from emplace.solver.presolve.merge_stages import merge_stages
+from emplace.solver.relaxation.aggregate import aggregate, first_option, largest_unit, or_all, usable_options, world_load
+from emplace.solver.relaxation.column_generation import Program, Relaxation, least_makespans, relax
+from emplace.solver.relaxation.granular_stages import Steps
+from emplace.solver.relaxation.reduced_program import Part
+
+CUT_ROUNDS = 12
+CUTS_PER_STAGE = 8
+VIOLATION = 1e-4
+"""Of the makespan: cuts violated by less are not worth a row."""
+WIDE, FIRST_STEP = 0.1, 0.005
+"""Of the bound: how far above it the first value is tried, which is not meant to be refuted, and then the second."""
+PRECISION = 5e-4
+"""Of the bound: how closely the largest refuted value is found."""
+STEPPED_PRECISION = 1e-3
+"""The same where a stage lasts whole steps: the search for it starts anew, and stops sooner."""
+REFUTE_ROUNDS = 6
+LAST_STEP = 1e3
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Region:
+    """Placements with an objective up to some value: options that one of them may have, and their relaxation."""
+
+    part: Part
+    relaxation: Relaxation
+    """Of `part.program`."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`value_us` holds for every placement; infinity where none exists."""
+
+    value_us: float
+    name: str
+    fixed_us: float
+    """The part of the objective that no choice changes."""
+    root: Region
+    """All placements."""
+    near: Region
+    """Those within a little of the bound."""
+
+    @property
+    def feasible(self) -> bool:
+        return bool(np.isfinite(self.value_us))
+
+
+def bound_of(problem: Problem) -> Bound:
+    """Of the problem with as few stages as say the same."""
+    return Bounder(merge_stages(problem)).bound()
+
+
+class Bounder:
+    """Proves lower bounds on one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
+        self.cuts = _SingleTableCuts(problem)
+        self.program = Program(
+            rows=aggregate(problem),
+            first=first_option(problem),
+            usable=usable_options(problem),
+            lower=np.zeros(problem.num_stages),
+            price=np.ones(problem.num_stages),
+        )
+        if (problem.hbm_capacity < 0).any() or (problem.ddr_capacity < 0).any():
+            self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
+
+    def bound(self) -> Bound:
+        """The class relaxation with cuts, raised by refuting values above it."""
+        root = Region(Part.of(self.program), relax(self.program))
+        if not root.relaxation.feasible:
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
+        self.program, relaxation = self._tighten(root.relaxation)
+        root = wide = near = Region(Part.of(self.program), relaxation)
+        low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
+        while high - low > PRECISION * (low + self.fixed_us) and step < LAST_STEP:
+            value = min(low + step * (low + self.fixed_us), (low + high) / 2)
+            below = self.below(near, value)
+            if below is None:
+                low, step = value, step * 2
+            elif np.isinf(high):
+                low, high, wide, near, step, widest = max(low, below.relaxation.bound), value, below, below, FIRST_STEP, value
+            else:
+                low, high, near = max(low, below.relaxation.bound), value, below
+        name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
+        stepped = self._in_whole_steps(near, wide, widest)
+        if stepped > low * (1 + PRECISION):
+            low, name = stepped, f"{name}, whole steps"
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
+
+    def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
+        """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
+        to `widest`."""
+        if np.isinf(widest):
+            return 0.0
+        steps = Steps(self.problem)
+        level = steps.level(near.part, near.relaxation.makespan)
+        if level is None:
+            return 0.0
+        value = min(relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+        region = self.below(wide, value)
+        if region is None:
+            return value
+        unfilled = relax(steps.below(region.part, level), region.relaxation.x > 0).bound
+        part = region.part.lasting(steps.above(region.part, level).lower)
+        filled = Region(part, relax(part.program, region.relaxation.x > 0))
+        low = min(filled.relaxation.bound, value)
+        while value - low > STEPPED_PRECISION * (low + self.fixed_us) and low < unfilled:
+            middle = (low + value) / 2
+            below = self.below(filled, middle)
+            if below is None:
+                low = middle
+            else:
+                value, filled, low = middle, below, max(low, below.relaxation.bound)
+        return min(low, unfilled)
+
+    def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
+        """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.
+
+        Of the root's relaxation: that of fewer placements drops more options, and searches among what it leaves end worse. A
+        table that is left without, so that there is no such placement, keeps all that it may use.
+        """
+        value, region = value_us - bound.fixed_us, bound.root
+        program = region.part.program
+        keep = self._within(region.relaxation, value) & program.usable
+        keep &= self._short_enough(region.part, program.lower, value)
+        keep = or_all(program.first, keep, program.usable)
+        kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
+        return kept, np.where(kept, region.part.spread(np.where(keep, region.relaxation.reduced_cost, 0.0), 0.0, 0.0), 0.0)
+
+    def below(self, region: Region, value: float) -> Region | None:
+        """What placements in `region` with a sum of s up to `value` must keep to; None where there are none.
+
+        Each round drops the options that no such placement can have: too dear by their reduced cost, or with a unit
+        longer than its stage may last when no other stage can be shorter than its own least. Fewer options raise the
+        bound and those least makespans, which may drop more.
+        """
+        part, relaxation = region.part, region.relaxation
+        for _ in range(REFUTE_ROUNDS):
+            keep = self._within(relaxation, value)
+            if not keep.all():
+                smaller = part.only(keep)
+                start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+                part, relaxation = smaller, relax(smaller.program, start)
+                if relaxation.bound > value * (1 + ROUNDING):
+                    return None
+                keep = self._within(relaxation, value)
+            if self._short_enough(part, relaxation.makespan, value)[keep].all():
+                break
+            lower = self._least_makespans(part.program, relaxation.x > 0, value)
+            if lower.sum() > value * (1 + ROUNDING):
+                return None
+            keep &= self._short_enough(part, lower, value)
+            smaller = part.lasting(lower).only(keep)
+            start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+            part, relaxation = smaller, relax(smaller.program, start)
+            if relaxation.bound > value * (1 + ROUNDING):
+                return None
+            if keep.all():
+                break
+        return Region(part, relaxation)
+
+    def _within(self, relaxation: Relaxation, value: float) -> Bools:
+        return relaxation.reduced_cost <= value - relaxation.bound + ROUNDING * value
+
+    def _short_enough(self, part: Part, lower: Floats, value: float) -> Bools:
+        """Options of the part whose units leave room for stages of at least `lower` within `value`."""
+        largest = self.cuts.largest[part.options, :-1]
+        upper = (value - (lower.sum() - lower)) * (1 + ROUNDING)
+        within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + ROUNDING)
+        return np.asarray((largest <= upper).all(axis=1) & within)
+
+    def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
+        """The least that each s can be while their sum stays within `value`."""
+        if len(program.lower) == 1:
+            return program.lower
+        return np.maximum(program.lower, least_makespans(replace(program, budget=value), start))
+
+    def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
+        """Add violated single-table cuts, round by round."""
+        program = self.program
+        for _ in range(CUT_ROUNDS):
+            coefficient, capacity, stage = self.cuts.violated(program, relaxation)
+            if not len(stage):
+                break
+            program = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
+            relaxation = relax(program, start=relaxation.x > 0)
+        return program, relaxation
+
+
+class _SingleTableCuts:
+    """On the device that carries the largest unit of table t, there is also what the other tables put on every device:
+
+    s[k] >= both in stage k, and the HBM of the largest device >= both in bytes.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.table = problem.option_table
+        self.largest = largest_unit(problem)
+        self.world = world_load(problem)
+        self.has_trainers = bool(problem.device_is_trainer.any())
+        self.taken: set[tuple[int, int]] = set()
+
+    def violated(self, program: Program, relaxation: Relaxation) -> tuple[Floats, Floats, Ints]:
+        """Rows [O, cuts], their capacities and stages (-1 for bytes): the most violated ones of each kind."""
+        x, stages = relaxation.x, len(relaxation.makespan)
+        limit = np.append(relaxation.makespan, 1.0)
+        tolerance = VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
+        alone = np.add.reduceat(x[:, None] * np.maximum(self.largest - self.world, 0.0), program.first[:-1], axis=0)
+        over = alone + x @ self.world - limit
+        cuts = [
+            (int(table), column)
+            for column in range(stages + self.has_trainers)
+            for table in np.argsort(-over[:, column], kind="stable")[:CUTS_PER_STAGE]
+            if over[table, column] > tolerance[column] and (int(table), column) not in self.taken
+        ]
+        self.taken.update(cuts)
+        if not cuts:
+            return np.empty((len(x), 0)), np.empty(0), np.empty(0, dtype=np.int64)
+        larger = np.maximum(self.largest, self.world)
+        rows = [np.where(self.table == table, larger[:, column], self.world[:, column]) for table, column in cuts]
+        stage = np.array([column if column < stages else -1 for _, column in cuts])
+        return np.stack(rows, axis=1), np.where(stage < 0, 1.0, 0.0), stage

@@ -1,0 +1,215 @@
+"""The linear program over aggregated rows, by column generation, and the Lagrangian bound that certifies its value.
+
+    minimise sum of price[k] s[k]   over  x >= 0, sum of x over the options of a table = 1,
+                                          lower[k] <= s[k],  sum of s[k] <= budget,  the Rows
+
+Few options per table are ever useful, so a master program holds some of them and the others are priced out by its duals.
+Whatever duals the solver returns, the Lagrangian function evaluated at them is a bound: its value, and not the solver's
+word, is what a plan is measured against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emplace.solver.model.problem import Bools, Floats, Ints
+from emplace.solver.relaxation.aggregate import Rows
+from emplace.solver.relaxation.master import Master
+
+MAX_ROUNDS = 40
+PRECISION, LEAST_SCALE = 1e-6, 1e-9
+COLUMNS_PER_ROUND = 2
+FEW = 4
+"""Options per table below which all of them go into the master at once."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to relax: rows, the options of each table, which of them may be used, limits of each s and of their sum."""
+
+    rows: Rows
+    first: Ints
+    usable: Bools
+    lower: Floats
+    price: Floats
+    budget: float = np.inf
+
+    @property
+    def tables(self) -> int:
+        return len(self.first) - 1
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """`bound` holds for every placement that keeps to the program; infinity when there is none."""
+
+    bound: float
+    """Of the priced sum of s."""
+    makespan: Floats
+    """[K] s of the linear program."""
+    x: Floats
+    """[O]"""
+    reduced_cost: Floats
+    """[O] at least what choosing this option adds to `bound`; infinity for unusable options."""
+    dual: Floats
+    """[R + 1] of the rows and of the budget."""
+
+    @property
+    def feasible(self) -> bool:
+        return bool(np.isfinite(self.bound))
+
+
+def relax(program: Program, start: Bools | None = None) -> Relaxation:
+    """Solve, starting from the options in `start` ([O]) beside the few best under some plain prices."""
+    return _infeasible(program) if _lacks_options(program) else _Generation(program, start).relaxation(program.price)
+
+
+def least_makespans(program: Program, start: Bools) -> Floats:
+    """[K] what each s is at least, whatever its price; from the options in `start` as in `relax`."""
+    if _lacks_options(program):
+        return np.full(len(program.lower), np.inf)
+    generation = _Generation(program, start)
+    return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))])
+
+
+def lagrangian(program: Program, dual: Floats, *, elastic: bool = False) -> tuple[float, Floats, Floats]:
+    """The bound that `dual` >= 0 proves, every option's cost under it, and each table's least.
+
+    With `elastic` the objective is the overload of the elastic rows, and nothing else.
+    """
+    rows, on_budget = program.rows, dual[-1]
+    dual = dual[:-1]
+    cost = np.where(program.usable, rows.coefficient @ dual, np.inf)
+    least = np.minimum.reduceat(cost, program.first[:-1])
+    price = (0.0 if elastic else program.price) + on_budget
+    margin = price - np.bincount(rows.stage[~rows.memory], weights=(dual * rows.slope)[~rows.memory], minlength=len(program.lower))
+    if (margin < 0).any():
+        return -np.inf, cost, least
+    budget = on_budget * program.budget if on_budget > 0 else 0.0
+    return float(least.sum() - dual @ rows.capacity + margin @ program.lower - budget), cost, least
+
+
+@dataclass(frozen=True)
+class _Solution:
+    relaxation: Relaxation
+    overload: float
+    """Of all memory rows and the budget together, in shares of their limit."""
+
+
+class _Generation:
+    """A master program and the options that it holds."""
+
+    def __init__(self, program: Program, start: Bools | None) -> None:
+        self.program, self.scale = program, _time_scale(program)
+        self.master = Master(program.rows, program.tables, program.lower, program.budget, self.scale)
+        self.table = np.repeat(np.arange(program.tables), np.diff(program.first))
+        self.held = np.zeros_like(program.usable)
+        self.order = np.empty(0, dtype=np.int64)
+        given = start & program.usable if start is not None else self.held
+        few = program.usable.sum() <= FEW * program.tables
+        self._add(given | (program.usable if few else _first_columns(program, self.scale, given)))
+
+    def relaxation(self, price: Floats) -> Relaxation:
+        """With such a price of each s."""
+        program = replace(self.program, price=price)
+        solution = self._run(program, elastic=False)
+        if solution.overload <= PRECISION:
+            return solution.relaxation
+        overload = self._run(program, elastic=True)
+        return _infeasible(program) if overload.relaxation.bound > PRECISION else solution.relaxation
+
+    def _run(self, program: Program, *, elastic: bool) -> _Solution:
+        """Add priced-out options until the Lagrangian bound meets the master's value."""
+        best = -np.inf, np.zeros(len(program.rows.stage) + 1)
+        for _ in range(MAX_ROUNDS):
+            optimum = self.master.solve(program.price, elastic=elastic)
+            dual = _scaled_into_bounds(program, optimum.dual, elastic)
+            bound, cost, _ = lagrangian(program, dual, elastic=elastic)
+            if bound > best[0]:
+                best = bound, dual
+            missing = _missing_columns(program, self.held, cost)
+            if optimum.value - best[0] <= PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
+                break
+            self._add(missing)
+        bound, cost, least = lagrangian(program, best[1], elastic=elastic)
+        x = np.zeros(len(self.held))
+        x[self.order[: len(optimum.x)]] = optimum.x
+        reduced = cost - np.repeat(least, np.diff(program.first))
+        return _Solution(Relaxation(bound, optimum.makespan, x, reduced, best[1]), optimum.overload)
+
+    def _add(self, columns: Bools) -> None:
+        options = np.flatnonzero(columns)
+        self.master.add(options, self.table[options])
+        self.held |= columns
+        self.order = np.append(self.order, options)
+
+
+def _scaled_into_bounds(program: Program, dual: Floats, elastic: bool) -> Floats:
+    """The duals of a makespan must not exceed its price: shave what rounding left over.
+
+    Elastic rows need no such care: their overload has no upper limit, but its price is only approached from below.
+    """
+    rows = program.rows
+    dual = np.maximum(dual, 0.0)
+    if elastic:
+        dual = np.append(np.where(rows.memory, np.minimum(dual[:-1], 1.0), dual[:-1]), min(dual[-1], 1.0 / program.budget))
+    price = (0.0 if elastic else program.price) + dual[-1]
+    total = np.bincount(rows.stage[~rows.memory], weights=(dual[:-1] * rows.slope)[~rows.memory], minlength=len(program.lower))
+    shave = np.where(total > price, price / np.maximum(total, 1e-300) * (1 - 1e-15), 1.0)
+    return np.append(np.where(rows.memory, dual[:-1], dual[:-1] * shave[rows.stage]), dual[-1])
+
+
+def _missing_columns(program: Program, columns: Bools, cost: Floats) -> Bools:
+    """The cheapest options of each table that are cheaper than every one it has in the master."""
+    held = np.repeat(np.minimum.reduceat(np.where(columns, cost, np.inf), program.first[:-1]), np.diff(program.first))
+    candidates = np.flatnonzero(held - cost > 1e-12 * np.abs(held))
+    table = np.searchsorted(program.first, candidates, side="right")
+    order = np.lexsort((cost[candidates], table))
+    candidates, table = candidates[order], table[order]
+    rank = np.arange(len(table)) - np.searchsorted(table, table)
+    missing = np.zeros_like(columns)
+    missing[candidates[rank < COLUMNS_PER_ROUND]] = True
+    return missing
+
+
+def _time_scale(program: Program) -> float:
+    """The sum of makespans if every table took its quickest option: sets the unit of time in the master.
+
+    Where that is nothing, a little of the slowest option: HiGHS refuses coefficients beyond 1e15.
+    """
+    rows = program.rows
+    time = rows.coefficient @ (~rows.memory).astype(np.float64)
+    least = np.minimum.reduceat(np.where(program.usable, time, np.inf), program.first[:-1])
+    settled = -float(rows.capacity[~rows.memory].min(initial=0.0))
+    most = float(time[program.usable].max(initial=0.0))
+    return max(float(least.sum()) + settled, float(program.lower.sum()), LEAST_SCALE * most) or 1.0
+
+
+def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
+    """The cheapest option of each table under each of some mixes of time and memory; of tables with given options, one."""
+    rows = program.rows
+    columns = np.zeros(len(program.usable), dtype=bool)
+    time = rows.coefficient @ (~rows.memory).astype(np.float64) / scale
+    memory = rows.coefficient[:, rows.memory]
+    mixes = [memory.sum(axis=1)]
+    if not given.any():
+        mixes += [time, *(time + weight * memory[:, row] for row in range(memory.shape[1]) for weight in (0.03, 0.3, 3.0))]
+    for mix in mixes:
+        cost = np.where(program.usable, mix, np.inf)
+        least = np.repeat(np.minimum.reduceat(cost, program.first[:-1]), np.diff(program.first))
+        best = np.flatnonzero(cost == least)
+        _, first = np.unique(np.searchsorted(program.first, best, side="right"), return_index=True)
+        columns[best[first]] = True
+    return columns
+
+
+def _lacks_options(program: Program) -> bool:
+    """Whether a table has none left."""
+    return bool((np.add.reduceat(program.usable, program.first[:-1], dtype=np.int64) == 0).any())
+
+
+def _infeasible(program: Program) -> Relaxation:
+    options, stages = len(program.usable), len(program.lower)
+    return Relaxation(np.inf, np.full(stages, np.inf), np.zeros(options), np.zeros(options), np.zeros(len(program.rows.stage) + 1))

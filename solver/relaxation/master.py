@@ -1,0 +1,111 @@
+"""The master program of the bound's column generation, in HiGHS: it grows, and goes on from where it last ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from emplace.solver.model.problem import Floats, Ints
+from emplace.solver.relaxation.aggregate import Rows
+
+OVERLOAD_PRICE = 1e3
+"""Of a capacity exceeded once over, in sums of makespans: far above any price that capacity can have on real hosts."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Over the options that the master holds."""
+
+    value: float
+    x: Floats
+    """[of the options, as they were added]"""
+    makespan: Floats
+    """[K]"""
+    overload: float
+    """Of all memory rows and the budget together, in shares of their limit."""
+    dual: Floats
+    """[R + 1] of the rows and of the budget."""
+
+
+class Master:
+    """minimise price . s + overload  over  x >= 0, one in sum for each table, s >= lower, the rows, and the budget on the sum of s.
+
+    Memory rows and the budget are elastic at a high price, so that there always is a solution. Times are in units of `scale`.
+    """
+
+    def __init__(self, rows: Rows, tables: int, lower: Floats, budget: float, scale: float) -> None:
+        self._rows, self._budget, self._scale = rows, budget, scale
+        limit, stages = rows.capacity / _weight(rows, scale), len(lower)
+        makespan = np.zeros((stages, len(limit)))
+        makespan[rows.stage[~rows.memory], np.flatnonzero(~rows.memory)] = -rows.slope[~rows.memory]
+        soft = np.flatnonzero(rows.memory)
+        if np.isfinite(budget):
+            makespan, limit = np.column_stack([makespan, np.full(stages, scale / budget)]), np.append(limit, 1.0)
+            soft = np.append(soft, len(limit) - 1)
+        overload = np.zeros((len(soft), len(limit)))
+        overload[np.arange(len(soft)), soft] = -1.0
+        self._stages, self._first_option, self._first_table = stages, stages + len(soft), len(limit)
+        self._highs = highspy.Highs()
+        self._highs.silent()
+        self._highs.setOptionValue("threads", 1)  # by default it would start some for half the cores, and the simplex uses one
+        self._add_rows(np.full(len(limit), -np.inf), limit)
+        self._add_rows(np.ones(tables), np.ones(tables))
+        self._add_columns(lower / scale, makespan)
+        self._add_columns(np.zeros(len(soft)), overload)
+
+    def add(self, options: Ints, tables: Ints) -> None:
+        """Options of the rows, and the table of each."""
+        share = np.zeros((len(options), self._first_table))
+        share[:, : len(self._rows.stage)] = self._rows.coefficient[options] / _weight(self._rows, self._scale)
+        self._add_columns(np.zeros(len(options)), share, tables)
+
+    def solve(self, price: Floats, *, elastic: bool) -> Optimum:
+        """With `elastic` the objective is the overload, and nothing else. Raises RuntimeError where HiGHS gives up."""
+        overload = np.full(self._first_option - self._stages, 1.0 if elastic else OVERLOAD_PRICE)
+        cost = np.concatenate([np.zeros(self._stages) if elastic else price, overload])
+        self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise RuntimeError(f"the linear program was not solved: {self._highs.modelStatusToString(status)}")
+        # What comes are options and prices: the last solution stays one, and the primal simplex goes on from it.
+        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
+        return self._optimum(1.0 if elastic else self._scale)
+
+    def _optimum(self, unit: float) -> Optimum:
+        """In the units of the rows; the objective is in `unit`."""
+        solution, rows = self._highs.getSolution(), len(self._rows.stage)
+        column, dual = np.array(solution.col_value), -unit * np.array(solution.row_dual[: self._first_table])
+        on_budget = dual[rows:].sum() / self._budget
+        return Optimum(
+            value=self._highs.getInfo().objective_function_value * unit,
+            x=column[self._first_option :],
+            makespan=column[: self._stages] * self._scale,
+            overload=float(column[self._stages : self._first_option].sum()),
+            dual=np.append(dual[:rows] / _weight(self._rows, self._scale), on_budget),
+        )
+
+    def _add_rows(self, lower: Floats, upper: Floats) -> None:
+        none = np.empty(0, dtype=np.int32)
+        self._highs.addRows(len(lower), lower, upper, 0, none, none, np.empty(0))
+
+    def _add_columns(self, lower: Floats, share: Floats, tables: Ints | None = None) -> None:
+        """Columns of at least `lower` that take `share` [columns, limits], and each is one of a table's choices."""
+        column, row = np.nonzero(share)
+        value = share[column, row]
+        if tables is not None:
+            column, row = np.append(column, np.arange(len(share))), np.append(row, self._first_table + tables)
+            value, order = np.append(value, np.ones(len(share))), np.argsort(column, kind="stable")
+            column, row, value = column[order], row[order], value[order]
+        start = np.searchsorted(column, np.arange(len(share))).astype(np.int32)
+        upper = np.full(len(share), np.inf)
+        done = self._highs.addCols(len(share), np.zeros(len(share)), lower, upper, len(row), start, row.astype(np.int32), value)
+        if done == highspy.HighsStatus.kError:
+            raise RuntimeError(f"the linear program was not built: shares from {value.min()} to {value.max()}")
+
+
+def _weight(rows: Rows, scale: float) -> Floats:
+    """[R] the unit of each row's limit."""
+    return np.where(rows.memory, 1.0, scale)
