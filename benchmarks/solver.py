@@ -19,9 +19,9 @@ from typing import Any
 
 from benchmarks.generate import Case, draw, suite
 from benchmarks.json_lines import emit
+from emplace.solver.budget import Budget
 from emplace.solver.engine import solve
 from emplace.solver.relaxation.bound import bound_of
-from emplace.solver.result import Limits
 
 SEED, GAP = 0, 1e-6
 WARM_UP = Case("warm-up", tables=4, devices=2, hbm_load=0.8, devices_per_node=2)
@@ -45,15 +45,15 @@ def main() -> None:
 
 def measure(case: Case, seconds: float) -> dict[str, Any]:
     """Times in seconds, objective and bound in microseconds, memory in bytes."""
-    solve(draw(WARM_UP), Limits(seconds=1.0, gap=GAP, seed=SEED))
+    solve(draw(WARM_UP), Budget(seconds=1.0, gap=GAP, seed=SEED))
     problem = draw(case)
     start = time.perf_counter()
     bound = bound_of(problem)
     bound_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    outcome = solve(problem, Limits(seconds=seconds, gap=GAP, seed=SEED))
+    outcome = solve(problem, Budget(seconds=seconds, gap=GAP, seed=SEED))
     elapsed = time.perf_counter() - start
-    found = outcome.assignment is not None
+    found = outcome.solution is not None
     return {
         "case": case.name,
         "tables": case.tables,
@@ -68,7 +68,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
         "lower_bound_us": outcome.lower_bound_us if found else None,
         "gap": 1.0 - outcome.lower_bound_us / outcome.objective_us if found else None,
         "seconds": elapsed,
-        "stopped_by": outcome.stopped_by.value,
+        "stopped_by": outcome.stopped_by,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 

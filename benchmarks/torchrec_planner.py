@@ -22,8 +22,8 @@ from torchrec.distributed.planner.types import PlannerError, ShardingOption, Top
 from benchmarks.json_lines import emit
 from benchmarks.torchrec_estimates import Case, enumerate_options, module_of, planner_of, topology_of
 from benchmarks.torchrec_problem import plan_of, problem_of
+from emplace.solver.budget import Budget
 from emplace.solver.engine import solve
-from emplace.solver.result import Limits, StoppedBy
 
 SEED = 0
 
@@ -59,12 +59,12 @@ def run_emplace(case: Case, seconds: float) -> dict[str, Any]:
     options = enumerate_options(case, module_of(case), variants=True)
     torchrec = problem_of(options, [table["name"] for table in case.tables], topology)
     start = time.perf_counter()
-    outcome = solve(torchrec.problem, Limits(seconds=seconds, gap=1e-6, seed=SEED), None, None)
+    outcome = solve(torchrec.problem, Budget(seconds=seconds, gap=1e-6, seed=SEED))
     elapsed = time.perf_counter() - start
-    if outcome.assignment is None:
-        status = "infeasible" if outcome.stopped_by is StoppedBy.PROOF else "undecided"
+    if outcome.solution is None:
+        status = "infeasible" if outcome.is_infeasible else "undecided"
         return {"ok": False, "rating_ms": None, "lower_bound_ms": None, "gap": None, "seconds": elapsed, "status": status}
-    rating = rate(plan_of(torchrec, outcome.assignment), topology)
+    rating = rate(plan_of(torchrec, outcome.solution), topology)
     gap = max(0.0, rating - outcome.lower_bound_us) / rating
     return {
         "ok": True,

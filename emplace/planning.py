@@ -9,7 +9,7 @@ from emplace.placement.errors import InvalidDocument, Problem, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
-from emplace.solver.result import ReportProgress, ShouldStop
+from emplace.solver.progress import Monitor
 
 _MAX_SHOWN_VIOLATIONS = 20
 
@@ -39,7 +39,7 @@ def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_
     return question
 
 
-def answer(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
+def answer(question: Question, monitor: Monitor | None = None) -> Plan:
     """Solve, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
 
     Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices.
@@ -48,7 +48,7 @@ def answer(question: Question, report: ReportProgress | None = None, should_stop
     from emplace.placement.extrapolation import beyond_measured
     from emplace.solver.solve import solve_question
 
-    plan = solve_question(question, report, should_stop)
+    plan = solve_question(question, monitor)
     violations = audit(plan)
     if violations:
         shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]

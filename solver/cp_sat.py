@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,8 +13,10 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
+from emplace.solver.budget import COUNTED_LITERAL_S, COUNTED_OPTION_S, COUNTED_UNIT_S, DETERMINISTIC_PER_SECOND, Budget
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
-from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result
 
 _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""
@@ -26,21 +27,12 @@ _LEFT_OUT = ("core", "reduced_costs")
 """Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
 (ortools 9.15)."""
 _POLL_SECONDS = 0.05
-_DETERMINISTIC_PER_SECOND = 0.6
-"""A unit of CP-SAT's deterministic time took 1.4 to 2.2 seconds of one core (small models, ortools 9.15)."""
-_COUNTED_UNIT_S, _COUNTED_LITERAL_S, _COUNTED_OPTION_S = 0.75, 3e-6, 1e-4
-"""About what short solves of parts take: for a unit of deterministic time, and to build and hand over the program."""
 
 
 def by_cp_sat(
-    problem: Problem,
-    limits: Limits,
-    report: ReportProgress | None = None,
-    should_stop: ShouldStop | None = None,
-    hint: Assignment | None = None,
-    below_us: float = math.inf,
-) -> Outcome:
-    """The best assignment with an objective up to `below_us`; PROOF where there is none."""
+    problem: Problem, budget: Budget, monitor: Monitor, hint: Assignment | None = None, below_us: float = math.inf
+) -> Result[Assignment]:
+    """The best assignment with an objective up to `below_us`, from `hint`; infeasible where it is proven that there is none."""
     model = _Model(problem)
     if hint is not None:
         model.hint(hint)
@@ -49,45 +41,34 @@ def by_cp_sat(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = _WORKERS
     solver.parameters.interleave_search = True
-    solver.parameters.random_seed = limits.seed
-    solver.parameters.max_deterministic_time = limits.seconds * _DETERMINISTIC_PER_SECOND
-    solver.parameters.relative_gap_limit = limits.gap
-    watch = _Watch(model, report)
+    solver.parameters.random_seed = budget.seed
+    solver.parameters.max_deterministic_time = budget.seconds * DETERMINISTIC_PER_SECOND
+    solver.parameters.relative_gap_limit = budget.gap
+    watch = _Watch(model, monitor)
     solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
     solver.best_bound_callback = watch.on_bound
-    with _stopping(solver, should_stop):
+    with _stopping(solver, monitor):
         status = solver.solve(model.cp, watch)
-    cancelled = should_stop is not None and should_stop()
-    counted_s = model.counted_s + _COUNTED_UNIT_S * solver.response_proto.deterministic_time
+    counted_s = model.counted_s + COUNTED_UNIT_S * solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
-        return Outcome(None, math.inf, math.inf, "cp-sat", StoppedBy.PROOF, counted_s=counted_s)
+        return Result.infeasible("cp-sat", counted_s=counted_s)
+    limit = Limit.NONE if status == cp_model.OPTIMAL else Limit.INTERRUPTED if monitor.stopped() else Limit.WORK
+    bound_us = model.microseconds(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        bound = model.microseconds(solver.best_objective_bound)
-        return Outcome(None, math.inf, bound, "cp-sat", stopped(False, cancelled), counted_s=counted_s)
+        return Result(None, math.inf, bound_us, "cp-sat", limit, counted_s=counted_s)
     assignment = model.read(solver)
     objective = objective_us(problem, loads_of(problem, assignment))
-    bound = min(model.microseconds(solver.best_objective_bound), objective)
-    return Outcome(assignment, objective, bound, "cp-sat", stopped(status == cp_model.OPTIMAL, cancelled), counted_s=counted_s)
-
-
-def stopped(finished: bool, cancelled: bool) -> StoppedBy:
-    """Why a search ended that was `finished`, `cancelled` or neither."""
-    if finished:
-        return StoppedBy.EXACT
-    return StoppedBy.CANCELLED if cancelled else StoppedBy.LIMIT
+    return Result(assignment, objective, min(bound_us, objective), "cp-sat", limit, counted_s=counted_s)
 
 
 @contextmanager
-def _stopping(solver: cp_model.CpSolver, should_stop: ShouldStop | None) -> Iterator[None]:
-    """Asks `should_stop` beside the search, which may be silent for long."""
-    if should_stop is None:
-        yield
-        return
+def _stopping(solver: cp_model.CpSolver, monitor: Monitor) -> Iterator[None]:
+    """Asks the monitor beside the search, which may be silent for long."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(_POLL_SECONDS):
-            if should_stop():
+            if monitor.stopped():
                 solver.stop_search()
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -132,7 +113,7 @@ class _Model:
     @property
     def counted_s(self) -> float:
         """What building it counts for."""
-        return _COUNTED_LITERAL_S * self.literals + _COUNTED_OPTION_S * len(self.options)
+        return COUNTED_LITERAL_S * self.literals + COUNTED_OPTION_S * len(self.options)
 
     def microseconds(self, ticks: float) -> float:
         return self.problem.constant_us + ticks / self.per_us
@@ -241,22 +222,16 @@ def _weighted(places: list[tuple[int, cp_model.IntVar]], weights: Ints) -> cp_mo
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):
-    """Reports incumbents and bounds."""
+    """Tells of incumbents and bounds."""
 
-    def __init__(self, model: _Model, report: ReportProgress | None) -> None:
+    def __init__(self, model: _Model, monitor: Monitor) -> None:
         super().__init__()
-        self._model, self._report = model, report
-        self._started = time.perf_counter()
-        self._incumbent: float | None = None
+        self._model, self._monitor = model, monitor
+        self._incumbent_us = math.inf
 
     def on_solution_callback(self) -> None:
-        self._incumbent = self._model.microseconds(self.objective_value)
-        self._tell(self._model.microseconds(self.best_objective_bound))
+        self._incumbent_us = self._model.microseconds(self.objective_value)
+        self.on_bound(self.best_objective_bound)
 
     def on_bound(self, ticks: float) -> None:
-        self._tell(self._model.microseconds(ticks))
-
-    def _tell(self, bound_us: float) -> None:
-        if self._report is not None:
-            gap = None if self._incumbent is None else (self._incumbent - bound_us) / self._incumbent
-            self._report(Progress(time.perf_counter() - self._started, self._incumbent, bound_us, gap, "exact"))
+        self._monitor.tell(self._incumbent_us, self._model.microseconds(ticks), "exact")

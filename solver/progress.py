@@ -1,37 +1,105 @@
-"""Passes the progress of a solve on, whichever part of it reports, and asks whether to stop."""
+"""Where a solve stands, told to whoever asked, and whether it is to stop: one monitor for the whole, a view of it for each part."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
-from emplace.solver.result import Progress, ReportProgress, ShouldStop, gap_of
+from emplace.solver.result import gap_of
 
 
-class Watch:
-    """Incumbents fall and bounds rise, also where threads report that do not know of each other's."""
+@dataclass(frozen=True)
+class Progress:
+    """Where a solve stands. `incumbent_us` and `gap` are None while no solution is known."""
+
+    elapsed_s: float
+    incumbent_us: float | None
+    bound_us: float
+    gap: float | None
+    phase: str
+
+
+ReportProgress = Callable[[Progress], None]
+ShouldStop = Callable[[], bool]
+
+
+class _Listener:
+    """The far end of every view. Incumbents never rise and bounds never fall, whichever thread tells of them."""
 
     def __init__(self, report: ReportProgress | None, should_stop: ShouldStop | None) -> None:
-        self._report, self.should_stop = report, should_stop
+        self.report, self.should_stop = report, should_stop
         self._started = time.perf_counter()
-        self._objective_us, self._bound_us = math.inf, -math.inf
+        self._incumbent_us, self._bound_us = math.inf, 0.0
         self._lock = threading.Lock()
 
-    def report(self, objective_us: float, bound_us: float, phase: str) -> None:
-        """What a part of the solve knows; an objective of infinity where it has no plan."""
-        if self._report is None:
+    def tell(self, incumbent_us: float, bound_us: float, phase: str) -> None:
+        if self.report is None:
             return
         with self._lock:
-            self._objective_us, self._bound_us = min(self._objective_us, objective_us), max(self._bound_us, bound_us)
-            elapsed_s, known = time.perf_counter() - self._started, math.isfinite(self._objective_us)
-            incumbent_us, gap = (self._objective_us, gap_of(self._objective_us, self._bound_us)) if known else (None, None)
-            self._report(Progress(elapsed_s, incumbent_us, self._bound_us, gap, phase))
+            self._incumbent_us, self._bound_us = min(self._incumbent_us, incumbent_us), max(self._bound_us, bound_us)
+            elapsed_s, known = time.perf_counter() - self._started, math.isfinite(self._incumbent_us)
+            best = (self._incumbent_us, gap_of(self._incumbent_us, self._bound_us)) if known else (None, None)
+            self.report(Progress(elapsed_s, best[0], self._bound_us, best[1], phase))
 
-    def pass_on(self, progress: Progress) -> None:
-        """What a part reports by itself."""
-        self.report(math.inf if progress.incumbent_us is None else progress.incumbent_us, progress.bound_us, progress.phase)
+
+@dataclass(frozen=True)
+class Monitor:
+    """A view of the solve from one of its parts: what the part knows is turned into what then holds for the whole."""
+
+    listener: _Listener = field(default_factory=lambda: _Listener(None, None))
+    least_bound_us: float = 0.0
+    """A bound on the part's solutions that was known before it began."""
+    others_bound_us: float = math.inf
+    """A bound on all solutions that are not the part's."""
+    others_best_us: float = math.inf
+    """The best of all other solutions known."""
+    unpaid_us: float = 0.0
+    """The most that a solution of the part costs beside what the part knows."""
+    has_incumbents: bool = True
+    """Whether the part's solutions are solutions of the whole."""
+    phase: str = ""
+    """Stands before what the part calls its phase."""
+    outer: Monitor | None = None
+    also_stops: ShouldStop | None = None
+    """Ends the part alone."""
+
+    @classmethod
+    def of(cls, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Monitor:
+        """A monitor of a whole solve: `report` is told where it stands, `should_stop` is asked whether to end it."""
+        return cls(_Listener(report, should_stop))
+
+    def part(
+        self,
+        *,
+        least_bound_us: float = 0.0,
+        others_bound_us: float = math.inf,
+        others_best_us: float = math.inf,
+        unpaid_us: float = 0.0,
+        has_incumbents: bool = True,
+        phase: str = "",
+    ) -> Monitor:
+        """A monitor for a part of what this one watches."""
+        return Monitor(self.listener, least_bound_us, others_bound_us, others_best_us, unpaid_us, has_incumbents, phase, self)
+
+    def until(self, settled: ShouldStop) -> Monitor:
+        """This monitor, stopped also once `settled` says so."""
+        return replace(self, also_stops=settled)
+
+    def silent(self) -> Monitor:
+        """One that tells nothing and stops with this one."""
+        return Monitor(_Listener(None, self.stopped))
+
+    def tell(self, objective_us: float, bound_us: float, phase: str) -> None:
+        """Say what a part of the solve knows; an objective of infinity where it has no solution."""
+        if self.listener.report is None:
+            return
+        incumbent_us = min(objective_us + self.unpaid_us, self.others_best_us) if self.has_incumbents else math.inf
+        bound_us = min(max(bound_us, self.least_bound_us), self.others_bound_us)
+        (self.outer or self.listener).tell(incumbent_us, bound_us, self.phase + phase)
 
     def stopped(self) -> bool:
         """Whether someone asked to stop."""
-        return self.should_stop is not None and self.should_stop()
+        return any(stop() for stop in (self.also_stops, self.listener.should_stop) if stop is not None)

@@ -1,84 +1,129 @@
-"""Why a solve stopped, and with what, as a type."""
+"""How a solve ended, as a type: what it found, what it proved, and why it went no further.
+
+After MathOpt's TerminationReason and Limit (OR-Tools, ortools/math_opt/python/result.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
 
-from emplace.solver.model.problem import Assignment
-
-MET = 1e-9
-"""A gap that only rounding leaves."""
+Solution = TypeVar("Solution")
 
 
-class StoppedBy(StrEnum):
-    EXACT = "exact"
-    """Optimal within the asked gap by exact search."""
+class TerminationReason(StrEnum):
+    OPTIMAL = "optimal"
+    """A solution, and a proof that none is better by more than the gap that was asked for."""
+    INFEASIBLE = "infeasible"
+    """A proof that there is no solution."""
+    FEASIBLE = "feasible"
+    """A solution. A limit was reached before it was proven good enough."""
+    NO_SOLUTION_FOUND = "no_solution_found"
+    """A limit was reached with neither a solution nor a proof that there is none."""
+
+
+class Limit(StrEnum):
+    """Why a solve went no further, rising by how far from settled it was left."""
+
+    NONE = "none"
+    """It was finished: every solution was searched or ruled out."""
     GAP = "gap"
-    """The bound and the plan met within the asked gap."""
-    LIMIT = "limit"
-    """The work budget ran out."""
-    PROOF = "proof"
-    """No placement exists."""
-    CANCELLED = "cancelled"
+    """Nothing that is left can be better by more than the gap that was asked for."""
+    WORK = "work"
+    """The counted work is spent."""
+    INTERRUPTED = "interrupted"
+    """Someone asked to stop."""
+
+
+_RISING = tuple(Limit)
+
+_WORD = {Limit.NONE: "exact", Limit.GAP: "gap", Limit.WORK: "limit", Limit.INTERRUPTED: "cancelled"}
+"""What plan documents call it (SolverRecord.stopped_by); a proof that there is no plan is called "proof"."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`assignment` is None when none was found; `lower_bound_us` holds for every placement (infinity after PROOF)."""
+class Result(Generic[Solution]):
+    """The best solution found, if any, and a bound that holds for all of them."""
 
-    assignment: Assignment | None
+    solution: Solution | None
     objective_us: float
+    """The objective of the solution in microseconds; infinity without one."""
     lower_bound_us: float
+    """No solution has a lower objective; infinity where there is none at all."""
     bound: str
-    stopped_by: StoppedBy
+    """The name of the bound that proves `lower_bound_us` (docs/explanation/bounds.md)."""
+    limit: Limit
     moves: int = 0
+    """Moves of the local search."""
     counted_s: float = 0.0
-    """Of CP-SAT alone: what its work counts for, not what it took."""
+    """What the work counts for, in seconds of a reference core (solver/budget.py); not what it took."""
+
+    @classmethod
+    def infeasible(cls, bound: str, *, counted_s: float = 0.0) -> Result[Solution]:
+        """A proof that there is no solution."""
+        return cls(None, math.inf, math.inf, bound, Limit.NONE, counted_s=counted_s)
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether it is proven that there is no solution."""
+        return self.solution is None and math.isinf(self.lower_bound_us)
+
+    @property
+    def termination(self) -> TerminationReason:
+        """How the solve ended."""
+        if self.is_infeasible:
+            return TerminationReason.INFEASIBLE
+        if self.solution is None:
+            return TerminationReason.NO_SOLUTION_FOUND
+        return TerminationReason.OPTIMAL if self.limit in (Limit.NONE, Limit.GAP) else TerminationReason.FEASIBLE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to search for."""
+        return self.limit in (Limit.NONE, Limit.GAP)
+
+    @property
+    def stopped_by(self) -> str:
+        """The word for it in plan documents."""
+        return "proof" if self.is_infeasible else _WORD[self.limit]
 
     @property
     def gap(self) -> float:
-        """As a share of the objective; 1 where there is no placement."""
-        return 1.0 if self.assignment is None else gap_of(self.objective_us, self.lower_bound_us)
+        """How much lower the best objective might be, as a share of this one; 1 without a solution."""
+        return 1.0 if self.solution is None else gap_of(self.objective_us, self.lower_bound_us)
 
-    def beside(self, other: Outcome) -> Outcome:
-        """With the other's plan where that is better, and its bound where that is higher."""
+    def merged_with(self, other: Result[Solution]) -> Result[Solution]:
+        """This result with the other's solution where that is better and its bound where that is higher: both are of the same problem."""
         better, higher = min(self, other, key=lambda each: each.objective_us), max(self, other, key=lambda each: each.lower_bound_us)
         return replace(
             self,
-            assignment=better.assignment,
+            solution=better.solution,
             objective_us=better.objective_us,
             lower_bound_us=min(higher.lower_bound_us, better.objective_us),
             bound=higher.bound,
         )
 
+    def united_with(self, other: Result[Solution]) -> Result[Solution]:
+        """The result of two problems that together hold every solution; of equally good solutions this one's."""
+        better = self if self.objective_us <= other.objective_us * (1.0 + TIE) else other
+        looser = self if self.lower_bound_us < other.lower_bound_us else other
+        return Result(
+            better.solution,
+            better.objective_us,
+            looser.lower_bound_us,
+            looser.bound,
+            max(self.limit, other.limit, key=_RISING.index),
+            self.moves + other.moves,
+            self.counted_s + other.counted_s,
+        )
+
+
+TIE = 1e-9
+"""Two objectives are equal when they differ by this share at most: sums in another order differ by less."""
+
 
 def gap_of(objective_us: float, bound_us: float) -> float:
     """How much less the best placement might take, as a share of this one."""
     return max(0.0, 1.0 - bound_us / objective_us) if objective_us > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a solve stands; None while there is no incumbent."""
-
-    elapsed_s: float
-    incumbent_us: float | None
-    bound_us: float
-    gap: float | None
-    phase: str
-
-
-ReportProgress = Callable[[Progress], None]
-ShouldStop = Callable[[], bool]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop. Work is counted, not timed: `seconds` is converted to moves and deterministic time at a fixed rate,
-    so the same problem, seed and limit give the same answer on any machine under any load."""
-
-    seconds: float
-    gap: float
-    seed: int

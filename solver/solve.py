@@ -4,44 +4,54 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from importlib.metadata import version
 
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import CostModelReference, Explanation, FewestDevices, ModelReference, Plan, PlanStatus, Question, SolverRecord
 from emplace.placement.workload import Objective
-from emplace.solver.driver.attempt import Attempt, attempt
+from emplace.solver.budget import PROVEN
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.replan import replan
+from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.infeasibility.explain import explain
-from emplace.solver.result import ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.model.extract import Placement
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Result
 
-PROVEN = 1e-6
-"""A plan is called optimal when the proof leaves this share of the step time or less."""
 
-
-def solve_question(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Plan:
+def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
     """The best plan found with its proven gap; or a proof that none exists, explained; or undecided.
 
     Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
     """
-    started = time.perf_counter()
+    started, monitor = time.perf_counter(), monitor or Monitor()
     if question.options.objective is Objective.DEVICES:
-        smallest = smallest_size(question, should_stop)
+        smallest = smallest_size(question, monitor)
         answered, fewest, found = smallest.question, smallest.record, smallest.first
-        if found.placement is not None:
-            found = _solved(answered, report, should_stop).or_else(found)
+        if found.solution is not None:
+            found = _or_else(_solved(answered, monitor), found)
     else:
-        answered, fewest, found = question, None, _solved(question, report, should_stop)
-    explanation = explain(answered, should_stop) if found.stopped_by is StoppedBy.PROOF else None
+        answered, fewest, found = question, None, _solved(question, monitor)
+    explanation = explain(answered, monitor) if found.is_infeasible else None
     return _plan(question, found, fewest, explanation, time.perf_counter() - started)
 
 
-def _solved(question: Question, report: ReportProgress | None, should_stop: ShouldStop | None) -> Attempt:
-    return (attempt if question.options.start is None else replan)(question, report, should_stop)
+def _solved(question: Question, monitor: Monitor) -> Result[Placement]:
+    return (solve_variants if question.options.start is None else replan)(question, monitor)
 
 
-def _plan(question: Question, found: Attempt, fewest: FewestDevices | None, explanation: Explanation | None, seconds: float) -> Plan:
-    placed = found.placement
+def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:
+    """What was found, with the first plan of this size where it has none."""
+    if found.solution is not None:
+        return found
+    return replace(found, solution=first.solution, objective_us=first.objective_us)
+
+
+def _plan(
+    question: Question, found: Result[Placement], fewest: FewestDevices | None, explanation: Explanation | None, seconds: float
+) -> Plan:
+    placed = found.solution
     has_start = question.options.start is not None
     trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
     return Plan(
@@ -57,7 +67,7 @@ def _plan(question: Question, found: Attempt, fewest: FewestDevices | None, expl
         throughput_samples_per_s=None if placed is None else trainers * question.model.local_batch_size * 1e6 / placed.step_time_us,
         imbalance=None if placed is None else placed.imbalance,
         moved_bytes=moved_bytes(question.model, question.options.start or (), placed.tables) if placed is not None and has_start else None,
-        move_cost_us=found.move_cost_us if placed is not None and has_start else None,
+        move_cost_us=placed.move_cost_us if placed is not None and has_start else None,
         ranks=() if placed is None else placed.ranks,
         nodes=() if placed is None else placed.nodes,
         tables=() if placed is None else placed.tables,
@@ -76,8 +86,8 @@ def _plan(question: Question, found: Attempt, fewest: FewestDevices | None, expl
     )
 
 
-def _status(found: Attempt, fewest: FewestDevices | None) -> PlanStatus:
-    if found.placement is not None:
+def _status(found: Result[Placement], fewest: FewestDevices | None) -> PlanStatus:
+    if found.solution is not None:
         is_fewest = fewest is None or not fewest.undecided
         return PlanStatus.OPTIMAL if found.gap <= PROVEN and is_fewest else PlanStatus.FEASIBLE
-    return PlanStatus.INFEASIBLE if found.stopped_by is StoppedBy.PROOF else PlanStatus.UNDECIDED
+    return PlanStatus.INFEASIBLE if found.is_infeasible else PlanStatus.UNDECIDED

@@ -76,7 +76,7 @@ def check(
             status.say(f"checking {spec.name} on {where.name}")
             started = time.perf_counter()
             if server is None:
-                result = judge(answer(build_question(spec, where, chosen, priced), report=status.solving), limit)
+                result = judge(answer(build_question(spec, where, chosen, priced), status.monitor), limit)
             else:
                 result = check_on_server(server, spec, where, chosen, priced, limit)
             results.append(result.model_copy(update={"source": source, "seconds": time.perf_counter() - started}))

@@ -69,7 +69,7 @@ def plan(
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
-        found = answer(question, report=status.solving)
+        found = answer(question, status.monitor)
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)
     else:

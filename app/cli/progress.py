@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 
 from emplace.app.cli.interrupts import raise_what_was_lost
-from emplace.solver.result import Progress
+from emplace.solver.progress import Monitor, Progress
 
 
 class StatusLine:
@@ -14,6 +14,7 @@ class StatusLine:
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
+        self.monitor = Monitor.of(self.solving)
 
     def __enter__(self) -> StatusLine:
         return self

@@ -3,70 +3,54 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
-from emplace.solver.branch_and_price.tree import STEPS_PER_SECOND, Tree
-from emplace.solver.cp_sat import by_cp_sat, stopped
-from emplace.solver.model.problem import Problem
+from emplace.solver.branch_and_price.tree import Tree
+from emplace.solver.budget import LEAF_SECONDS, LEAF_STEPS_PER_SECOND, PROVER_MET, TREE_STEPS_PER_SECOND, Budget
+from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.model.problem import Assignment, Problem
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
-from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, gap_of
-
-_LEAF_SECONDS = 1.0
-"""For CP-SAT on a problem whose options are all chosen."""
-_LEAF_STEPS = 5e7
-"""What a counted second of it counts for."""
-_MET = 1e-7
-"""A gap that counts as none."""
+from emplace.solver.result import Limit, Result
 
 
 class Prover:
     """Raises the bound until it meets the plan; may meet better plans on the way."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        bounder: Bounder,
-        bound: Bound,
-        limits: Limits,
-        report: ReportProgress | None = None,
-        should_stop: ShouldStop | None = None,
-    ) -> None:
-        self.problem, self.bounder, self.bound, self.limits = problem, bounder, bound, limits
-        self.report, self.should_stop = report, should_stop
-        self.gap = max(limits.gap, _MET)
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> None:
+        self.problem, self.bounder, self.bound, self.budget, self.monitor = problem, bounder, bound, budget, monitor
+        self.gap = max(budget.gap, PROVER_MET)
         self.due_steps = 0
         self.tree: Tree | None = None
 
-    def by_cp_sat(self, known: Outcome, seconds: float) -> Outcome:
-        """The integer program as it is, from the plan that is known; EXACT if it finishes."""
-        return by_cp_sat(self.problem, replace(self.limits, seconds=seconds), self.report, self.should_stop, known.assignment).beside(known)
+    def by_cp_sat(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:
+        """The integer program as it is, from the plan that is known; without a limit if it finishes."""
+        return by_cp_sat(self.problem, self.budget.of(seconds), self.monitor, known.solution).merged_with(known)
 
-    def _settle(self, part: Problem, below_us: float, effort: int) -> Outcome:
-        return by_cp_sat(part, Limits(_LEAF_SECONDS * effort, 0.0, self.limits.seed), None, self.should_stop, below_us=below_us)
-
-    def by_patterns(self, known: Outcome, seconds: float) -> Outcome:
-        """Branch and bound, from where it was; EXACT once plan and bound meet."""
-        tree = self.tree = self.tree or Tree(self.problem, self.bounder, self.bound, self._settle, _LEAF_STEPS)
+    def by_patterns(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:
+        """Branch and bound, from where it was; without a limit once plan and bound meet."""
+        tree = self.tree = self.tree or Tree(self.problem, self.bounder, self.bound, self._solve_leaf, LEAF_STEPS_PER_SECOND)
         tree.bound_us = max(tree.bound_us, known.lower_bound_us)
-        started, told, cancelled = time.perf_counter(), -math.inf, False
-        self.due_steps += round(seconds * STEPS_PER_SECOND)
+        told, limit = -math.inf, Limit.WORK
+        self.due_steps += round(seconds * TREE_STEPS_PER_SECOND)
         for _ in tree.raise_bound(known.objective_us, self.gap, self.due_steps):
-            if self.report is not None and told < tree.bound_us:
+            if told < tree.bound_us:
                 told = tree.bound_us
-                gap = gap_of(tree.best_us, tree.bound_us)
-                self.report(Progress(time.perf_counter() - started, tree.best_us, tree.bound_us, gap, "exact"))
-            if self.should_stop is not None and self.should_stop():
-                cancelled = True
+                self.monitor.tell(tree.best_us, tree.bound_us, "exact")
+            if self.monitor.stopped():
+                limit = Limit.INTERRUPTED
                 break
-        assignment = tree.best if tree.best is not None and tree.best_us < known.objective_us else known.assignment
-        proven = tree.bound_us >= tree.best_us * (1 - self.gap * (1 + 1e-9))
-        name = "patterns" if tree.bound_us > known.lower_bound_us else known.bound
+        if tree.bound_us >= tree.best_us * (1 - self.gap * (1 + 1e-9)):
+            limit = Limit.NONE
         return replace(
             known,
-            assignment=assignment,
+            solution=tree.best if tree.best is not None and tree.best_us < known.objective_us else known.solution,
             objective_us=tree.best_us,
             lower_bound_us=min(tree.bound_us, tree.best_us),
-            bound=name,
-            stopped_by=stopped(proven, cancelled),
+            bound="patterns" if tree.bound_us > known.lower_bound_us else known.bound,
+            limit=limit,
         )
+
+    def _solve_leaf(self, part: Problem, below_us: float, effort: int) -> Result[Assignment]:
+        budget = Budget(LEAF_SECONDS * effort, 0.0, self.budget.seed)
+        return by_cp_sat(part, budget, self.monitor.silent(), below_us=below_us)

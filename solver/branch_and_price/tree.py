@@ -12,7 +12,7 @@ from emplace.solver.branch_and_price.node_bound import Patterns, Prices, Verdict
 from emplace.solver.model.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us, with_options
 from emplace.solver.patterns.device_classes import Window, possible
 from emplace.solver.relaxation.bound import Bound, Bounder
-from emplace.solver.result import Outcome, StoppedBy
+from emplace.solver.result import Limit, Result
 
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
@@ -45,10 +45,8 @@ class Node:
     """How many times the usual work settling it may take: once, then MOST_EFFORT."""
 
 
-Settle = Callable[[Problem, float, int], Outcome]
+Settle = Callable[[Problem, float, int], Result[Assignment]]
 """Solves a problem whose options are all chosen, given what an assignment must beat and the effort."""
-STEPS_PER_SECOND = 4e7
-"""About what one core does."""
 
 
 class Tree:
@@ -182,8 +180,8 @@ class Tree:
         the best there."""
         found = self.settle(with_options(self.problem, left), level, effort)
         self.steps += round(found.counted_s * self.settle_steps)
-        if found.assignment is not None and found.objective_us < self.best_us:
+        if found.solution is not None and found.objective_us < self.best_us:
             options = np.flatnonzero(left)
-            self.best = replace(found.assignment, option=options[found.assignment.option])
+            self.best = replace(found.solution, option=options[found.solution.option])
             self.best_us = found.objective_us
-        return found.stopped_by in (StoppedBy.EXACT, StoppedBy.PROOF)
+        return found.limit is Limit.NONE

@@ -10,54 +10,39 @@ from dataclasses import replace
 
 import numpy as np
 
+from emplace.solver.budget import UNRESTRICTED_SHARE, Budget
 from emplace.solver.engine import solve
 from emplace.solver.heuristics.greedy import pack
 from emplace.solver.model.conflicts import Groups, devices_held, keeps_apart
 from emplace.solver.model.problem import Assignment, Bools, Problem, loads_of
-from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy, gap_of
-
-UNRESTRICTED_SHARE = 0.5
-"""Of the limit, for the program that doesn't know of groups; it has the bound."""
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result, gap_of
 
 
-def solve_apart(
-    problem: Problem, groups: Groups, limits: Limits, report: ReportProgress | None = None, should_stop: ShouldStop | None = None
-) -> Outcome:
+def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor) -> Result[Assignment]:
     """`solve`, with an assignment that keeps the groups apart or none."""
     if not groups:
-        return solve(problem, limits, report, should_stop)
-    first = solve(problem, replace(limits, seconds=limits.seconds * UNRESTRICTED_SHARE), _bounds_only(report), should_stop)
-    if first.assignment is None or keeps_apart(problem, groups, first.assignment):
+        return solve(problem, budget, monitor)
+    # An assignment that may break the groups is no incumbent.
+    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False))
+    if first.solution is None or keeps_apart(problem, groups, first.solution):
         return first
-    rest = replace(limits, seconds=limits.seconds * (1 - UNRESTRICTED_SHARE))
-    second = solve(dealt_out(problem, groups, first.assignment), rest, _below(report, first.lower_bound_us), should_stop)
-    stopped_by = StoppedBy.CANCELLED if StoppedBy.CANCELLED in (first.stopped_by, second.stopped_by) else StoppedBy.LIMIT
+    # The bound is that of every placement, not only of those that devices were dealt out for.
+    here = monitor.part(least_bound_us=first.lower_bound_us, others_bound_us=first.lower_bound_us)
+    second = solve(dealt_out(problem, groups, first.solution), budget.share(1 - UNRESTRICTED_SHARE), here)
+    limit = Limit.INTERRUPTED if Limit.INTERRUPTED in (first.limit, second.limit) else Limit.WORK
     bound, moves = f"{first.bound}, without keeping tables apart", first.moves + second.moves
-    if second.assignment is None:
-        return Outcome(None, math.inf, first.lower_bound_us, bound, stopped_by, moves)
-    if gap_of(second.objective_us, first.lower_bound_us) <= limits.gap:
-        stopped_by = StoppedBy.GAP
-    return Outcome(second.assignment, second.objective_us, min(first.lower_bound_us, second.objective_us), bound, stopped_by, moves)
-
-
-def _bounds_only(report: ReportProgress | None) -> ReportProgress | None:
-    """A plan that may break the groups is no incumbent."""
-    return None if report is None else lambda progress: report(replace(progress, incumbent_us=None, gap=None))
-
-
-def _below(report: ReportProgress | None, bound_us: float) -> ReportProgress | None:
-    """With the bound of every placement, not only of those that devices were dealt out for."""
-
-    def passed_on(progress: Progress) -> None:
-        known = progress.incumbent_us
-        if report is not None:
-            report(replace(progress, bound_us=bound_us, gap=None if known is None else gap_of(known, bound_us)))
-
-    return None if report is None else passed_on
+    counted_s = first.counted_s + second.counted_s
+    if second.solution is None:
+        return Result(None, math.inf, first.lower_bound_us, bound, limit, moves, counted_s)
+    if gap_of(second.objective_us, first.lower_bound_us) <= budget.gap:
+        limit = Limit.GAP
+    bound_us = min(first.lower_bound_us, second.objective_us)
+    return Result(second.solution, second.objective_us, bound_us, bound, limit, moves, counted_s)
 
 
 def pack_apart(problem: Problem, groups: Groups) -> Assignment | None:
-    """`pack`, likewise."""
+    """`pack`, with an assignment that keeps the groups apart or none."""
     first = pack(problem)
     if first is None or keeps_apart(problem, groups, first):
         return first

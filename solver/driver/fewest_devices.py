@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from emplace.placement.memory import row_bytes
 from emplace.placement.model import Tier
 from emplace.placement.plan import FewestDevices, JobSize, Question, job_sizes, sized
-from emplace.solver.driver.attempt import Attempt, allowed_tiers, attempt, quick_placement, variants
+from emplace.solver.budget import ANY_PLAN_GAP, MOST_SIZE_SECONDS, SIZE_SHARE
+from emplace.solver.driver.solve_program import quick_placement
+from emplace.solver.driver.solve_variants import solve_variants
+from emplace.solver.driver.variants import allowed_tiers, variants
 from emplace.solver.model.build import price
-from emplace.solver.result import ShouldStop, StoppedBy
-
-TRIED_SHARE = 0.1
-"""Of the limit, for each size that is neither packed in a moment nor refuted by a sum."""
-MOST_SECONDS = 2.0
-ANY_GAP = 0.9
+from emplace.solver.model.extract import Placement
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result
 
 
 @dataclass(frozen=True)
@@ -29,41 +29,43 @@ class Smallest:
 
     question: Question
     record: FewestDevices
-    first: Attempt
+    first: Result[Placement]
 
 
-def smallest_size(question: Question, should_stop: ShouldStop | None) -> Smallest:
+def smallest_size(question: Question, monitor: Monitor) -> Smallest:
     """Try sizes from the smallest. Raises InvalidDocument for ranks that the host can't have."""
     impossible: list[JobSize] = []
     undecided: list[JobSize] = []
     for size in job_sizes(question):
         here = sized(question, size)
-        first = _tried(here, should_stop)
-        if first.placement is not None:
+        first = _tried(here, monitor)
+        if first.solution is not None:
             return Smallest(here, FewestDevices(size=size, impossible=tuple(impossible), undecided=tuple(undecided)), first)
-        (impossible if first.stopped_by is StoppedBy.PROOF else undecided).append(size)
-    cancelled = should_stop is not None and should_stop()
-    unsettled = StoppedBy.CANCELLED if cancelled else StoppedBy.LIMIT
-    nothing = _nothing(unsettled if undecided else StoppedBy.PROOF)
+        (impossible if first.is_infeasible else undecided).append(size)
+    unsettled = Limit.INTERRUPTED if monitor.stopped() else Limit.WORK
+    nothing = _unknown(unsettled) if undecided else NOTHING_FITS
     return Smallest(here, FewestDevices(size=None, impossible=tuple(impossible), undecided=tuple(undecided)), nothing)
 
 
-def _tried(question: Question, should_stop: ShouldStop | None) -> Attempt:
+def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
     """A plan of any quality, a proof that there is none, or neither."""
-    if should_stop is not None and should_stop():
-        return _nothing(StoppedBy.CANCELLED)
+    if monitor.stopped():
+        return _unknown(Limit.INTERRUPTED)
     if _weight_bytes(question) > _memory_bytes(question):
-        return _nothing(StoppedBy.PROOF)
+        return NOTHING_FITS
     for variant in variants(question):
         if (packed := quick_placement(price(question, variant.topology, variant.tiers))) is not None:
-            return Attempt(packed, 0.0, StoppedBy.LIMIT, "none", 0)
-    seconds = min(question.options.time_limit * TRIED_SHARE, MOST_SECONDS)
-    options = question.options.model_copy(update={"time_limit": seconds, "gap": ANY_GAP})
-    return attempt(question.model_copy(update={"options": options}), None, should_stop)
+            return Result(packed, packed.cost_us, 0.0, "none", Limit.WORK)
+    seconds = min(question.options.time_limit * SIZE_SHARE, MOST_SIZE_SECONDS)
+    options = question.options.model_copy(update={"time_limit": seconds, "gap": ANY_PLAN_GAP})
+    return solve_variants(question.model_copy(update={"options": options}), monitor.silent())
 
 
-def _nothing(stopped_by: StoppedBy) -> Attempt:
-    return Attempt(None, math.inf if stopped_by is StoppedBy.PROOF else 0.0, stopped_by, "each size", 0)
+NOTHING_FITS = Result[Placement].infeasible("each size")
+
+
+def _unknown(limit: Limit) -> Result[Placement]:
+    return Result(None, math.inf, 0.0, "each size", limit)
 
 
 def _weight_bytes(question: Question) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from emplace.placement.plan import Question
-from emplace.solver.driver.attempt import parts_of
+from emplace.solver.driver.solve_variants import type_searches
+from emplace.solver.progress import Monitor
 
 
 def lower_bound(question: Question) -> tuple[float, str]:
@@ -14,7 +15,7 @@ def lower_bound(question: Question) -> tuple[float, str]:
     Raises InvalidDocument for options that no target has. docs/bounds.md proves the bound.
     """
     found = [(math.inf, "no tier")]
-    for _, sets in parts_of(question):
-        program = sets.next_below(math.inf)
-        found.append((math.inf if program is None else program.bound_us, sets.name))
+    for _, types in type_searches(question, Monitor()):
+        program = types.next_below(math.inf)
+        found.append((math.inf if program is None else program.bound_us, types.name))
     return min(found)

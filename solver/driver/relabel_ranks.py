@@ -21,7 +21,7 @@ _ON_DEVICES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
 _ON_NODES = (ShardingType.TABLE_ROW_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 
 
-def renamed(
+def relabelled(
     question: Question, tables: tuple[TablePlacement, ...], start: Mapping[str, TablePlacement], topology: Topology
 ) -> tuple[TablePlacement, ...]:
     """`tables` on other ranks: whole nodes exchanged, and devices of a kind within them."""

@@ -21,38 +21,34 @@ import numpy as np
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
-from emplace.solver.driver.attempt import Attempt, Variant, limits_of, parts_of, solve_sets
+from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
 from emplace.solver.driver.replan_local_search import Mixer
-from emplace.solver.driver.type_search import ShardingSets
+from emplace.solver.driver.solve_types import solve_types
+from emplace.solver.driver.solve_variants import NO_TIER, budget_of, type_searches
+from emplace.solver.driver.type_search import TypeSearch
+from emplace.solver.driver.variants import Variant
 from emplace.solver.model.build import Priced, price
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.fixed import Fixed, misfit
 from emplace.solver.model.problem import Assignment
-from emplace.solver.relay import Relay, Whole
-from emplace.solver.result import Limits, ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result
 
-FREE_SHARE = 0.5
-"""Of the limit, for the free plan; it has the bound."""
-STAY_SHARE = 0.1
 FREED = (1 / 16, 1 / 4)
 """Shares of the tables that are free in a partly free plan."""
 
 
-def replan(question: Question, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Attempt:
-    """Solve every program of a question with a start."""
-    report = None if report is None else _without_incumbent(Whole(report))
-    parts = parts_of(question, should_stop)
-    limits, whole = limits_of(question, parts), Attempt(None, math.inf, StoppedBy.PROOF, "no tier", 0)
-    for number, (variant, sets) in enumerate(parts):
-        others_us = min([whole.lower_bound_us, *(later.others_us for _, later in parts[number + 1 :])])
-        here = report and Relay(report, others_us=others_us, phase=f"{variant.name}: ")
-        whole |= _Replanner(question, variant, limits, should_stop).run(sets, here)
+def replan(question: Question, monitor: Monitor) -> Result[Placement]:
+    """Solve every variant of a question with a start."""
+    # The step time of a plan whose moves have no price yet says nothing about the answer.
+    monitor = monitor.part(has_incumbents=False)
+    searches = type_searches(question, monitor)
+    budget, whole = budget_of(question, searches), NO_TIER
+    for number, (variant, types) in enumerate(searches):
+        others_us = min([whole.lower_bound_us, *(later.others_us for _, later in searches[number + 1 :])])
+        here = monitor.part(others_bound_us=others_us, phase=f"{variant.name}: ")
+        whole = whole.united_with(_Replanner(question, variant, budget, here).run(types))
     return whole
-
-
-def _without_incumbent(report: ReportProgress) -> ReportProgress:
-    """The step time of a plan whose moves have no price yet says nothing about the answer."""
-    return lambda progress: report(replace(progress, incumbent_us=None, gap=None))
 
 
 def held_tables(question: Question, topology: Topology) -> dict[str, TablePlacement]:
@@ -82,13 +78,14 @@ class _Replanner:
 
     question: Question
     variant: Variant
-    limits: Limits
-    should_stop: ShouldStop | None
+    budget: Budget
+    monitor: Monitor
 
-    def run(self, sets: ShardingSets, report: ReportProgress | None) -> Attempt:
-        priced = sets.priced
-        free = solve_sets(sets, self._limits(FREE_SHARE), report, self.should_stop)
-        if free.stopped_by is StoppedBy.PROOF:
+    def run(self, types: TypeSearch) -> Result[Placement]:
+        """The cheapest of all plans that are made, with the bound of the free one."""
+        priced = types.priced
+        free = solve_types(types, self.budget.share(FREE_REPLAN_SHARE), self.monitor)
+        if free.is_infeasible:
             return free
         held = held_tables(self.question, self.variant.topology)
         plans = [*self._free_plans(free, priced, held), *self._held_plans(priced, held)]
@@ -99,23 +96,24 @@ class _Replanner:
         cost, best = min(((self._cost_us(plan), index) for index, plan in enumerate(mixed) if plan.fits), default=(math.inf, -1))
         if best < 0:
             return free
-        placement = mixed[best]
-        move_cost_us = cost - placement.step_time_us
-        stopped_by = StoppedBy.GAP if free.lower_bound_us >= cost * (1 - self.limits.gap) else StoppedBy.LIMIT
-        if free.stopped_by is StoppedBy.CANCELLED:
-            stopped_by = StoppedBy.CANCELLED
-        return replace(free, placement=placement, move_cost_us=move_cost_us, stopped_by=stopped_by)
+        placement = replace(mixed[best], move_cost_us=cost - mixed[best].step_time_us)
+        limit = Limit.GAP if free.lower_bound_us >= cost * (1 - self.budget.gap) else Limit.WORK
+        if free.limit is Limit.INTERRUPTED:
+            limit = Limit.INTERRUPTED
+        return replace(free, solution=placement, objective_us=placement.cost_us, limit=limit)
 
-    def _free_plans(self, free: Attempt, priced: Priced, held: Mapping[str, TablePlacement]) -> Iterator[tuple[TablePlacement, ...]]:
-        if free.placement is not None:
-            yield free.placement.tables
+    def _free_plans(
+        self, free: Result[Placement], priced: Priced, held: Mapping[str, TablePlacement]
+    ) -> Iterator[tuple[TablePlacement, ...]]:
+        if free.solution is not None:
+            yield free.solution.tables
             bound_to_ranks = priced.fixed.placements or any(table.constraints.ranks for table in self.question.model.tables)
             if not bound_to_ranks:
                 from emplace.solver.driver.relabel_ranks import (
-                    renamed,  # imports scipy.optimize: an eighth of a second that other plans need not pay
+                    relabelled,  # imports scipy.optimize: an eighth of a second others need not pay
                 )
 
-                tables = renamed(self.question, free.placement.tables, held, self.variant.topology)
+                tables = relabelled(self.question, free.solution.tables, held, self.variant.topology)
                 if self._exact(tables).fits:
                     yield tables
 
@@ -123,8 +121,8 @@ class _Replanner:
         if not held:
             return
         order = _most_relief_first(priced, held)
-        share = (1 - FREE_SHARE - STAY_SHARE) / len(FREED)
-        for freed, seconds in ((0.0, STAY_SHARE), *((each, share) for each in FREED)):
+        rest = (1 - FREE_REPLAN_SHARE - STAY_REPLAN_SHARE) / len(FREED)
+        for freed, share in ((0.0, STAY_REPLAN_SHARE), *((each, rest) for each in FREED)):
             names = set(order[: math.ceil(len(order) * freed)])
             groups = [group for group in self.question.model.together or () if names & set(group)]
             names.update(name for group in groups for name in group)
@@ -134,15 +132,13 @@ class _Replanner:
                 if tables.fits:
                     yield tables.tables
             else:
-                found = solve_sets(ShardingSets(partly, self.should_stop), self._limits(seconds), None, self.should_stop)
-                if found.placement is not None:
-                    yield found.placement.tables
+                quiet = self.monitor.silent()
+                found = solve_types(TypeSearch(partly, quiet), self.budget.share(share), quiet)
+                if found.solution is not None:
+                    yield found.solution.tables
 
     def _priced(self, held: Mapping[str, TablePlacement]) -> Priced:
         return price(self.question, self.variant.topology, self.variant.tiers, held=held)
-
-    def _limits(self, share: float) -> Limits:
-        return replace(self.limits, seconds=self.limits.seconds * share)
 
     def _exact(self, tables: tuple[TablePlacement, ...]) -> Placement:
         return assemble(self._priced({each.name: each for each in tables}), Assignment(np.empty(0, np.int64), ()))

@@ -23,10 +23,12 @@ import numpy as np
 from emplace.placement.model import ShardingType
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.build import Priced, type_cost_us
+from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import bound_of
-from emplace.solver.result import ShouldStop
+from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
 
@@ -35,7 +37,7 @@ MOST_BOUNDS = 8
 
 
 @dataclass(frozen=True)
-class SetProgram:
+class TypeProgram:
     """A program with some sharding types, and a bound on its plans."""
 
     priced: Priced
@@ -88,16 +90,16 @@ def _with_base(problem: Problem, cost_us: Floats) -> Problem:
     return replace(problem, stage_base_us=problem.stage_base_us + cost_us)
 
 
-class ShardingSets:
+class TypeSearch:
     """The programs of one, in the order of their bounds.
 
     Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
-    is one node: all types. A bound takes seconds on a large program, so once `should_stop` says so none is computed any more:
+    is one node: all types. A bound takes seconds on a large program, so once the monitor says stop none is computed any more:
     nodes keep the bound they have, the first one what a step costs without tables.
     """
 
-    def __init__(self, priced: Priced, should_stop: ShouldStop | None = None) -> None:
-        self.priced, self._should_stop = priced, should_stop
+    def __init__(self, priced: Priced, monitor: Monitor) -> None:
+        self.priced, self._monitor = priced, monitor
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
@@ -108,7 +110,7 @@ class ShardingSets:
         """Of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
-            value = self._without_tables_us if self._is_stopped() else self._bound(self._everything)[0]
+            value = self._without_tables_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(math.inf)
@@ -118,28 +120,34 @@ class ShardingSets:
         """Whether any type costs anything."""
         return any(self._cost.values())
 
-    def undecided(self, bound_us: float) -> SetProgram:
+    def undecided(self, bound_us: float) -> TypeProgram:
         """The program with all types, none of which is paid for, and a bound known for all."""
-        return SetProgram(self.priced, bound_us, self.name, self._total(self._everything))
+        return TypeProgram(self.priced, bound_us, self.name, self._total(self._everything))
 
     @property
     def others_us(self) -> float:
         """A bound on the plans of all programs that `next_below` has not given."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def next_below(self, cost_us: float) -> SetProgram | None:
+    def unsearched(self, limit: Limit) -> Result[Placement]:
+        """What is known of the plans that `next_below` has not given."""
+        if math.isinf(self.others_us):
+            return Result.infeasible(self.name)
+        return Result(None, math.inf, self.others_us, self.name, limit)
+
+    def next_below(self, cost_us: float) -> TypeProgram | None:
         """The program with the lowest bound, if that is below `cost_us`."""
         self._decide_below(cost_us)
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
             if (program := self._restricted(allowed, required)) is not None:
-                return SetProgram(program, value, self.name, self._total(allowed - required))
+                return TypeProgram(program, value, self.name, self._total(allowed - required))
             self._decide_below(cost_us)
         return None
 
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
-        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._is_stopped():
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._monitor.stopped():
             _, _, required, allowed = self._heap[0]
             if required == allowed:
                 return
@@ -183,9 +191,6 @@ class ShardingSets:
     @cached_property
     def _all_may_be_columns(self) -> bool:
         return all(ShardingType.TABLE_WISE not in types for types in option_types(self._columns))
-
-    def _is_stopped(self) -> bool:
-        return self._should_stop is not None and self._should_stop()
 
     @property
     def _without_tables_us(self) -> float:

@@ -3,64 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
+from emplace.solver.budget import DIVE_SHARE, DIVE_STEPS_PER_SECOND, Budget
 from emplace.solver.heuristics.diving import Dives, divable
-from emplace.solver.heuristics.large_neighbourhood import Nearby
+from emplace.solver.heuristics.large_neighbourhood import LargeNeighbourhood
 from emplace.solver.model.problem import Assignment, Problem, loads_of, objective_us
-from emplace.solver.patterns.dive_cover import STEPS_PER_SECOND, Effort
+from emplace.solver.patterns.dive_cover import Effort
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
-from emplace.solver.result import MET, Limits, Outcome, ShouldStop
-
-DIVE_SHARE = 0.75
-"""Of what is counted, where dives apply."""
-Report = Callable[[float, float, str], None]
-"""Of the objective and the bound, and of which part of the solve they are."""
+from emplace.solver.result import Result
 
 
 class Improver:
     """Goes on where it was from whatever plan it is given."""
 
     def __init__(
-        self, problem: Problem, bounder: Bounder, bound: Bound, found: Outcome, limits: Limits, report: Report, should_stop: ShouldStop
+        self, problem: Problem, bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor
     ) -> None:
         self.due_s = 0.0
-        """What it may have counted by now: what took longer is taken off the next run."""
-        self.problem, self.limits, self.report, self.should_stop = problem, limits, report, should_stop
+        """The seconds that it may have counted by now: what took longer is taken off the next run."""
+        self.problem, self.budget, self.monitor = problem, budget, monitor
         self.best, self.tries = found, self._tries()
-        self.can_dive = found.assignment is not None and divable(problem, found.assignment)
-        self.effort = Effort(round(limits.seconds * STEPS_PER_SECOND), should_stop)
-        self.dives = Dives(problem, bounder, bound, limits.seed, self.effort)
-        self.nearby = Nearby(problem, bounder, bound, limits.seed, should_stop)
+        self.can_dive = found.solution is not None and divable(problem, found.solution)
+        self.effort = Effort(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped)
+        self.dives = Dives(problem, bounder, bound, budget.seed, self.effort)
+        self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor)
 
     @property
     def dived_s(self) -> float:
         """What the dives so far count for."""
-        return self.effort.steps / STEPS_PER_SECOND
+        return self.effort.steps / DIVE_STEPS_PER_SECOND
 
     @property
     def counted_s(self) -> float:
         """What its work so far counts for."""
-        return self.dived_s + self.nearby.counted_s
+        return self.dived_s + self.neighbourhood.counted_s
 
-    def run(self, known: Outcome, seconds: float) -> Outcome:
+    def run(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:
         """Works on from the plan and the bound that are known for `seconds`, or until they meet."""
-        self.best, gap = known, max(self.limits.gap, MET)
+        self.best, gap = known, self.budget.enough
         self.due_s += seconds
-        while self.best.assignment is not None and self.best.gap > gap and self.counted_s < self.due_s and not self.should_stop():
+        while self.best.solution is not None and self.best.gap > gap and self.counted_s < self.due_s and not self.monitor.stopped():
             plan = next(self.tries)
             value = math.inf if plan is None else objective_us(self.problem, loads_of(self.problem, plan))
             if value < self.best.objective_us:
-                self.best = replace(self.best, assignment=plan, objective_us=value)
-                self.report(value, self.best.lower_bound_us, "search")
+                self.best = replace(self.best, solution=plan, objective_us=value)
+                self.monitor.tell(value, self.best.lower_bound_us, "search")
         return replace(self.best, lower_bound_us=min(self.best.lower_bound_us, self.best.objective_us))
 
     def _tries(self) -> Iterator[Assignment | None]:
         """Better plans than the best when they were begun, and nothing between them."""
-        while self.best.assignment is not None:
+        while self.best.solution is not None:
             if self.can_dive and self.dived_s <= DIVE_SHARE * self.counted_s:
-                yield from self.dives.improve(self.best.assignment, self.best.lower_bound_us)
+                yield from self.dives.improve(self.best.solution, self.best.lower_bound_us)
                 yield None
             else:
-                yield self.nearby.improve(self.best.assignment, self.due_s - self.counted_s)
+                yield self.neighbourhood.improve(self.best.solution, self.due_s - self.counted_s)

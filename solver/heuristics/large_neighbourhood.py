@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from emplace.solver.budget import NEIGHBOURHOOD_SECONDS, Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import (
     Assignment,
@@ -24,30 +25,29 @@ from emplace.solver.model.problem import (
     target_devices,
     with_options,
 )
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
-from emplace.solver.result import Limits, ShouldStop, StoppedBy
 
 BETTER = 1e-4
 """How much better a placement must be to be looked for; devices that close to the slowest are freed with it."""
 FREED_DEVICES, FREED_TABLES = 4.0, 8.0
 """At first. More once CP-SAT proves that there is nothing better, fewer where it does not finish."""
 MORE, FEWER, FEWEST = 0.3, 0.3, 2.0
-TRY_SECONDS = 0.7
-"""The most that CP-SAT gets for one try."""
 
 
-class Nearby:
+class LargeNeighbourhood:
     """Tries sets of devices and sets of tables in turn."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int, should_stop: ShouldStop | None = None) -> None:
-        self.problem, self.bounder, self.bound, self.should_stop = problem, bounder, bound, should_stop
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int, monitor: Monitor | None = None) -> None:
+        self.problem, self.bounder, self.bound = problem, bounder, bound
+        self.monitor = (monitor or Monitor()).silent()
         self.random = np.random.default_rng(seed)
         self.freed = [FREED_DEVICES, FREED_TABLES]
         self.tries = 0
         self.counted_s = 0.0
         """Of all tries."""
 
-    def improve(self, plan: Assignment, most_s: float = TRY_SECONDS) -> Assignment | None:
+    def improve(self, plan: Assignment, most_s: float = NEIGHBOURHOOD_SECONDS) -> Assignment | None:
         """One try: a better placement, or None."""
         problem, by_tables = self.problem, self.tries % 2
         loads = loads_of(problem, plan)
@@ -60,16 +60,16 @@ class Nearby:
         keep[plan.option] = True
         reach = reach if problem.allowed is None else reach & problem.allowed
         part = with_options(replace(problem, allowed=np.where(free[:, None], reach, held)), keep)
-        limits = Limits(min(TRY_SECONDS, most_s), 0.0, self.tries)
-        found = by_cp_sat(part, limits, None, self.should_stop, below_us=best_us * (1 - BETTER))
+        budget = Budget(min(NEIGHBOURHOOD_SECONDS, most_s), 0.0, self.tries)
+        found = by_cp_sat(part, budget, self.monitor, below_us=best_us * (1 - BETTER))
         self.tries += 1
         self.counted_s += found.counted_s
-        if found.assignment is None:
+        if found.solution is None:
             most = problem.num_tables if by_tables else problem.num_devices
-            change = MORE if found.stopped_by is StoppedBy.PROOF else -FEWER
+            change = MORE if found.is_infeasible else -FEWER
             self.freed[by_tables] = min(max(self.freed[by_tables] + change, FEWEST), float(most))
             return None
-        better = replace(found.assignment, option=np.flatnonzero(keep)[found.assignment.option])
+        better = replace(found.solution, option=np.flatnonzero(keep)[found.solution.option])
         loads = loads_of(problem, better)
         return better if fits(problem, loads) and objective_us(problem, loads) < best_us else None
 

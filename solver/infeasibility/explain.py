@@ -6,12 +6,12 @@ from emplace.placement.plan import Explanation, Question
 from emplace.placement.topology import host_tiers
 from emplace.solver.infeasibility.fixes import find_fixes
 from emplace.solver.infeasibility.shortage import Case, cases, describe
-from emplace.solver.result import ShouldStop
+from emplace.solver.progress import Monitor
 
 _SHOWN_TABLES = 10
 
 
-def explain(question: Question, should_stop: ShouldStop | None = None) -> Explanation:
+def explain(question: Question, monitor: Monitor) -> Explanation:
     """The reasons, and the fixes that were found by solving with them, cheapest first."""
     parts = cases(question)
     reasons = [f"{case.name}: {reason}" if len(parts) > 1 else reason for case in parts for reason in _reasons(case)]
@@ -19,7 +19,7 @@ def explain(question: Question, should_stop: ShouldStop | None = None) -> Explan
         asked, there = ", ".join(question.options.tiers or ()), ", ".join(host_tiers(question.host))
         reasons = [f"the question allows only the tiers {asked}; {question.host.name} has {there}"]
     reasons += _reserves(question)
-    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, should_stop)))
+    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, monitor)))
 
 
 def _reserves(question: Question) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.plan import Fix, Question
-from emplace.solver.driver.attempt import is_feasible
+from emplace.solver.budget import ANY_PLAN_GAP, FIX_SECONDS, Budget
+from emplace.solver.driver.solve_program import is_feasible
 from emplace.solver.infeasibility.hardware_edits import hbm_edits, node_edits, server_edits, system_memory_edits
 from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.infeasibility.shortage import Case
@@ -20,19 +21,14 @@ from emplace.solver.infeasibility.spec_edits import (
     tier_edits,
     together_edits,
 )
-from emplace.solver.result import Limits, ShouldStop
-
-VERIFY_SECONDS = 1.0
-"""Work spent on one change."""
-VERIFY_GAP = 0.9
-"""Any plan shows that the change helps."""
+from emplace.solver.progress import Monitor
 
 
-def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | None) -> list[Fix]:
+def find_fixes(question: Question, cases: list[Case], monitor: Monitor) -> list[Fix]:
     """What needs no hardware comes first, and changes to the model after changes to the question; then the least memory to add."""
     found = []
     for edit in tier_edits(question):
-        found += _first_verified(question, iter([edit]), should_stop)
+        found += _first_verified(question, iter([edit]), monitor)
     for series in (
         reserve_edits(question),
         constraint_edits(question, cases),
@@ -41,7 +37,7 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
         narrower_type_edits(question, cases),
         hash_size_edits(question, cases),
     ):
-        found += _first_verified(question, series, should_stop)
+        found += _first_verified(question, series, monitor)
     hardware = []
     for series in (
         hbm_edits(question, cases),
@@ -49,22 +45,22 @@ def find_fixes(question: Question, cases: list[Case], should_stop: ShouldStop | 
         server_edits(question, cases),
         node_edits(question, cases),
     ):
-        hardware += _first_verified(question, series, should_stop)
+        hardware += _first_verified(question, series, monitor)
     return found + sorted(hardware, key=lambda fix: fix.cost_bytes or 0)
 
 
-def _first_verified(question: Question, series: Iterator[Edit], should_stop: ShouldStop | None) -> list[Fix]:
+def _first_verified(question: Question, series: Iterator[Edit], monitor: Monitor) -> list[Fix]:
     """The first edit of a series that a plan was found with, if any."""
-    while should_stop is None or not should_stop():
+    while not monitor.stopped():
         if (edit := next(series, None)) is None:
             break
-        if _helps(question, edit, should_stop):
+        if _helps(question, edit, monitor):
             return [Fix(change=edit.change, kind=edit.kind, verified=True, cost_bytes=edit.cost_bytes, patch=edit.patch)]
     return []
 
 
-def _helps(question: Question, edit: Edit, should_stop: ShouldStop | None) -> bool:
+def _helps(question: Question, edit: Edit, monitor: Monitor) -> bool:
     try:
-        return is_feasible(patched(question, edit.patch), Limits(VERIFY_SECONDS, VERIFY_GAP, question.options.seed), should_stop)
+        return is_feasible(patched(question, edit.patch), Budget(FIX_SECONDS, ANY_PLAN_GAP, question.options.seed), monitor)
     except InvalidDocument:
         return False  # more than the host or the documents can have

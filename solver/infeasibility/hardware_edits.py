@@ -11,7 +11,7 @@ from emplace.placement.host import DeviceType
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import format_size
-from emplace.solver.driver.attempt import allowed_tiers
+from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.infeasibility.shortage import Case, cases
 from emplace.solver.infeasibility.spec_edits import Edit

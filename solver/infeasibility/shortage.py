@@ -15,7 +15,7 @@ from emplace.placement.host import DeviceType
 from emplace.placement.model import Constraints, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
-from emplace.solver.driver.attempt import variants
+from emplace.solver.driver.variants import variants
 from emplace.solver.heuristics.greedy import devices_covered
 from emplace.solver.model.build import Priced, price
 from emplace.solver.model.layouts import Layout

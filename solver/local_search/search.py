@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from emplace.solver.budget import MET
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten, restricted, to_assignment
@@ -21,7 +22,6 @@ from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Proble
 from emplace.solver.relaxation.aggregate import or_all
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.column_generation import relax
-from emplace.solver.result import MET
 
 CHUNK = 1_000_000.0
 """Work of a lane between two looks at cancellation: a fraction of a second."""

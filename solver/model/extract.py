@@ -49,6 +49,13 @@ class Placement:
     nodes: tuple[NodeLoad, ...]
     step_time_us: float
     imbalance: float
+    move_cost_us: float = 0.0
+    """The price of the bytes that are elsewhere in the plan to start from."""
+
+    @property
+    def cost_us(self) -> float:
+        """What is minimised."""
+        return self.step_time_us + self.move_cost_us
 
     @property
     def fits(self) -> bool:

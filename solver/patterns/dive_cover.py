@@ -11,7 +11,7 @@ from ortools.linear_solver import pywraplp
 from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.patterns.device_classes import Alike, Offer, Window, offer
 from emplace.solver.patterns.knapsack import dearest
-from emplace.solver.result import ShouldStop
+from emplace.solver.progress import ShouldStop
 
 ROUNDING = 1e-9
 LEAST = 1e-6
@@ -26,8 +26,6 @@ OTHERS = 0.5
 """The least that a further pattern must be worth in prices without the tables of those before."""
 STEPS_PER_PRICING, STEPS_PER_PROGRAM = 10_000, 10_000
 """What preparing a pricing and solving a linear program count for."""
-STEPS_PER_SECOND = 3e7
-"""About what one core does."""
 Pool = dict[tuple[int, ...], None]
 """Patterns met so far, as rising items."""
 

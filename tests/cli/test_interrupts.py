@@ -9,7 +9,7 @@ import pytest
 
 from emplace.app.cli.interrupts import listen, raise_what_was_lost
 from emplace.app.cli.progress import StatusLine
-from emplace.solver.result import Progress
+from emplace.solver.progress import Progress
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.lengths import MAX_LENGTH
 from emplace.placement.model import DataType, ModelSpec, Optimizer
 from emplace.placement.plan import PlanOptions, Question
-from emplace.solver.driver.attempt import allowed_tiers
+from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.heuristics.greedy import devices_covered
 from emplace.solver.model.build import price
 from emplace.solver.solve import solve_question

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from emplace.placement.audit import audit
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.solver.driver.attempt import variants
 from emplace.solver.driver.conflict_repair import dealt_out
+from emplace.solver.driver.variants import variants
 from emplace.solver.heuristics.greedy import pack
 from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.model.build import price

@@ -9,7 +9,7 @@ import pytest
 from emplace.placement.audit import audit
 from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.workload import Objective
-from emplace.solver.result import StoppedBy
+from emplace.solver.progress import Monitor
 from emplace.solver.solve import solve_question
 from tests.solver.questions import gpu_host, question, table
 from tests.solver.test_explain import too_many_tables
@@ -36,10 +36,10 @@ class Watch:
 def cancelled_after_each_look(asked: Question, most: int = 24) -> list[Plan]:
     """The uncancelled plan last."""
     whole = Watch()
-    plan = solve_question(asked, should_stop=whole)
+    plan = solve_question(asked, Monitor.of(None, whole))
     assert whole.seen
     looks = sorted({number * whole.seen // most for number in range(most)})
-    plans = [*(solve_question(asked, should_stop=Watch(number)) for number in looks), plan]
+    plans = [*(solve_question(asked, Monitor.of(None, Watch(number))) for number in looks), plan]
     for each in plans:
         assert audit(each) == []
     return plans
@@ -61,7 +61,7 @@ def with_start(asked: Question) -> Question:
 def test_the_bound_holds_for_the_best_plan_there_is(asked: Question) -> None:
     best_us = best_step_us(asked)
     plans = cancelled_after_each_look(asked)
-    assert plans[0].solver.stopped_by == StoppedBy.CANCELLED
+    assert plans[0].solver.stopped_by == "cancelled"
     for plan in plans:
         assert plan.lower_bound_us is not None
         assert 0 < plan.lower_bound_us <= best_us * (1 + ROUNDING)
@@ -92,7 +92,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str, watch: Watch) -> list[bo
     return calls
 
 
-@pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bound_of", "emplace.solver.driver.attempt.solve_apart"])
+@pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bound_of", "emplace.solver.driver.solve_program.solve_apart"])
 @pytest.mark.parametrize("servers", [0, 1])
 def test_no_bound_and_no_search_begins_after_the_stop(work: str, servers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question(gpu_host(2, servers=servers), [table(f"t{index}", 20_000, pooling=20) for index in range(4)], time_limit=0.1)
@@ -101,7 +101,7 @@ def test_no_bound_and_no_search_begins_after_the_stop(work: str, servers: int, m
         watch = Watch(looks)
         with monkeypatch.context() as patches:
             calls = counted(patches, work, watch)
-            solve_question(asked, should_stop=watch)
+            solve_question(asked, Monitor.of(None, watch))
         assert not any(calls)
     assert calls
 
@@ -116,8 +116,8 @@ def test_no_fix_is_tried_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None
             assert each.explanation.reasons == plan.explanation.reasons
             assert {fix.change for fix in each.explanation.fixes} <= {fix.change for fix in plan.explanation.fixes}
         else:
-            assert each.solver.stopped_by == StoppedBy.CANCELLED
+            assert each.solver.stopped_by == "cancelled"
     tried = counted(monkeypatch, "emplace.solver.infeasibility.fixes.is_feasible", Watch())
     summed = counted(monkeypatch, "emplace.solver.infeasibility.hardware_edits.cases", Watch())
-    solve_question(asked, should_stop=lambda: bool(tried))
+    solve_question(asked, Monitor.of(None, lambda: bool(tried)))
     assert (len(tried), len(summed)) == (1, 0)

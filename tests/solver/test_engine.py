@@ -10,25 +10,27 @@ import pytest
 
 from benchmarks.generate import Case, draw
 from emplace.solver import engine
+from emplace.solver.budget import SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
-from emplace.solver.model.problem import Problem, fits, loads_of, objective_us
-from emplace.solver.result import Limits, Outcome, Progress, StoppedBy, gap_of
+from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.progress import Monitor, Progress
+from emplace.solver.result import Limit, Result, gap_of
 from tests.solver.brute_force import optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 
-QUICK = Limits(seconds=0.5, gap=0.0, seed=3)
+QUICK = Budget(seconds=0.5, gap=0.0, seed=3)
 """Work is counted: half of it still settles every tiny problem."""
 
 
-def _sound(problem: Problem, outcome: Outcome) -> None:
+def _sound(problem: Problem, outcome: Result[Assignment]) -> None:
     """An assignment that is returned fits, costs what is said and is not better than the bound."""
-    assert outcome.assignment is not None
-    loads = loads_of(problem, outcome.assignment)
+    assert outcome.solution is not None
+    loads = loads_of(problem, outcome.solution)
     assert fits(problem, loads)
     assert outcome.objective_us == pytest.approx(objective_us(problem, loads), rel=1e-9)
     assert outcome.lower_bound_us <= outcome.objective_us
-    for table, targets in enumerate(outcome.assignment.targets):
-        assert problem.option_table[outcome.assignment.option[table]] == table
+    for table, targets in enumerate(outcome.solution.targets):
+        assert problem.option_table[outcome.solution.option[table]] == table
         assert len(set(targets)) == len(targets)
 
 
@@ -38,8 +40,8 @@ def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
         optimum = optimum_us(problem)
         outcome = solve(problem, QUICK)
         if np.isinf(optimum):
-            assert outcome.assignment is None
-            assert outcome.stopped_by is StoppedBy.PROOF
+            assert outcome.solution is None
+            assert outcome.is_infeasible
             assert np.isinf(outcome.lower_bound_us)
         else:
             _sound(problem, outcome)
@@ -60,7 +62,7 @@ def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
 )
 def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
     problem = draw(case)
-    outcome = solve(problem, Limits(0.5, 0.01, 0))
+    outcome = solve(problem, Budget(0.5, 0.01, 0))
     _sound(problem, outcome)
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
 
@@ -76,25 +78,25 @@ def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
 )
 def test_the_same_seed_gives_the_same_assignment(case: Case, seconds: float) -> None:
     problem = draw(case)
-    first, second = (solve(problem, Limits(seconds, 0.0, 7)) for _ in range(2))
-    assert first.assignment is not None
-    assert second.assignment is not None
-    assert (first.assignment.option == second.assignment.option).all()
-    assert first.assignment.targets == second.assignment.targets
-    assert first == replace(second, assignment=first.assignment)
+    first, second = (solve(problem, Budget(seconds, 0.0, 7)) for _ in range(2))
+    assert first.solution is not None
+    assert second.solution is not None
+    assert (first.solution.option == second.solution.option).all()
+    assert first.solution.targets == second.solution.targets
+    assert first == replace(second, solution=first.solution)
 
 
 def test_another_seed_may_give_another_assignment() -> None:
     problem = draw(Case("again", 150, 16, 0.95))
-    first, second = (solve(problem, Limits(0.2, 0.0, seed)) for seed in (1, 2))
-    assert first.assignment is not None
-    assert second.assignment is not None
-    assert first.assignment.targets != second.assignment.targets
+    first, second = (solve(problem, Budget(0.2, 0.0, seed)) for seed in (1, 2))
+    assert first.solution is not None
+    assert second.solution is not None
+    assert first.solution.targets != second.solution.targets
 
 
 def test_reports_rising_bounds_and_falling_incumbents() -> None:
     seen: list[Progress] = []
-    outcome = solve(draw(Case("report", 150, 16, 0.95)), Limits(0.5, 0.0, 0), seen.append)
+    outcome = solve(draw(Case("report", 150, 16, 0.95)), Budget(0.5, 0.0, 0), Monitor.of(seen.append))
     incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]
     assert incumbents == sorted(incumbents, reverse=True)
     assert incumbents[-1] == outcome.objective_us
@@ -106,22 +108,22 @@ def test_reports_rising_bounds_and_falling_incumbents() -> None:
 def test_stops_soon_when_asked() -> None:
     seen: list[Progress] = []
     problem = draw(Case("cancel", 300, 32, 0.95))
-    outcome = solve(problem, Limits(3600.0, 0.0, 0), seen.append, lambda: len(seen) > 4)
-    assert outcome.stopped_by is StoppedBy.CANCELLED
+    outcome = solve(problem, Budget(3600.0, 0.0, 0), Monitor.of(seen.append, lambda: len(seen) > 4))
+    assert outcome.limit is Limit.INTERRUPTED
     assert len(seen) < 10
 
 
 def test_stops_at_the_asked_gap() -> None:
     problem = draw(Case("gap", 300, 16, 0.7, stages=1))
-    outcome = solve(problem, Limits(30.0, 0.05, 0))
-    assert outcome.stopped_by is StoppedBy.GAP
+    outcome = solve(problem, Budget(30.0, 0.05, 0))
+    assert outcome.limit is Limit.GAP
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) <= 0.05
 
 
 def test_too_many_bytes_are_a_proof() -> None:
     problem = draw(Case("over", 300, 32, 1.1, uvm=False))
-    outcome = solve(problem, Limits(5.0, 0.01, 0))
-    assert (outcome.assignment, outcome.stopped_by, outcome.lower_bound_us) == (None, StoppedBy.PROOF, np.inf)
+    outcome = solve(problem, Budget(5.0, 0.01, 0))
+    assert (outcome.solution, outcome.is_infeasible, outcome.lower_bound_us) == (None, True, np.inf)
 
 
 def test_no_tables_is_no_work() -> None:
@@ -138,7 +140,7 @@ def test_no_tables_is_no_work() -> None:
         allowed=None,
     )
     outcome = solve(empty, QUICK)
-    assert outcome.stopped_by is StoppedBy.EXACT
+    assert outcome.limit is Limit.NONE
     assert outcome.objective_us == problem.constant_us + problem.stage_base_us.sum()
 
 
@@ -152,7 +154,7 @@ def test_numbering_devices_otherwise_gives_an_equally_good_plan() -> None:
         device_node=problem.device_node[order],
         device_kind=problem.device_kind[order],
     )
-    first, second = solve(problem, Limits(2.0, 0.02, 0)), solve(renumbered, Limits(2.0, 0.02, 0))
+    first, second = solve(problem, Budget(2.0, 0.02, 0)), solve(renumbered, Budget(2.0, 0.02, 0))
     assert first.lower_bound_us == pytest.approx(second.lower_bound_us, rel=1e-9)
     for outcome, case in ((first, problem), (second, renumbered)):
         _sound(case, outcome)
@@ -194,10 +196,10 @@ def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
 
 def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = draw(Case("few tables", 32, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
-    limits = Limits(seconds=8.0, gap=0.0, seed=0)
+    limits = Budget(seconds=8.0, gap=0.0, seed=0)
     better = solve(problem, limits)
-    monkeypatch.setattr(engine, "FEW_TABLES", 0)
-    monkeypatch.setattr(engine, "EXACT_CHOICES", 0)
+    monkeypatch.setattr(engine, "FEW_TABLES_PER_DEVICE", 0)
+    monkeypatch.setattr(engine, "SMALL_CHOICES", 0)
     _sound(problem, better)
     assert better.objective_us < solve(problem, limits).objective_us * 0.995
 
@@ -206,5 +208,5 @@ def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: py
 @pytest.mark.parametrize(("few", "small"), list(product([True, False], repeat=2)))
 def test_the_search_leaves_something_of_the_limit_to_what_follows(seconds: float, few: bool, small: bool) -> None:
     search_s = engine.search_seconds(seconds, few, small)
-    assert min(engine.SEARCH_SECONDS, seconds / 2) <= search_s <= seconds
+    assert min(SEARCH_SECONDS, seconds / 2) <= search_s <= seconds
     assert (search_s < seconds) == (few or small)

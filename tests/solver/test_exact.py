@@ -9,13 +9,15 @@ import pytest
 
 from emplace.solver.branch_and_price import prover as exact
 from emplace.solver.branch_and_price.prover import Prover
+from emplace.solver.budget import Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.progress import Monitor, Progress
 from emplace.solver.relaxation.bound import Bounder
-from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.result import Limit, Result
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 
-LIMITS = Limits(seconds=5.0, gap=0.0, seed=1)
+LIMITS = Budget(seconds=5.0, gap=0.0, seed=1)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -24,15 +26,15 @@ def test_finds_the_optimum_or_proves_that_nothing_fits(seed: int) -> None:
     optimum = optimum_us(problem)
     outcome = _exactly(problem, LIMITS)
     if np.isinf(optimum):
-        assert outcome.stopped_by is StoppedBy.PROOF
-        assert outcome.assignment is None
+        assert outcome.is_infeasible
+        assert outcome.solution is None
         return
-    assert outcome.stopped_by is StoppedBy.EXACT
-    assert outcome.assignment is not None
+    assert outcome.limit is Limit.NONE
+    assert outcome.solution is not None
     assert outcome.objective_us == pytest.approx(optimum, rel=1e-6)
     assert outcome.lower_bound_us <= optimum
     assert outcome.lower_bound_us == pytest.approx(optimum, rel=1e-6)
-    loads = loads_of(problem, outcome.assignment)
+    loads = loads_of(problem, outcome.solution)
     assert fits(problem, loads)
     assert objective_us(problem, loads) == outcome.objective_us
 
@@ -55,9 +57,9 @@ def test_scaling_all_times_scales_the_answer(seed: int) -> None:
 def test_the_same_twice() -> None:
     problem = random_problem(8)
     first, second = _exactly(problem, LIMITS), _exactly(problem, LIMITS)
-    assert first.assignment is not None
-    assert second.assignment is not None
-    assert first.assignment.targets == second.assignment.targets
+    assert first.solution is not None
+    assert second.solution is not None
+    assert first.solution.targets == second.solution.targets
     assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
 
 
@@ -74,48 +76,42 @@ def test_any_assignment_can_be_the_hint() -> None:
 def test_never_falls_behind_a_hint_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """CP-SAT may take no notice of the hint and find something worse."""
     big = _hard_problem()
-    hint = _exactly(big, Limits(4.0, 0.0, 0)).assignment
+    hint = _exactly(big, Budget(4.0, 0.0, 0)).solution
     assert hint is not None
-    monkeypatch.setattr(exact, "by_cp_sat", lambda problem, limits, *_, **__: by_cp_sat(problem, limits))
+    monkeypatch.setattr(exact, "by_cp_sat", lambda problem, budget, *_, **__: by_cp_sat(problem, budget, Monitor()))
     hint_us = objective_us(big, loads_of(big, hint))
-    assert by_cp_sat(big, Limits(0.15, 0.0, 0)).objective_us > hint_us
-    assert _exactly(big, Limits(1.0, 0.0, 0), hint=hint).objective_us <= hint_us
+    assert by_cp_sat(big, Budget(0.15, 0.0, 0), Monitor()).objective_us > hint_us
+    assert _exactly(big, Budget(1.0, 0.0, 0), hint=hint).objective_us <= hint_us
 
 
 def test_stops_when_asked_and_says_so() -> None:
     big = _hard_problem()
-    outcome = _exactly(big, Limits(60.0, 0.0, 0), should_stop=lambda: True)
-    assert outcome.stopped_by is StoppedBy.CANCELLED
+    outcome = _exactly(big, Budget(60.0, 0.0, 0), monitor=Monitor.of(None, lambda: True))
+    assert outcome.limit is Limit.INTERRUPTED
     assert outcome.lower_bound_us <= outcome.objective_us
 
 
 def test_reports_incumbents_and_bounds() -> None:
     seen: list[Progress] = []
-    outcome = _exactly(_hard_problem(), Limits(1.0, 0.0, 0), report=seen.append)
+    outcome = _exactly(_hard_problem(), Budget(1.0, 0.0, 0), monitor=Monitor.of(seen.append))
     with_incumbent = [progress for progress in seen if progress.incumbent_us is not None]
     assert with_incumbent
     assert with_incumbent[-1].incumbent_us == pytest.approx(outcome.objective_us, rel=1e-6)
     assert all(progress.bound_us <= outcome.objective_us * (1 + 1e-9) for progress in seen)
 
 
-def _exactly(
-    problem: Problem,
-    limits: Limits,
-    hint: Assignment | None = None,
-    report: ReportProgress | None = None,
-    should_stop: ShouldStop | None = None,
-) -> Outcome:
+def _exactly(problem: Problem, budget: Budget, hint: Assignment | None = None, monitor: Monitor | None = None) -> Result[Assignment]:
     """By CP-SAT, and from a hint by a third of it and patterns for the rest."""
     if hint is None:
-        return by_cp_sat(problem, limits, report, should_stop)
+        return by_cp_sat(problem, budget, monitor or Monitor())
     bounder = Bounder(problem)
     bound = bounder.bound()
-    prover = Prover(problem, bounder, bound, limits, report, should_stop)
-    known = Outcome(hint, objective_us(problem, loads_of(problem, hint)), bound.value_us, bound.name, StoppedBy.LIMIT)
+    prover = Prover(problem, bounder, bound, budget, monitor or Monitor())
+    known = Result(hint, objective_us(problem, loads_of(problem, hint)), bound.value_us, bound.name, Limit.WORK)
     if not fits(problem, loads_of(problem, hint)):
         known = replace(known, objective_us=np.inf)
-    first = prover.by_cp_sat(known, limits.seconds / 3)
-    return first if first.stopped_by is not StoppedBy.LIMIT else prover.by_patterns(first, limits.seconds)
+    first = prover.by_cp_sat(known, budget.seconds / 3)
+    return first if first.limit is not Limit.WORK else prover.by_patterns(first, budget.seconds)
 
 
 def _hard_problem() -> Problem:

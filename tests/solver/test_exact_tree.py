@@ -12,11 +12,13 @@ from ortools.linear_solver import pywraplp
 from emplace.solver.branch_and_price.node_bound import Patterns
 from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.branch_and_price.tree import Tree
+from emplace.solver.budget import Budget
 from emplace.solver.cp_sat import by_cp_sat
-from emplace.solver.model.problem import Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import Window, classes_of
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder
-from emplace.solver.result import Limits, Outcome, StoppedBy
+from emplace.solver.result import Limit, Result
 from tests.solver.brute_force import optimum_us, random_problem
 
 SEEDS = range(300)
@@ -70,8 +72,8 @@ def test_patterns_refute_most_values_below_the_optimum() -> None:
 def planted(problem: Problem) -> Tree:
     bounder = Bounder(problem)
 
-    def settle(part: Problem, below_us: float, effort: int) -> Outcome:
-        return by_cp_sat(part, Limits(5.0 * effort, 0.0, 0), below_us=below_us)
+    def settle(part: Problem, below_us: float, effort: int) -> Result[Assignment]:
+        return by_cp_sat(part, Budget(5.0 * effort, 0.0, 0), Monitor(), below_us=below_us)
 
     return Tree(problem, bounder, bounder.bound(), settle, 1)
 
@@ -153,15 +155,15 @@ def packing() -> Problem:
 
 def test_closes_a_packing_and_says_the_same_twice() -> None:
     problem = packing()
-    start = replace(by_cp_sat(problem, Limits(0.3, 0.0, 0)), lower_bound_us=0.0, stopped_by=StoppedBy.LIMIT)
+    start = replace(by_cp_sat(problem, Budget(0.3, 0.0, 0), Monitor()), lower_bound_us=0.0, limit=Limit.WORK)
     bounder = Bounder(problem)
     bound = bounder.bound()
-    first, second = (Prover(problem, bounder, bound, Limits(4.0, 0.0, 0)).by_patterns(start, 4.0) for _ in range(2))
-    assert first.stopped_by is StoppedBy.EXACT
+    first, second = (Prover(problem, bounder, bound, Budget(4.0, 0.0, 0), Monitor()).by_patterns(start, 4.0) for _ in range(2))
+    assert first.limit is Limit.NONE
     assert (first.objective_us, first.lower_bound_us) == (second.objective_us, second.lower_bound_us)
-    assert first.assignment is not None
-    assert second.assignment is not None
-    assert first.assignment.targets == second.assignment.targets
+    assert first.solution is not None
+    assert second.solution is not None
+    assert first.solution.targets == second.solution.targets
 
 
 @pytest.mark.parametrize("most_steps", [1, 20_000, 1_000_000])

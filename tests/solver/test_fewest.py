@@ -10,6 +10,7 @@ from emplace.placement.audit import audit
 from emplace.placement.plan import JobSize, Plan, PlanStatus, Question
 from emplace.placement.workload import Objective
 from emplace.solver.driver.fewest_devices import smallest_size
+from emplace.solver.progress import Monitor
 from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
@@ -83,11 +84,11 @@ def test_servers_count_as_memory_not_as_devices() -> None:
 
 def test_a_cancelled_search_decides_nothing() -> None:
     of = question(gpu_host(2), spec(2), objective="devices")
-    plan = solve_question(of, should_stop=lambda: True)
+    plan = solve_question(of, Monitor.of(None, lambda: True))
     assert audit(plan) == []
     assert plan.status is PlanStatus.UNDECIDED
     assert plan.solver.stopped_by == "cancelled"
-    assert smallest_size(of, lambda: True).record.undecided == (JobSize(nodes=1, ranks=1), JobSize(nodes=1, ranks=2))
+    assert smallest_size(of, Monitor.of(None, lambda: True)).record.undecided == (JobSize(nodes=1, ranks=1), JobSize(nodes=1, ranks=2))
 
 
 def test_a_size_left_out_or_undecided_in_an_optimal_plan_fails_the_audit() -> None:

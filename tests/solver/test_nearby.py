@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emplace.solver.heuristics.large_neighbourhood import BETTER, Nearby
+from emplace.solver.heuristics.large_neighbourhood import BETTER, LargeNeighbourhood
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us, random_problem, worst
@@ -16,7 +16,7 @@ TRIES = 40
 def improved(problem: Problem, plan: Assignment) -> tuple[Assignment, list[float]]:
     """After many tries, which have the time to free all that there is."""
     bounder = Bounder(problem)
-    nearby, values = Nearby(problem, bounder, bounder.bound(), 0), []
+    nearby, values = LargeNeighbourhood(problem, bounder, bounder.bound(), 0), []
     for _ in range(TRIES):
         better = nearby.improve(plan)
         if better is not None:

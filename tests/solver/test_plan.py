@@ -13,10 +13,10 @@ from emplace.placement.audit import audit
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.solver.driver.attempt import variants
+from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import assemble
-from emplace.solver.result import Progress
+from emplace.solver.progress import Monitor, Progress
 from emplace.solver.solve import solve_question
 from tests.solver.brute_force import every_assignment
 from tests.solver.questions import cpu_host, gpu_host, question, table
@@ -173,7 +173,7 @@ def test_more_ranks_than_devices_is_bad_input() -> None:
 
 def test_stopping_gives_an_answer_at_once() -> None:
     spec = [table(f"t{index}", 5000 * (index + 1), pooling=index + 1) for index in range(20)]
-    plan = solve_question(question(gpu_host(8), spec, time_limit=60), should_stop=lambda: True)
+    plan = solve_question(question(gpu_host(8), spec, time_limit=60), Monitor.of(None, lambda: True))
     assert plan.solver.stopped_by == "cancelled"
     assert plan.solver.seconds < 20
     assert audit(plan) == []
@@ -181,7 +181,9 @@ def test_stopping_gives_an_answer_at_once() -> None:
 
 def test_progress_is_of_the_whole_question() -> None:
     seen: list[Progress] = []
-    plan = solve_question(question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], time_limit=0.5), seen.append)
+    plan = solve_question(
+        question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], time_limit=0.5), Monitor.of(seen.append)
+    )
     assert seen
     incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]
     assert incumbents == sorted(incumbents, reverse=True)

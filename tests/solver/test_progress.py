@@ -9,10 +9,12 @@ import pytest
 
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Question
-from emplace.solver.driver.attempt import solve_sets
+from emplace.solver.budget import Budget
+from emplace.solver.driver.solve_types import solve_types
 from emplace.solver.model.conflicts import Groups
-from emplace.solver.model.problem import Problem
-from emplace.solver.result import Limits, Outcome, Progress, ReportProgress, ShouldStop, StoppedBy
+from emplace.solver.model.problem import Assignment, Problem
+from emplace.solver.progress import Monitor, Progress
+from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.questions import gpu_host, question, table
 from tests.solver.test_sharding_sets import best_step_us, drawn, sets_of, with_costs, with_options
@@ -24,7 +26,7 @@ ROUNDING = 1e-7
 def _reported(asked: Question) -> list[Progress]:
     """Raises AssertionError where one report contradicts another or the answer."""
     seen: list[Progress] = []
-    plan = solve_question(asked, seen.append)
+    plan = solve_question(asked, Monitor.of(seen.append))
     assert plan.step_time_us is not None
     assert plan.lower_bound_us is not None
     bounds = [progress.bound_us for progress in seen]
@@ -73,17 +75,19 @@ def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_search
 
 
 def test_a_bound_of_one_set_does_not_pass_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    def search(_problem: Problem, _groups: Groups, _limits: Limits, report: ReportProgress, _stop: ShouldStop | None) -> Outcome:
-        report(Progress(0.0, None, 1e9, None, "search"))
-        return Outcome(None, math.inf, 0.0, "none", StoppedBy.LIMIT)
-
-    monkeypatch.setattr("emplace.solver.driver.attempt.solve_apart", search)
-    monkeypatch.setattr("emplace.solver.driver.attempt.quick_placement", lambda _: None)
     seen: list[Progress] = []
+
+    def search(_problem: Problem, _groups: Groups, _budget: Budget, monitor: Monitor) -> Result[Assignment]:
+        if not seen:
+            monitor.tell(math.inf, 1e9, "search")
+        return Result(None, math.inf, 0.0, "none", Limit.WORK)
+
+    monkeypatch.setattr("emplace.solver.driver.solve_program.solve_apart", search)
+    monkeypatch.setattr("emplace.solver.driver.solve_program.quick_placement", lambda _: None)
     sets = sets_of(drawn(0, 60.0))
-    solve_sets(sets_of(drawn(0, 60.0)), Limits(1.0, 0.0, 0), seen.append)
+    solve_types(sets_of(drawn(0, 60.0)), Budget(1.0, 0.0, 0), Monitor.of(seen.append))
     first, second = (sets.next_below(math.inf) for _ in range(2))
     assert first is not None
     assert second is not None
     assert first.bound_us < second.bound_us
-    assert [progress.bound_us for progress in seen[:2]] == [second.bound_us, first.bound_us]
+    assert [progress.bound_us for progress in seen] == [second.bound_us]

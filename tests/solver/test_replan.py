@@ -11,7 +11,7 @@ from emplace.placement.audit import audit
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
-from emplace.solver.driver.relabel_ranks import renamed
+from emplace.solver.driver.relabel_ranks import relabelled
 from emplace.solver.driver.replan_local_search import Mixer
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import assemble
@@ -83,7 +83,7 @@ def test_renaming_finds_back_to_where_tables_were(types: list[str]) -> None:
     )
     model = plan.question.model
     assert moved_bytes(model, plan.tables, elsewhere) > 0
-    back = renamed(plan.question, elsewhere, {each.name: each for each in plan.tables}, plan.question.topology(with_servers=False))
+    back = relabelled(plan.question, elsewhere, {each.name: each for each in plan.tables}, plan.question.topology(with_servers=False))
     assert moved_bytes(model, plan.tables, back) == 0
 
 

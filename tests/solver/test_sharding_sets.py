@@ -13,11 +13,14 @@ from emplace.placement.audit import audit
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Plan, PlanStatus, Question, Shard, TablePlacement
+from emplace.solver.budget import Budget
 from emplace.solver.driver import type_search as sharding_sets
-from emplace.solver.driver.attempt import parts_of, solve_sets
 from emplace.solver.driver.lower_bound import lower_bound
-from emplace.solver.driver.type_search import ShardingSets
-from emplace.solver.result import Limits, Outcome, StoppedBy
+from emplace.solver.driver.solve_types import solve_types
+from emplace.solver.driver.solve_variants import type_searches
+from emplace.solver.driver.type_search import TypeSearch
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
@@ -81,8 +84,8 @@ def with_costs(asked: Question, **changes: Any) -> Question:
     return asked.model_copy(update={"cost_model": asked.cost_model.model_copy(update=changes)})
 
 
-def sets_of(asked: Question) -> ShardingSets:
-    (_, sets), *_ = parts_of(asked)
+def sets_of(asked: Question) -> TypeSearch:
+    (_, sets), *_ = type_searches(asked, Monitor())
     return sets
 
 
@@ -118,18 +121,18 @@ def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us:
     for seed in range(3):
         plan, _ = solved(with_options(drawn(seed, most_us), time_limit=0.05))
         assert plan.gap is not None
-        assert plan.gap < 1e-6 or plan.solver.stopped_by == StoppedBy.LIMIT
+        assert plan.gap < 1e-6 or plan.solver.stopped_by == "limit"
 
 
 def test_what_was_not_begun_when_a_solve_was_cancelled_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = drawn(0, 60.0)
-    monkeypatch.setattr("emplace.solver.driver.attempt.solve_apart", lambda *_: Outcome(None, np.inf, 1e9, "none", StoppedBy.CANCELLED))
-    monkeypatch.setattr("emplace.solver.driver.attempt.quick_placement", lambda _: None)
-    found = solve_sets(sets_of(asked), Limits(1.0, 0.0, 0))
+    monkeypatch.setattr("emplace.solver.driver.solve_program.solve_apart", lambda *_: Result(None, np.inf, 1e9, "none", Limit.INTERRUPTED))
+    monkeypatch.setattr("emplace.solver.driver.solve_program.quick_placement", lambda _: None)
+    found = solve_types(sets_of(asked), Budget(1.0, 0.0, 0), Monitor())
     sets = sets_of(asked)
     _, second = sets.next_below(np.inf), sets.next_below(np.inf)
     assert second is not None
-    assert (found.lower_bound_us, found.stopped_by) == (second.bound_us, StoppedBy.CANCELLED)
+    assert (found.lower_bound_us, found.limit) == (second.bound_us, Limit.INTERRUPTED)
 
 
 @pytest.mark.parametrize("ranks_per_core", [1.2, 2.0])

@@ -1,0 +1,101 @@
+"""Every share of the limit, every rate of counted work and every tolerance of the solver, in one place.
+
+Work is counted, not timed (docs/decisions/0004-work-is-counted-not-timed.md): a limit in seconds is turned into steps at the
+rates below, so the same question gets the same plan on any machine. The rates are about what one core of a small server
+does (2 cores, 2025), so that a limit is about kept there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a solve may spend, and when it has done enough."""
+
+    seconds: float
+    """Counted, of a reference core."""
+    gap: float
+    """Enough is a proof that nothing is better by more than this share of the objective."""
+    seed: int
+
+    def share(self, share: float) -> Budget:
+        """A part of it."""
+        return replace(self, seconds=self.seconds * share)
+
+    def of(self, seconds: float) -> Budget:
+        """The same for so many seconds."""
+        return replace(self, seconds=seconds)
+
+    @property
+    def enough(self) -> float:
+        """The gap to stop at: the one that was asked for, and never a finer one than rounding leaves."""
+        return max(self.gap, MET)
+
+
+# Tolerances
+
+MET = 1e-9
+"""A gap that only rounding leaves: bound and plan are sums of the same figures in another order."""
+PROVER_MET = 1e-7
+"""The finest gap that branch and bound tries to close."""
+PROVEN = 1e-6
+"""The gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""
+
+# Shares of a question's limit (driver)
+
+TYPE_SET_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
+"""The shares of sets of sharding types in the order of their bounds; the first is nearly always the best."""
+LEAST_TYPE_COST_SHARE = 0.5
+"""The share of the program with options of the least work alone, where ranks share cores; the rest is for all options."""
+UNRESTRICTED_SHARE = 0.5
+"""The share of the program that does not know of tables to keep apart: it has the bound. The rest is for keeping them apart."""
+LEAST_RETRY_SHARE = 0.1
+"""A second search, for a plan whose exact bytes fit, gets what the first has left and at least this share of the limit."""
+FREE_REPLAN_SHARE = 0.5
+"""The share of the plan that is made as if nothing were anywhere; it has the bound."""
+STAY_REPLAN_SHARE = 0.1
+"""The share of the plan in which every table stays that may; the rest is for plans in which some are free."""
+SIZE_SHARE, MOST_SIZE_SECONDS = 0.1, 2.0
+"""Each job size that is tried gets this share of the limit, at most so many seconds: any plan or proof will do."""
+FIX_SECONDS = 1.0
+"""For each change that may make a question feasible. Small: an explanation tries some twenty."""
+ANY_PLAN_GAP = 0.9
+"""The gap asked for where any plan will do."""
+
+# Shares of a problem's limit (engine)
+
+SEARCH_SHARES = {(True, True): 0.2, (True, False): 0.35, (False, True): 0.5}
+"""The share of the local search, by whether tables are few and whether choices are; all of it where neither is."""
+SEARCH_SECONDS = 2.0
+"""The local search gets so many seconds, or half the limit: before that plans get better fast."""
+RACING_SHARE = 0.1
+"""The share of each local search that races, before the best one goes on with the rest."""
+FIRST_PROOF_SHARE = 0.05
+"""The share of the first round of raising the bound, when branch and bound gets far."""
+CP_SAT_SHARE = 0.15
+"""The share of the second, by CP-SAT, which settles what is easy and what patterns say little about."""
+PROOF_ROUNDS = 10
+"""The rest is spent in so many equal rounds: after each, both sides learn what the other found."""
+DIVE_SHARE = 0.75
+"""The share of dives in what betters a plan, where they apply; the rest is for placing parts of the plan anew."""
+NEIGHBOURHOOD_SECONDS = 0.7
+"""The most that CP-SAT gets for placing a part of a plan anew."""
+LEAF_SECONDS = 1.0
+"""What CP-SAT gets for a node of branch and bound whose options are all chosen."""
+
+# Rates of counted work
+
+SEARCH_WORK_PER_SECOND = 7e6
+"""Devices that one lane of the local search touches in a second."""
+TREE_STEPS_PER_SECOND = 4e7
+"""Steps of the knapsack search that branch and bound takes in a second."""
+DIVE_STEPS_PER_SECOND = 3e7
+"""The same steps in dives, where more of the time goes into linear programs."""
+LEAF_STEPS_PER_SECOND = 5e7
+"""Steps of branch and bound that a counted second of CP-SAT on a leaf stands for."""
+DETERMINISTIC_PER_SECOND = 0.6
+"""Units of CP-SAT's deterministic time in a second: one took 1.4 to 2.2 seconds of one core (small models, OR-Tools 9.15)."""
+COUNTED_UNIT_S, COUNTED_LITERAL_S, COUNTED_OPTION_S = 0.75, 3e-6, 1e-4
+"""What short solves by CP-SAT take: for a unit of deterministic time, and to build and hand over each literal and option."""

@@ -1,0 +1,101 @@
+"""One program solved, its assignment read back as a placement that fits to the byte."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from emplace.placement.plan import Question
+from emplace.solver.budget import LEAST_RETRY_SHARE, Budget
+from emplace.solver.driver.conflict_repair import pack_apart, solve_apart
+from emplace.solver.driver.variants import variants
+from emplace.solver.model.build import Priced, price
+from emplace.solver.model.extract import Placement, assemble
+from emplace.solver.model.problem import Assignment, Problem
+from emplace.solver.progress import Monitor
+from emplace.solver.relaxation.bound import Bound, bound_of
+from emplace.solver.result import Limit, Result
+
+
+def solve_program(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Placement]:
+    """The best placement found, and a bound on every placement of the program."""
+    parted = None if priced.parted is None else bound_of(priced.parted)
+    here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
+    found = solve_apart(priced.problem, priced.apart, budget, here)
+    if parted is not None:
+        found = _bounded_anew(found, parted)
+    if found.is_infeasible:
+        return Result(None, math.inf, math.inf, found.bound, found.limit, found.moves)
+    placement, moves = _exact_placement(priced, found, budget, monitor.part(others_bound_us=found.lower_bound_us))
+    plans = [plan for plan in (placement, quick_placement(priced)) if plan is not None]
+    best = min(plans, key=lambda plan: plan.step_time_us, default=None)
+    if best is None:
+        limit = Limit.INTERRUPTED if found.limit is Limit.INTERRUPTED else Limit.WORK
+        return Result(None, math.inf, found.lower_bound_us, found.bound, limit, moves)
+    return Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+
+
+def quick_placement(priced: Priced) -> Placement | None:
+    """A plan without search, if greedy packing finds one."""
+    assignment = pack_apart(priced.problem, priced.apart) if priced.every_item_has_an_option else None
+    placement = None if assignment is None else assemble(priced, assignment)
+    return placement if placement is not None and placement.fits else None
+
+
+def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
+    """Whether a plan is found, however slow, within the budget for each variant. Raises InvalidDocument as `variants` does."""
+    searched = []
+    for variant in variants(question):
+        program = price(question, variant.topology, variant.tiers)
+        if quick_placement(program) is not None:
+            return True
+        searched += [program] if program.every_item_has_an_option else []
+    return any(_any_placement(program, budget, monitor) is not None for program in searched)
+
+
+def _bounded_anew(found: Result[Assignment], parted: Bound) -> Result[Assignment]:
+    """With a bound that holds although combinations of groups were left out: that of the tables without groups."""
+    if not parted.feasible:
+        return replace(Result[Assignment].infeasible(parted.name), moves=found.moves)
+    limit = found.limit if found.limit is Limit.INTERRUPTED else Limit.WORK
+    bound_us = min(parted.value_us, found.lower_bound_us)
+    return replace(found, lower_bound_us=bound_us, bound=f"{parted.name}, groups parted", limit=limit)
+
+
+def _any_placement(priced: Priced, budget: Budget, monitor: Monitor) -> Placement | None:
+    """A placement by a search that takes all stages for one: with the same placements, its bound takes a moment."""
+    problem = priced.problem
+    one_stage = replace(
+        problem,
+        stage_base_us=problem.stage_base_us.sum(keepdims=True),
+        unit_time_us=problem.unit_time_us.sum(axis=2, keepdims=True),
+    )
+    program = replace(priced, problem=one_stage)
+    found = solve_apart(one_stage, priced.apart, budget, monitor)
+    return _exact_placement(program, found, budget, monitor)[0]
+
+
+def _exact_placement(priced: Priced, found: Result[Assignment], budget: Budget, monitor: Monitor) -> tuple[Placement | None, int]:
+    """The placement of what was found, if it fits to the byte, and the moves of finding it.
+
+    The program charges a row split its shortest block. Where the exact bytes went over, a second search leaves room for the
+    difference, with what the first left of the limit.
+    """
+    placement = None if found.solution is None else assemble(priced, found.solution)
+    if placement is None or placement.fits:
+        return placement, found.moves
+    if found.limit is Limit.INTERRUPTED:
+        return None, found.moves
+    problem = priced.problem
+    ranks_per_pool = np.bincount(problem.device_pool, minlength=len(problem.ddr_capacity))
+    tighter: Problem = replace(
+        problem,
+        hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
+        ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
+    )
+    left = budget.of(max(budget.seconds - found.counted_s, LEAST_RETRY_SHARE * budget.seconds))
+    second = solve_apart(tighter, priced.apart, left, monitor)
+    placement = None if second.solution is None else assemble(priced, second.solution)
+    return placement if placement is not None and placement.fits else None, found.moves + second.moves
