@@ -1,11 +1,4 @@
-"""What can go wrong while a plan is executed.
-
-EmplaceError (placement.errors)
- |- ToolError
- |   `- NotRunnableHere          the plan can't be executed on this machine; says why
- `- ExecutionFailed              a rank failed, or the run took too long; says which and why
-     `- ExecutionCancelled       someone asked it to stop
-"""
+"""What can go wrong while a plan is executed; placement.errors draws the whole tree."""
 
 from __future__ import annotations
 

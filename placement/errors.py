@@ -1,9 +1,12 @@
-"""What can go wrong with what a person gave us.
+"""What can go wrong, as one tree. Every leaf is shown to a person without a traceback.
 
 EmplaceError
- |- InvalidDocument     a spec, plan or cost model breaks a rule: says file, field, value and rule
- |- UnknownName         no built-in model or host of that name, and no such file
- |- ToolError           the request is fine, but this machine or installation can't do it
+ |- InvalidDocument             a spec, plan or cost model breaks a rule: says file, field, value and rule
+ |- UnknownName                 no built-in model or host of that name, and no such file
+ |- ToolError                   the request is fine, but this machine or installation can't do it
+ |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
+ `- ExecutionFailed             a rank failed, or the run took too long; says which and why (executor.errors)
+     `- ExecutionCancelled      someone asked it to stop (executor.errors)
 """
 
 from __future__ import annotations

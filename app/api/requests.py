@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from emplace.app.gate import Budgets
+from emplace.gate import Budgets
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec

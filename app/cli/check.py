@@ -15,8 +15,8 @@ from emplace.app.cli.options import plan_options, read_cost_model, read_model, r
 from emplace.app.cli.output import print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.cli.remote import check_on_server
-from emplace.app.gate import Budgets, CheckResult, judge
 from emplace.app.reports.check import REPORTERS
+from emplace.gate import Budgets, CheckResult, judge
 from emplace.placement.errors import EmplaceError, InvalidDocument, Problem
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emplace.app.gate import Budgets, CheckResult
+from emplace.gate import Budgets, CheckResult
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import ToolError
 from emplace.placement.host import HostSpec

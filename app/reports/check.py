@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emplace.app.gate import CheckResult, Verdict
 from emplace.app.reports.explanation_text import explanation_lines
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.github import github_report
@@ -12,6 +11,7 @@ from emplace.app.reports.json_report import json_report
 from emplace.app.reports.junit import junit_report
 from emplace.app.reports.markdown import markdown_report
 from emplace.app.reports.sarif import sarif_report
+from emplace.gate import CheckResult, Verdict
 from emplace.placement.units import show_gib
 
 Reporter = Callable[[Sequence[CheckResult]], str]

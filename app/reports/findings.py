@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from emplace.app.gate import CheckResult, Verdict
 from emplace.app.reports.explanation_text import describe_fix
+from emplace.gate import CheckResult, Verdict
 
 
 class Level(StrEnum):

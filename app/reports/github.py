@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emplace.app.gate import CheckResult
 from emplace.app.reports.findings import findings
+from emplace.gate import CheckResult
 
 
 def github_report(results: Sequence[CheckResult]) -> str:

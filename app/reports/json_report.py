@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from emplace.app.gate import CheckResult
+from emplace.gate import CheckResult
 
 
 def json_report(results: Sequence[CheckResult]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from emplace.app.gate import CheckResult
 from emplace.app.reports.findings import Finding, findings
+from emplace.gate import CheckResult
 
 
 def junit_report(results: Sequence[CheckResult]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emplace.app.gate import CheckResult, Verdict
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.gate import CheckResult, Verdict
 from emplace.placement.units import show_gib
 
 _WORDS = {

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from emplace.app.gate import CheckResult
 from emplace.app.reports.findings import RULES, Finding, findings
+from emplace.gate import CheckResult
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

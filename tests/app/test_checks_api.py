@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from emplace.app.database.connection import Database
-from emplace.app.gate import CheckResult
+from emplace.gate import CheckResult
 from emplace.placement.reading import from_data
 from tests.app.finished import finish_plan
 from tests.app.processes import step_processes, wait_until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emplace.app.gate import Budgets, Verdict, judge
+from emplace.gate import Budgets, Verdict, judge
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file

@@ -14,8 +14,8 @@ from emplace.app.api.dependencies import Service, TheService
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
 from emplace.app.database import plans
-from emplace.app.gate import Budgets, CheckResult, judge
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.gate import Budgets, CheckResult, judge
 from emplace.placement.errors import InvalidDocument, Problem, ToolError
 from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text

@@ -1,0 +1,97 @@
+"""What `import emplace` offers: plans, checks and audits from a program's own models and hosts.
+
+Times are in microseconds, sizes in bytes. Every function raises a child of EmplaceError whose text is for people, and none prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from emplace.gate import Budgets, CheckResult, judge
+from emplace.placement.audit import Violation
+from emplace.placement.audit import audit as violations_of
+from emplace.placement.catalog import find_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.document import Document
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.reading import from_data, read_file
+from emplace.planning import answer, build_question, resolve_host
+from emplace.solver.progress import Monitor
+
+Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
+"""A document, its data, a built-in name or a path."""
+Host: TypeAlias = HostSpec | Mapping[str, Any] | str | Path
+"""A document, its data, a built-in name (`local` is this machine) or a path."""
+
+_Doc = TypeVar("_Doc", bound=Document)
+
+
+def plan(model: Model, host: Host, *, cost_model: CostModel | None = None, monitor: Monitor | None = None, **options: Any) -> Plan:
+    """Decide where each table of the model lives on the host, and prove how good that is.
+
+    `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", time_limit=10.0 (seconds of
+    counted work), gap=0.001, seed=0. Without a cost model it is priced with the one measured on this host, else by the
+    datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
+
+    The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
+    Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
+    machine lacks something.
+    """
+    asked = build_question(read_model(model), read_host(host), from_data(dict(options), PlanOptions, source="options"), cost_model)
+    return answer(asked, monitor)
+
+
+def check(
+    model: Model,
+    host: Host,
+    *,
+    max_step_time_us: float | None = None,
+    min_throughput: float | None = None,
+    baseline: Plan | None = None,
+    max_regression: float | None = None,
+    cost_model: CostModel | None = None,
+    **options: Any,
+) -> CheckResult:
+    """Whether the model fits the host within the budgets; `fits` is true, false (proven) or None (undecided).
+
+    `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
+    `baseline`. `options` are those of `plan`. Raises as `plan` does.
+    """
+    given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression, "baseline": baseline}
+    budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
+    return judge(plan(model, host, cost_model=cost_model, **options), budgets)
+
+
+def audit(plan: Plan) -> list[Violation]:
+    """Everything that is wrong with a plan: coverage, capacities and predicted times derived again without the solver's code.
+
+    An empty list is a sound plan.
+    """
+    return violations_of(plan)
+
+
+def read_model(model: Model) -> ModelSpec:
+    """The model document of a built-in name, a YAML or JSON file, or its data. Raises InvalidDocument, UnknownName."""
+    if isinstance(model, ModelSpec | Mapping):
+        return _document(model, ModelSpec, "model")
+    return find_model(str(model))
+
+
+def read_host(host: Host) -> HostSpec:
+    """The host document of a built-in name, `local`, a YAML or JSON file, or its data. Raises InvalidDocument, UnknownName."""
+    if isinstance(host, HostSpec | Mapping):
+        return _document(host, HostSpec, "host")
+    return resolve_host(str(host))
+
+
+def read_plan(path: str | Path) -> Plan:
+    """A plan that was written as JSON. Raises InvalidDocument."""
+    return read_file(Path(path), Plan)
+
+
+def _document(given: _Doc | Mapping[str, Any], kind: type[_Doc], source: str) -> _Doc:
+    return given if isinstance(given, kind) else from_data(dict(given), kind, source=source)

@@ -1,0 +1,117 @@
+"""`import emplace` as a program uses it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import emplace
+from emplace.placement.catalog import builtin_host, builtin_model
+
+
+def test_a_plan_from_names_from_documents_from_data_and_from_files_is_one(tmp_path: Path) -> None:
+    model, host = builtin_model("rm1"), builtin_host("big-basin-32g")
+    path = tmp_path / "model.json"
+    path.write_text(model.canonical_json())
+    plans = [emplace.plan(each, host, tiers=["hbm"], seed=3) for each in ("rm1", model, model.to_data(), path, str(path))]
+    assert len({(plan.model.digest, plan.step_time_us, plan.tables) for plan in plans}) == 1
+    assert emplace.plan(model, "big-basin-32g", tiers=["hbm"], seed=3).question == plans[0].question
+
+
+def test_a_plan_is_sound_and_one_that_was_tampered_with_is_not(tmp_path: Path) -> None:
+    plan = emplace.plan("ncf", "dgx-a100-40g")
+    assert emplace.audit(plan) == []
+    path = tmp_path / "plan.json"
+    path.write_text(plan.canonical_json())
+    assert emplace.read_plan(path) == plan
+    assert plan.step_time_us is not None
+    assert emplace.audit(plan.model_copy(update={"step_time_us": plan.step_time_us / 2}))
+
+
+@pytest.mark.parametrize(
+    ("budgets", "fits", "verdict"),
+    [
+        ({}, True, "fits"),
+        ({"max_step_time_us": 1.0}, False, "over_budget"),
+        ({"min_throughput": 1.0}, True, "fits"),
+    ],
+)
+def test_a_check_holds_a_model_against_budgets(budgets: dict[str, Any], fits: bool, verdict: str) -> None:
+    found = emplace.check("ncf", "dgx-a100-40g", **budgets)
+    assert (found.fits, found.verdict) == (fits, verdict)
+
+
+def test_a_check_of_what_does_not_fit_says_why() -> None:
+    found = emplace.check("m3", "big-basin-32g", tiers=["hbm"])
+    assert found.fits is False
+    assert found.explanation is not None
+    assert found.explanation.reasons
+
+
+def test_a_check_against_a_baseline() -> None:
+    plan = emplace.plan("ncf", "dgx-a100-40g")
+    assert emplace.check("ncf", "dgx-a100-40g", baseline=plan, max_regression=1.0).fits is True
+    with pytest.raises(emplace.InvalidDocument):
+        emplace.check("ncf", "dgx-a100-40g", baseline=plan)
+
+
+def test_a_monitor_hears_of_the_solve_and_ends_it() -> None:
+    seen: list[emplace.Progress] = []
+    plan = emplace.plan("m2", "dgx-h100", monitor=emplace.Monitor.of(seen.append, lambda: len(seen) > 2), time_limit=3600.0)
+    assert seen
+    assert plan.solver.stopped_by == "cancelled"
+
+
+def test_errors_are_one_tree() -> None:
+    with pytest.raises(emplace.UnknownName, match="no built-in host"):
+        emplace.plan("m1", "nowhere")
+    with pytest.raises(emplace.InvalidDocument, match="time_limit"):
+        emplace.plan("m1", "zion", time_limit="soon")
+    with pytest.raises(emplace.EmplaceError, match="schema_version"):
+        emplace.read_model({"name": "m"})
+    with pytest.raises(AttributeError, match="no attribute 'plans'"):
+        emplace.plans  # noqa: B018
+
+
+def test_every_name_that_is_listed_is_there() -> None:
+    for name in emplace.__all__:
+        assert getattr(emplace, name) is not None
+    assert emplace.__version__
+    assert set(emplace.__all__) <= set(dir(emplace))
+
+
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import emplace", "torch fastapi sqlalchemy ortools numpy pydantic"),
+        ("import emplace; emplace.read_model('m1')", "torch fastapi sqlalchemy ortools highspy"),
+        ("import emplace; emplace.plan('ncf', 'zion')", "torch fastapi sqlalchemy"),
+    ],
+)
+def test_what_is_imported_is_light(program: str, heavy: str) -> None:
+    code = f"{program}; import sys; print(*(set({heavy!r}.split()) & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_a_typed_program_is_checked(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import emplace\n\n"
+        'plan: emplace.Plan = emplace.plan("m1", "zion", tiers=["hbm"])\n'
+        "gap: float | None = plan.gap\n"
+        'fits: bool | None = emplace.check("m1", "zion").fits\n'
+        'wrong: int = emplace.read_model("m1")\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", str(tmp_path / "cache"), str(program)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Found 1 error" in done.stdout, done.stdout
+    assert 'program.py:6: error: Incompatible types in assignment (expression has type "ModelSpec"' in done.stdout
