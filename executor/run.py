@@ -79,7 +79,7 @@ def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) ->
     if launch.trace is None:
         return None
     from emplace.executor.traces.batches import lay_out
-    from emplace.executor.traces.reading import open_trace
+    from emplace.executor.traces.opening import open_trace
     from emplace.runtime.batches import prepared_count  # torch, which no other part of the launching process needs
 
     spec = plans[0].question.model

@@ -1,14 +1,12 @@
-"""Runs the migrations on the connection that app.database.migrate hands over."""
+"""Runs the migrations on the connection and for the tables that the caller hands over."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from emplace.app.database.tables import Base
-
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=context.config.attributes["metadata"],
     render_as_batch=True,
 )
 with context.begin_transaction():

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from emplace.app.api.problems import Refused, problem
+from emplace.app.web.problems import Refused, problem
 from emplace.placement.errors import InvalidDocument, Problem
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
 

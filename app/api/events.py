@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from emplace.app.api.dependencies import Service
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.tables import State
+from emplace.app.web.dependencies import Service
 
 _POLL_SECONDS = 0.3
 _KEEP_ALIVE_SECONDS = 15.0

@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 from sqlalchemy.orm import Session
 
-from emplace.app.api.problems import Refused
 from emplace.app.database import workers
+from emplace.app.web.problems import Refused
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text

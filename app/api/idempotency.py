@@ -12,8 +12,8 @@ from fastapi import Header
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from emplace.app.api.problems import Refused
 from emplace.app.database.tables import IdempotencyRow
+from emplace.app.web.problems import Refused
 from emplace.placement.errors import Problem
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]

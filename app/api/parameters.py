@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from fastapi import Request
 
-from emplace.app.api.problems import Refused
+from emplace.app.web.problems import Refused
 from emplace.placement.errors import Problem
 
 

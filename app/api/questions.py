@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from emplace.app.api.dependencies import Service
 from emplace.app.database import profiles
+from emplace.app.web.dependencies import Service
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document

@@ -15,7 +15,7 @@ def serve(
 ) -> None:
     """Serve the API, the dashboard and a worker."""
     require_extra("serve")
-    from emplace.app.api.server import serve as serve_api
+    from emplace.app.server import serve as serve_api
 
     serve_api(host, port)
 

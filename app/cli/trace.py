@@ -56,7 +56,7 @@ def trace(
     if file.suffix == ".pt":
         require_extra("execute")
     from emplace.executor.traces.measuring import measured_model, model_of
-    from emplace.executor.traces.reading import open_trace
+    from emplace.executor.traces.opening import open_trace
 
     warnings: list[str] = []
     with temporary_folder("trace") as folder, StatusLine() as status:

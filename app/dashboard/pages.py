@@ -14,14 +14,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.templating import Jinja2Templates
 
-from emplace.app.api.dependencies import Cursor, Reading
-from emplace.app.api.problems import not_found
 from emplace.app.dashboard import charts, svg
 from emplace.app.dashboard.comparison import compare_stages
 from emplace.app.database import jobs, plans, runs
 from emplace.app.database.tables import PlanRow, RunRow, State
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.options_text import set_options
+from emplace.app.web.dependencies import Cursor, Reading
+from emplace.app.web.problems import not_found
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus
 from emplace.placement.reading import from_data, read_text

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from emplace import migrations
 from emplace.app.database.connection import Database
+from emplace.app.database.tables import Base
 from emplace.placement.errors import ToolError
 
 _LOCK = 0x656D706C
@@ -36,4 +37,5 @@ def alembic_config(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     config.attributes["connection"] = connection
+    config.attributes["metadata"] = Base.metadata
     return config

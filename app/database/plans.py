@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
 from emplace.app.database.tables import PlanRow, RunRow, State
-from emplace.app.reports.options_text import options_line
 from emplace.placement.plan import Plan, Question
 
 _LIVE = (State.QUEUED, State.RUNNING, State.DONE)
@@ -32,8 +31,8 @@ def find_answer(session: Session, question_digest: str) -> PlanRow | None:
     return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, PlanRow.state.in_(_LIVE)))
 
 
-def create(session: Session, question: Question) -> tuple[PlanRow, bool]:
-    """The row of this question, and whether it is new: of equal questions asked at once, one wins and all get its row."""
+def create(session: Session, question: Question, options_shown: str) -> tuple[PlanRow, bool]:
+    """The row of this question, with its options as lists show them, and whether it is new: of equal questions asked at once, one wins and all get its row."""
     digest = question.content_digest()
     while (row := find_answer(session, digest)) is None:
         row = PlanRow(
@@ -44,7 +43,7 @@ def create(session: Session, question: Question) -> tuple[PlanRow, bool]:
             host_digest=question.host.content_digest(),
             host_fingerprint=question.host.fingerprint,
             cost_source=question.cost_model.source,
-            options=options_line(question.options),
+            options=options_shown,
             question=question.canonical_json(),
         )
         try:

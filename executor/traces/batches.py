@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from emplace.executor.traces.reading import Ints, Trace, feature_numbers
+from emplace.executor.traces.trace import Ints, Trace, feature_numbers
 from emplace.placement.model import Feature, ModelSpec
 from emplace.runtime.batches import draw_batch, prepared_count, with_dense
 from emplace.runtime.dlrm import Batch

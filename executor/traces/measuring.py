@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.executor.traces.reading import Trace, feature_numbers, unreadable
+from emplace.executor.traces.trace import Trace, feature_numbers, unreadable
 from emplace.placement.lengths import MAX_LENGTH
 from emplace.placement.model import ModelSpec
 from emplace.placement.reading import from_data

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from emplace.executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
+from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
 from emplace.placement.errors import ToolError
 
 

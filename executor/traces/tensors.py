@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from emplace.executor.traces.reading import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
+from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
 
 _INTEGERS = (torch.int32, torch.int64)
 

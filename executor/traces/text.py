@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from emplace.executor.traces.reading import CHUNK_EXAMPLES, ID_RULE, Ints, unreadable
+from emplace.executor.traces.trace import CHUNK_EXAMPLES, ID_RULE, Ints, unreadable
 
 _SEPARATORS = str.maketrans(";|", "  ")
 

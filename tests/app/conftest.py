@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from sqlalchemy import create_engine, text
 
-from emplace.app.api.application import create_app
+from emplace.app.application import create_app
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
 from emplace.app.settings import Settings

@@ -50,7 +50,7 @@ def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None
 
     def ask(_: int) -> tuple[str, bool]:
         with database.writing() as session:
-            row, is_new = plans.create(session, question)
+            row, is_new = plans.create(session, question, "as listed")
             return row.id, is_new
 
     with ThreadPoolExecutor(8) as pool:
@@ -61,10 +61,10 @@ def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None
 
 def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Database) -> None:
     with database.writing() as session:
-        first, _ = plans.create(session, a_question())
+        first, _ = plans.create(session, a_question(), "as listed")
         assert jobs.cancel(session, PlanRow, first.id)
     with database.writing() as session:
-        second, is_new = plans.create(session, a_question())
+        second, is_new = plans.create(session, a_question(), "as listed")
     assert is_new
     assert second.id != first.id
 
@@ -72,7 +72,7 @@ def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Dat
 def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
     def fail_half_way() -> None:
         with database.writing() as session:
-            plans.create(session, a_question())
+            plans.create(session, a_question(), "as listed")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -83,7 +83,7 @@ def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
 
 def test_pages_walk_over_every_row_once_newest_first(database: Database) -> None:
     with database.writing() as session:
-        made = [plans.create(session, a_question(seed=seed))[0].id for seed in range(7)]
+        made = [plans.create(session, a_question(seed=seed), "as listed")[0].id for seed in range(7)]
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -105,7 +105,7 @@ def test_ids_sort_by_the_time_they_were_made() -> None:
 def test_times_keep_their_zone(database: Database) -> None:
     before = datetime.now(UTC)
     with database.writing() as session:
-        plan_id = plans.create(session, a_question())[0].id
+        plan_id = plans.create(session, a_question(), "as listed")[0].id
     with database.reading() as session:
         stored = session.get_one(PlanRow, plan_id).created_at
     assert before <= stored <= datetime.now(UTC)
@@ -113,7 +113,7 @@ def test_times_keep_their_zone(database: Database) -> None:
 
 def test_a_job_is_taken_up_only_so_often(database: Database) -> None:
     with database.writing() as session:
-        plan_id = plans.create(session, a_question())[0].id
+        plan_id = plans.create(session, a_question(), "as listed")[0].id
     for _ in range(jobs.MAX_ATTEMPTS):
         with database.writing() as session:
             assert jobs.take_up(session, PlanRow, plan_id) is not None
@@ -127,7 +127,7 @@ def test_a_job_is_taken_up_only_so_often(database: Database) -> None:
 
 def test_an_outcome_is_stored_only_while_it_is_waited_for(database: Database) -> None:
     with database.writing() as session:
-        plan_id = plans.create(session, a_question())[0].id
+        plan_id = plans.create(session, a_question(), "as listed")[0].id
         assert jobs.cancel(session, PlanRow, plan_id)
         assert not jobs.finish(session, PlanRow, plan_id, state=State.DONE)
         assert jobs.take_up(session, PlanRow, plan_id) is None

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from emplace.app.api.server import serve as serve_api
+from emplace.app.server import serve as serve_api
 from emplace.app.settings import Settings
 from emplace.placement.errors import ToolError
 from tests.app.processes import is_alive, wait_until
@@ -28,7 +28,7 @@ def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, su
     del settings  # it set the environment
     log = tmp_path / "serve.log"
     with log.open("wb") as output:
-        command = [sys.executable, "-c", "from emplace.app.api.server import serve; serve('127.0.0.1', 0)"]
+        command = [sys.executable, "-c", "from emplace.app.server import serve; serve('127.0.0.1', 0)"]
         process = subprocess.Popen(command, stderr=output)
     url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
     with httpx.Client(base_url=url, timeout=30) as client:

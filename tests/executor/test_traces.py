@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from emplace.executor.traces.batches import TraceBatches, lay_out, prepared_batches
 from emplace.executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
-from emplace.executor.traces.reading import CHUNK_EXAMPLES, open_trace
+from emplace.executor.traces.opening import open_trace
+from emplace.executor.traces.trace import CHUNK_EXAMPLES
 from emplace.placement.access import IcdfAccess, access_distribution
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.lengths import HistogramLength, length_distribution

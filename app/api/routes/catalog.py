@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy import func, select
 
-from emplace.app.api.dependencies import MAX_PAGE, Cursor, Limit, Reading, TheService
 from emplace.app.api.hosts_at_work import hosts_at_work
-from emplace.app.api.problems import Refused, not_found
 from emplace.app.api.resources import Page
 from emplace.app.database.tables import PlanRow
+from emplace.app.web.dependencies import MAX_PAGE, Cursor, Limit, Reading, TheService
+from emplace.app.web.problems import Refused, not_found
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.errors import Problem
 

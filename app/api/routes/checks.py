@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import Body
-from emplace.app.api.dependencies import Service, TheService
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
 from emplace.app.database import plans
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.web.dependencies import Service, TheService
 from emplace.gate import Budgets, CheckResult, judge
 from emplace.placement.errors import InvalidDocument, Problem, ToolError
 from emplace.placement.plan import Plan, Question

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 from sqlalchemy import func, select
 
-from emplace.app.api.dependencies import Reading
 from emplace.app.database import workers
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.web.dependencies import Reading
 
 router = APIRouter(tags=["health"])
 

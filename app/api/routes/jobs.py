@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import Header
 from fastapi.responses import StreamingResponse
 
-from emplace.app.api.dependencies import Service
 from emplace.app.api.events import stream
-from emplace.app.api.problems import Refused, not_found
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.tables import State
+from emplace.app.web.dependencies import Service
+from emplace.app.web.problems import Refused, not_found
 
 LastEventId = Annotated[str | None, Header(pattern="^[0-9]{1,18}$")]
 

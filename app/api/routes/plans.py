@@ -14,9 +14,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import Body
-from emplace.app.api.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.problems import Refused, not_found
 from emplace.app.api.questions import read_question
 from emplace.app.api.requests import PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
@@ -25,6 +23,9 @@ from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import plans, runs
 from emplace.app.database.tables import PlanRow, RunRow, State
 from emplace.app.jobs.queue import ANY_WORKER, SOLVE
+from emplace.app.reports.options_text import options_line
+from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
+from emplace.app.web.problems import Refused, not_found
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
 from emplace.placement.plan import Plan, PlanStatus
@@ -128,7 +129,7 @@ def _create(service: Service, body: dict[str, Any], idempotency_key: str | None)
     with service.database.writing() as session:
 
         def make() -> str:
-            row, is_new = plans.create(session, question)
+            row, is_new = plans.create(session, question, options_line(question.options))
             if is_new:
                 service.queue.put(session, SOLVE, row.id, ANY_WORKER)
             return row.id

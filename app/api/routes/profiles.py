@@ -9,10 +9,8 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.orm import Session
 
 from emplace.app.api.body import Body
-from emplace.app.api.dependencies import Cursor, Limit, Reading, Service, TheService
 from emplace.app.api.hosts_at_work import hosts_at_work
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.problems import Refused, not_found
 from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
@@ -20,6 +18,8 @@ from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import profiles
 from emplace.app.database.tables import ProfileRow, now
 from emplace.app.jobs.queue import PROFILE, host_queue
+from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
+from emplace.app.web.problems import Refused, not_found
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.reading import from_data
 

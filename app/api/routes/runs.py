@@ -10,10 +10,8 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import read_mapping
-from emplace.app.api.dependencies import Cursor, Limit, Reading, Service, TheService
 from emplace.app.api.hosts_at_work import host_for
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.problems import Refused, not_found
 from emplace.app.api.requests import RunRequest, body_of
 from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
@@ -22,6 +20,8 @@ from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
 from emplace.app.database.tables import RunRow
 from emplace.app.jobs.queue import RUN, host_queue
+from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
+from emplace.app.web.problems import Refused, not_found
 from emplace.placement.reading import from_data
 
 router = APIRouter(prefix="/v1", tags=["runs"])

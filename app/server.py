@@ -8,7 +8,7 @@ import sys
 
 import uvicorn
 
-from emplace.app.api.application import create_app
+from emplace.app.application import create_app
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
 from emplace.app.settings import Settings

@@ -10,9 +10,7 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 
-from emplace.app.api import problems
 from emplace.app.api.body import BodyLimit
-from emplace.app.api.dependencies import Service
 from emplace.app.api.head import HeadAsGet
 from emplace.app.api.parameters import refuse_unknown_parameters
 from emplace.app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
@@ -22,6 +20,8 @@ from emplace.app.database.connection import Database
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.supervisor import WorkerSupervisor
 from emplace.app.settings import Settings
+from emplace.app.web import problems
+from emplace.app.web.dependencies import Service
 
 _PROBLEM_SCHEMA = {
     "type": "object",

@@ -44,35 +44,6 @@ class Trace(Protocol):
         """
 
 
-def open_trace(path: Path, folder: Path) -> Trace:
-    """By the file's ending: .pt, .parquet or .csv. A reader may keep what it needs under `folder`, which the caller removes.
-
-    Raises InvalidDocument for a file that is no trace, ToolError where a format needs a package that is not installed.
-    """
-    try:
-        path.open("rb").close()
-    except FileNotFoundError:
-        raise unreadable(path, "there is no such file") from None
-    except OSError as error:
-        raise unreadable(path, f"can't be read: {error.strerror}") from None
-    # Each format needs a package that the others don't.
-    match path.suffix:
-        case ".pt":
-            from emplace.executor.traces.tensors import TensorTrace
-
-            return TensorTrace(path)
-        case ".parquet":
-            from emplace.executor.traces.parquet import ParquetTrace
-
-            return ParquetTrace(path)
-        case ".csv":
-            from emplace.executor.traces.text import TextTrace
-
-            return TextTrace(path, folder)
-    hint = "; unpack it first" if path.suffix in (".gz", ".zst", ".xz", ".zip") else ""
-    raise unreadable(path, f"a trace must end in .pt, .parquet or .csv{hint}")
-
-
 def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") -> InvalidDocument:
     """The file breaks a rule."""
     return InvalidDocument(str(path), [Problem(pointer, value, rule)])

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from emplace.app.api.sent import as_sent
+from emplace.app.web.sent import as_sent
 from emplace.placement.errors import InvalidDocument, Problem, ToolError, UnknownName
 from emplace.placement.messages import rule_of
 
