@@ -84,9 +84,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: py
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     question = tmp_path / "question.json"
     question.write_text(busy_question())
-    program = (
-        "import sys; from emplace.app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
-    )
+    program = "import sys; from emplace.app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
     parent = subprocess.Popen(
         [sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid()), "TMPDIR": str(tmp_path)}
     )
