@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument, Problem, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.reading import read_file
+from emplace.runtime.files import write_file
 
 
 def emplace_home() -> Path:
@@ -65,39 +64,6 @@ def save_cost_model(model: CostModel) -> Path:
     path = emplace_home() / "cost-models" / f"{_file_stem(model.fingerprint)}-r{model.ranks}.json"
     write_file(path, model.model_dump_json(exclude_none=True, indent=2) + "\n")
     return path
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write `text` whole or not at all, creating folders; through a symlink, and straight into a pipe or a device. Raises ToolError."""
-    try:
-        if _is_stream(path):
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace(Path(os.path.realpath(path)), text)
-    except OSError as error:
-        raise ToolError(f"{path}: can't be written: {error.strerror}") from None
-
-
-def _is_stream(path: Path) -> bool:
-    """Something is there that is no regular file. Raises OSError where that can't be told."""
-    try:
-        return not stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".emplace-", delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(text)
-            file.close()
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 def _file_stem(fingerprint: str) -> str:

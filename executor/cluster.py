@@ -18,8 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import local_world_size, plan_topology
-from emplace.executor.job import Job, write_atomically
-from emplace.executor.launch import threads_per_rank
+from emplace.executor.job import Job
 from emplace.executor.refusal import refuse_foreign, refuse_unsound
 from emplace.executor.run import STAGED_STEPS, WARMUP_STEPS, measurement
 from emplace.hardware.discover import discover_host
@@ -27,9 +26,12 @@ from emplace.placement.errors import EmplaceError
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
-from emplace.runtime.agent import die_with, leave
+from emplace.runtime.files import write_whole
+from emplace.runtime.process import die_with
+from emplace.runtime.rank_process import leave
 from emplace.runtime.start import import_large
 from emplace.runtime.temporary import temporary_folder
+from emplace.runtime.torchrun import threads_per_rank
 
 
 @record
@@ -90,7 +92,7 @@ def _refuse_other_launches(plan: Plan) -> None:
 
 def _show(measured: Measurement, out: Path | None) -> None:
     if out is not None:
-        write_atomically(out, measured)
+        write_whole(out, measured.canonical_json())
     for verdict in measured.verdicts:
         print(f"{'passed' if verdict.passed else 'FAILED'}  {verdict.name}: {verdict.detail}")
     print(measured.status, flush=True)

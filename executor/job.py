@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from emplace.placement.document import Document
@@ -63,16 +62,6 @@ class RankReport(Document):
     software: dict[str, str]
 
 
-class RankProcess(Document):
-    """Who a rank is and what it is doing, rewritten as it goes on."""
-
-    rank: int
-    pid: int
-    started_at: float
-    """Of the process, as the system tells it: with the pid it names one process for good."""
-    phase: str
-
-
 def job_path(folder: Path) -> Path:
     return folder / "job.json"
 
@@ -81,16 +70,5 @@ def report_path(folder: Path, plan_index: int, rank: int) -> Path:
     return folder / f"plan{plan_index}-rank{rank}.json"
 
 
-def process_path(folder: Path, rank: int) -> Path:
-    return folder / f"process-rank{rank}.json"
-
-
 def progress_path(folder: Path) -> Path:
     return folder / "progress.txt"
-
-
-def write_atomically(path: Path, document: Document) -> None:
-    """A reader sees the whole document or none."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(document.canonical_json(), encoding="utf-8")
-    os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m emplace.runtime.start executor.rank JOB.json`, started by torchrun.
+"""The program of one rank: `python -m emplace.runtime.start emplace.executor.rank JOB.json`, started by torchrun.
 
 Trains every plan of the job and writes one report per plan. Whatever goes wrong ends up in torchrun's error file.
 """
@@ -16,13 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from emplace.executor.export import plan_topology
-from emplace.executor.job import Job, RankProcess, RankReport, process_path, progress_path, report_path, write_atomically
+from emplace.executor.job import Job, RankReport, progress_path, report_path
 from emplace.executor.numerics import compare_updates
 from emplace.executor.peak_memory import peak_bytes
 from emplace.executor.placed import held_shards
@@ -32,11 +31,13 @@ from emplace.executor.traces.batches import prepared_batches
 from emplace.executor.training import timed_steps, training_of
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
-from emplace.runtime.agent import AGENT_PID_VARIABLE, die_with, leave
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import Batch
 from emplace.runtime.failure import DISK_FULL
+from emplace.runtime.files import write_whole
+from emplace.runtime.process import die_with_parent
+from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
@@ -56,7 +57,7 @@ def main() -> None:
 @record
 def _run_recorded() -> None:
     # Workers have sessions of their own: without this, an agent killed by SIGKILL would leave them behind.
-    die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
+    die_with_parent(signal.SIGKILL)
     path = Path(sys.argv[1])
     with in_use(path.parent):
         run_job(read_file(path, Job))
@@ -78,7 +79,7 @@ def run_job(job: Job) -> list[list[RankReport]]:
         gc.collect()
     reports = [_with_peak(report, plan, job, device, tell) for report, plan in zip(reports, job.plans, strict=True)]
     for index, report in enumerate(reports):
-        write_atomically(report_path(Path(job.folder), index, dist.get_rank()), report)
+        write_whole(report_path(Path(job.folder), index, dist.get_rank()), report.canonical_json())
     tell.phase("leaving")
     everyone: list[list[RankReport]] | None = [[]] * dist.get_world_size() if dist.get_rank() == 0 else None
     dist.gather_object(reports, everyone, dst=0, group=control)
@@ -93,9 +94,7 @@ class Telling:
         self._folder, self._rank = folder, rank
 
     def phase(self, phase: str) -> None:
-        process = psutil.Process()
-        me = RankProcess(rank=self._rank, pid=process.pid, started_at=process.create_time(), phase=phase)
-        write_atomically(process_path(self._folder, self._rank), me)
+        tell_phase(self._folder, self._rank, phase)
         self.line(phase)
 
     def line(self, line: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from emplace.executor.errors import ExecutionFailed
 from emplace.executor.export import local_world_size, plan_topology
-from emplace.executor.job import Job, RankReport, job_path, report_path, write_atomically
+from emplace.executor.job import Job, RankReport, job_path, report_path
 from emplace.executor.launch import Launch, launch_ranks
 from emplace.executor.refusal import refuse_foreign, refuse_unsound
 from emplace.executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
@@ -19,6 +19,7 @@ from emplace.placement.errors import InvalidDocument
 from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
+from emplace.runtime.files import write_whole
 from emplace.runtime.temporary import temporary_folder
 
 WARMUP_STEPS = 5
@@ -66,7 +67,7 @@ def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[
                 trace=None if examples is None else str(examples),
                 folder=str(folder),
             )
-            write_atomically(job_path(folder), job)
+            write_whole(job_path(folder), job.canonical_json())
             launch.report(f"starting {ranks} ranks")
             launch_ranks(launch, ranks, folder)
             return job, [_read_reports(folder, index, ranks) for index in range(len(plans))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from emplace.hardware.discover import discover_host
-from emplace.hardware.machine import available_memory_bytes, read_machine, usable_memory_bytes
+from emplace.hardware.machine import available_memory_bytes, usable_memory_bytes
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument, Problem, ToolError
 from emplace.placement.host import DeviceType, HostSpec
@@ -24,12 +23,13 @@ from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
-from emplace.profiler.launch import run_ranks
+from emplace.runtime.temporary import temporary_folder
+from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
 Report = Callable[[str], None]
 
 MAX_RANKS = 64
-_PROGRAM = "emplace.profiler.measure.rank"
+_PROGRAM = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
 _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """On top of twice the budget: half of the points are measured even where that takes longer than the budget."""
@@ -85,8 +85,8 @@ def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: P
     kept.mkdir(exist_ok=True)
     if before := keep_common(kept, ranks):
         report(f"continuing: {before} measurements were made before an interruption")
-    with tempfile.TemporaryDirectory(prefix="profile-", dir=workdir) as scratch:
-        _measure(design, ranks, report, Path(scratch), kept)
+    with temporary_folder("profile", workdir) as scratch:
+        _measure(design, ranks, report, scratch, kept)
     return read_samples(kept, ranks)
 
 
@@ -112,8 +112,14 @@ def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Pa
     (scratch / "design.json").write_text(design.canonical_json())
     deadline = time.monotonic() + design.budget_s
     arguments = [str(scratch / "design.json"), str(kept), str(deadline)]
-    threads = max(1, read_machine().cores // ranks)
-    run_ranks(_PROGRAM, arguments, ranks, threads, scratch, _Progress(design, report, kept), 2 * design.budget_s + _OVERRUN_S)
+    progress = _Progress(design, report, kept)
+    try:
+        run_ranks([*_PROGRAM, *arguments], ranks, scratch, 2 * design.budget_s + _OVERRUN_S, progress)
+    except RanksTimedOut as late:
+        raise ToolError(f"the measurement {late}") from None
+    except RanksFailed as failure:
+        raise ToolError(f"the measurement failed: {failure}") from None
+    progress()
 
 
 class _Progress:

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console, RenderableType
 
 from emplace.app.cli.options import OutputFormat
-from emplace.local_store import write_file
 from emplace.placement.document import Document
 from emplace.placement.errors import ToolError
+from emplace.runtime.files import write_file
 
 _PLAIN_WIDTH = 120
 BROKEN_PIPE = 141

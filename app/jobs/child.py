@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
-import select
+import math
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from emplace.app.steps.child import PARENT_VARIABLE
+from emplace.runtime.output import Heard, lines
+from emplace.runtime.process import running
 from emplace.runtime.temporary import temporary_folder
 
 _log = logging.getLogger(__name__)
@@ -54,73 +52,44 @@ def run_child(
     Raises ChildStopped, ChildFailed.
     """
     with temporary_folder(step) as folder:
-        source, target, stderr = folder / "input.json", folder / "output.json", folder / "stderr.txt"
+        source, target = folder / "input.json", folder / "output.json"
         source.write_text(document, encoding="utf-8")
-        with stderr.open("wb") as log:
-            child = subprocess.Popen(
-                [sys.executable, "-m", f"emplace.app.steps.{step}", str(source), str(target)],
-                cwd=folder,
-                env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
         error: dict[str, Any] | None = None
-        try:
-            for line in _lines(child, should_stop, timeout_s):
+        with running(
+            f"emplace.app.steps.{step}",
+            [str(source), str(target)],
+            patience_s=_GRACE_SECONDS,
+            folder=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as child:
+            stderr = Heard(child.stderr)
+            for line in _reports(child, should_stop, timeout_s):
                 if "progress" in line:
                     on_progress(line["progress"])
                 error = line.get("error", error)
-            child.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise ChildFailed(f"the {step} process did not end after its result") from None
-        finally:
-            _end(child)
+            try:
+                child.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise ChildFailed(f"the {step} process did not end after its result") from None
         if child.returncode == 0 and target.exists():
             return target.read_text(encoding="utf-8")
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
-        raise ChildFailed(_why(step, child.returncode, stderr.read_text(encoding="utf-8", errors="replace")))
+        raise ChildFailed(_why(step, child.returncode, stderr.text()))
 
 
-def _lines(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:
+def _reports(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:
     """What the child reports until it closes its output. Raises ChildStopped, ChildFailed for the time-out."""
     assert child.stdout is not None
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    unread = b""
-    while True:
-        if should_stop():
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    for line in lines(child.stdout, _POLL_SECONDS):
+        if line is not None:
+            yield json.loads(line)
+        elif should_stop():
             raise ChildStopped
-        if deadline is not None and time.monotonic() > deadline:
+        elif time.monotonic() > deadline:
             raise ChildFailed(f"it took longer than {timeout_s:g} s and was ended")
-        ready, _, _ = select.select([child.stdout], [], [], _POLL_SECONDS)
-        if not ready:
-            continue
-        chunk = os.read(child.stdout.fileno(), 1 << 16)
-        if not chunk:
-            return
-        *lines, unread = (unread + chunk).split(b"\n")
-        yield from (json.loads(line) for line in lines)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Leave nothing of the child's process group, whatever state it is in; gently first."""
-    assert child.stdout is not None
-    if child.poll() is None:
-        _signal_group(child.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE_SECONDS)
-    _signal_group(child.pid, signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-
-
-def _signal_group(group: int, kind: signal.Signals) -> None:
-    try:
-        os.killpg(group, kind)
-    except ProcessLookupError:
-        return
 
 
 def _why(step: str, returncode: int, stderr: str) -> str:

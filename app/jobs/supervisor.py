@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
-import sys
 import threading
 import time
 
 from emplace.app.jobs.worker import new_worker_id
-from emplace.app.steps.child import PARENT_VARIABLE
+from emplace.runtime.process import running
 
 _log = logging.getLogger(__name__)
 
@@ -39,24 +37,15 @@ class WorkerSupervisor:
         pause = 0.0
         while not self._stopping.wait(pause):
             started = time.monotonic()
-            process = subprocess.Popen(
-                [sys.executable, "-m", "emplace.app.jobs.worker", self.worker_id],
-                env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the service, which then ends the worker
-            )
-            self._wait(process)
+            # In a session of its own: Ctrl-C is for the service, which then ends the worker.
+            with running("emplace.app.jobs.worker", [self.worker_id], patience_s=_STOP_SECONDS) as process:
+                self._wait(process)
             if not self._stopping.is_set():
                 _log.warning("the worker ended with status %s; it is started again", process.returncode)
             lived = time.monotonic() - started
             pause = 0.1 if lived > _SOON_SECONDS else min(2 * pause + 0.5, _MAX_PAUSE_SECONDS)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        while process.poll() is None:
-            if self._stopping.wait(0.1):
-                process.terminate()
-                try:
-                    process.wait(_STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+        """Until the worker has ended or is to be ended."""
+        while process.poll() is None and not self._stopping.wait(0.1):
+            pass

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import tempfile
@@ -23,10 +24,10 @@ from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION,
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.work import Worker
 from emplace.app.settings import Settings
-from emplace.app.steps.child import die_with_parent
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.host import HostSpec
 from emplace.planning import resolve_host
+from emplace.runtime.process import die_with_parent
 from emplace.runtime.temporary import remove_leftovers
 
 _log = logging.getLogger(__name__)
@@ -132,5 +133,5 @@ def _take_over(database: Database) -> None:
 
 
 if __name__ == "__main__":
-    die_with_parent()
+    die_with_parent(signal.SIGTERM)
     run_worker(sys.argv[1])

@@ -11,7 +11,6 @@ goes to standard error.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -21,24 +20,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from emplace.local_store import write_file
 from emplace.placement.errors import EmplaceError, InvalidDocument
+from emplace.runtime.files import write_file
+from emplace.runtime.process import die_with_parent
 from emplace.runtime.temporary import in_use
 
-PARENT_VARIABLE = "EMPLACE_PARENT_PID"
-_PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 20
 
 Report = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
-
-
-def die_with_parent() -> None:
-    """Ask the kernel for a SIGTERM when the parent ends. Exits at once if it has ended already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid()):
-        sys.exit("the parent process is gone")
 
 
 def stop_on_sigterm() -> ShouldStop:
@@ -56,7 +46,7 @@ def stop_on_sigterm() -> ShouldStop:
 
 def run_step(work: Callable[[str, Report], str]) -> None:
     """Run `work(input text, report)` and write its result to OUTPUT."""
-    die_with_parent()
+    die_with_parent(signal.SIGTERM)
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     report = _protocol_output()
     try:

@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m emplace.runtime.start profiler.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
+"""The program of one rank: `python -m emplace.runtime.start emplace.profiler.measure.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
 
 Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
 clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs). What the file holds already is
@@ -28,19 +28,23 @@ from emplace.profiler.measure.exercise import Exercise, largest_of_ranks, time_r
 from emplace.profiler.measure.lookup import LookupExercise
 from emplace.profiler.measure.rounds import rounds
 from emplace.profiler.measure.step import StepExercise
-from emplace.runtime.agent import AGENT_PID_VARIABLE, die_with, leave
 from emplace.runtime.allocator import keep_freed_memory
+from emplace.runtime.process import die_with_parent
+from emplace.runtime.rank_process import leave, tell_phase
 
 
 @record
 def main() -> None:
-    die_with(int(os.environ[AGENT_PID_VARIABLE]), signal.SIGKILL)
+    die_with_parent(signal.SIGKILL)
+    folder, rank = Path(sys.argv[1]).parent, int(os.environ["RANK"])
+    tell_phase(folder, rank, "joining the others")
     design, deadline = read_file(Path(sys.argv[1]), Design), float(sys.argv[3])
     device = _device()
     keep_freed_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    path = rank_path(Path(sys.argv[2]), dist.get_rank())
+    tell_phase(folder, rank, "measuring")
+    path = rank_path(Path(sys.argv[2]), rank)
     done = frozenset(sample.key for sample in read_rank(path))
     with path.open("a") as out:
         measured = len(done)

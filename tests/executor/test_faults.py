@@ -17,12 +17,12 @@ import pytest
 
 from benchmarks.faults import NotPermitted, Tally, inject, processes_of, store_plan
 from emplace.executor.errors import ExecutionCancelled, ExecutionFailed
-from emplace.executor.job import RankProcess
 from emplace.executor.launch import Launch, launch_ranks
 from emplace.executor.run import run_plan
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
+from emplace.runtime.rank_process import RankProcess
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 PROGRAMS = Path(__file__).parent / "programs"

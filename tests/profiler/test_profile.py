@@ -26,8 +26,8 @@ from emplace.profiler.design.experiments import QUICK, make_design
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import rank_path, read_samples
-from emplace.profiler.launch import run_ranks
 from emplace.profiler.profile import profile_host, profile_with
+from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
 TINY = replace(
     QUICK,
@@ -43,6 +43,7 @@ TINY = replace(
     max_collective_bytes=2**16,
     max_dense_flops=1e7,
 )
+RANK = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
 PROFILE = """
 import sys
 from pathlib import Path
@@ -158,15 +159,7 @@ def test_the_second_sweep_measures_everything_again(tmp_path: Path) -> None:
     design = design.model_copy(update={"steps": ()})
     (tmp_path / "design.json").write_text(design.canonical_json())
     a_minute_from_now = str(time.monotonic() + 60)
-    run_ranks(
-        "emplace.profiler.measure.rank",
-        [str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now],
-        1,
-        1,
-        tmp_path,
-        lambda: None,
-        120,
-    )
+    run_ranks([*RANK, str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, tmp_path, 120, lambda: None)
     (samples,) = read_samples(tmp_path, 1)
     first, second = ([one for one in samples if one.sweep == sweep] for sweep in range(2))
     assert first + second == samples
@@ -193,14 +186,30 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"(?s)the measurement failed: rank 0 failed: .*nowhere\.json"):
-        run_ranks("emplace.profiler.measure.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 60)
+    with pytest.raises(RanksFailed, match=r"(?s)rank 0 failed: .*nowhere\.json"):
+        run_ranks([*RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 60, lambda: None)
 
 
 def test_a_measurement_that_hangs_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="did not end within 1 s"):
-        run_ranks("emplace.profiler.measure.rank", [str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, 1, tmp_path, lambda: None, 1)
+    with pytest.raises(RanksTimedOut, match="did not end within 1 s; rank 0 was last seen starting"):
+        run_ranks([*RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 1, lambda: None)
     wait_for(lambda: not processes_naming(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (RanksTimedOut("did not end within 1 s; rank 0 was last seen starting"), "the measurement did not end within 1 s; rank 0"),
+        (RanksFailed("rank 1 failed: ValueError: no", 1), "the measurement failed: rank 1 failed: ValueError: no"),
+    ],
+)
+def test_a_profile_whose_ranks_fail_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: RanksFailed, said: str) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("emplace.profiler.profile.run_ranks", fail)
+    with pytest.raises(ToolError, match=f"^{said}"):
+        profile_with(TINY, 2, 0, lambda _: None, tmp_path)
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 65])

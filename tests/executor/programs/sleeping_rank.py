@@ -6,13 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
-
-from emplace.executor.job import RankProcess, process_path, write_atomically
+from emplace.runtime.rank_process import tell_phase
 
 if sys.argv[1] == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-rank, me = int(os.environ["RANK"]), psutil.Process()
-process = RankProcess(rank=rank, pid=me.pid, started_at=me.create_time(), phase="asleep")
-write_atomically(process_path(Path(sys.argv[2]).parent, rank), process)
+tell_phase(Path(sys.argv[2]).parent, int(os.environ["RANK"]), "asleep")
 time.sleep(600)

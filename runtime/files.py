@@ -1,0 +1,48 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from emplace.placement.errors import ToolError
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file for a user: as `write_whole` does, and straight into a pipe or a device. Raises ToolError."""
+    try:
+        if _is_stream(path):
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_whole(path, text)
+    except OSError as error:
+        raise ToolError(f"{path}: can't be written: {error.strerror}") from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace the file at `path`, through a symlink, so that a reader sees all of `text` or what was there before; folders are made.
+
+    Raises OSError, and leaves nothing behind then.
+    """
+    path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".emplace-", delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(text)
+            file.close()
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether something is there that is no regular file. Raises OSError where that can't be told."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
