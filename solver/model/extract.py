@@ -14,7 +14,8 @@ from emplace.placement.model import DataType, ShardingType
 from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank
-from emplace.solver.model.build import Priced, ShardPrices, type_cost_us
+from emplace.solver.model.build import Priced, type_cost_us
+from emplace.solver.model.costing import ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
 from emplace.solver.model.problem import Assignment, Scope, target_devices
 

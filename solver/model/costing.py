@@ -1,0 +1,132 @@
+"""What shards cost: the time that they add to each stage and the bytes that they take, over many tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from emplace.placement.host import DeviceType
+from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.model import ComputeKernel, DataType, ShardingType
+from emplace.placement.plan import Question, Shard, TablePlacement
+from emplace.placement.stages import PLACED_STAGES, shard_stages_us
+from emplace.placement.topology import Rank, Topology
+from emplace.placement.workload import TableLoad, model_loads, shard_workload
+from emplace.solver.model.fixed import Fixed
+from emplace.solver.model.layouts import Layout, table_columns
+from emplace.solver.model.problem import Floats, Ints
+
+
+@dataclass(frozen=True)
+class ShardPrices:
+    """What shards [n, pieces] take on one kind of device."""
+
+    time_us: Floats
+    """[n, pieces, K]"""
+    hbm_bytes: Ints
+    """[n, pieces]"""
+    ddr_bytes: Ints
+
+
+@dataclass(frozen=True)
+class RankLoads:
+    """What tables put on every rank."""
+
+    time_us: Floats
+    """[ranks, K]"""
+    hbm_bytes: Ints
+    """[ranks]"""
+    ddr_bytes: Ints
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How shards are kept and computed."""
+
+    sharding_type: ShardingType
+    kernel: ComputeKernel
+    load_factor: Floats | float = 0.0
+    """The share of the rows that the cache holds, one value or [n, 1]; 0 without a cache."""
+    hit_rate: Floats | float = 0.0
+    """The share of the lookups that the cache answers, one value or [n, 1]; 0 without a cache."""
+
+
+class ShardPricer:
+    """Prices shards, over many tables of one data type at once."""
+
+    def __init__(self, question: Question, topology: Topology) -> None:
+        self._question, self._topology = question, topology
+        loads = model_loads(question.model, topology, question.options.objective)
+        self._loads = [np.array([getattr(load, field.name) for load in loads]) for field in fields(TableLoad)]
+        self.rank_bytes = {is_server: rank_bytes(question.model, loads, is_server=is_server) for is_server in (False, True)}
+        self.tables = table_columns(question.model)
+
+    def shards(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
+        """For tables [n] of a data type: shards of rows [n, 1] and columns [n, pieces] on the rank's kind of device."""
+        way = _Way(layout.sharding_type, layout.kernel)
+        if layout.cache_step is not None:
+            factor, hit_rate = (each[table, layout.cache_step][:, None] for each in (self.tables.load_factors, self.tables.hit_rates))
+            way = _Way(layout.sharding_type, layout.kernel, factor, hit_rate)
+        return self._shards(way, rank, data_type, table, rows, columns)
+
+    def shard(self, placement: TablePlacement, rank: Rank, table: int, rows: int, columns: int) -> ShardPrices:
+        """One shard of a table that is placed as `placement` says."""
+        spec, factor = self._question.model.tables[table], placement.cache_load_factor
+        hit_rate = 0.0 if factor is None else spec.accesses.hit_rate(factor)
+        way = _Way(placement.sharding_type, placement.compute_kernel, factor or 0.0, hit_rate)
+        return self._shards(way, rank, spec.data_type, np.array([table]), np.array([[rows]]), np.array([[columns]]))
+
+    def placed_shards(self, placement: TablePlacement, table: int) -> Iterator[tuple[Shard, ShardPrices]]:
+        """Every shard of a table that is placed as `placement` says. Most are equal, so each shape is priced once."""
+        prices: dict[tuple[str, int, int], ShardPrices] = {}
+        for shard in placement.shards:
+            rank = self._topology.ranks[shard.rank]
+            shape = (rank.device, shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0])
+            if shape not in prices:
+                prices[shape] = self.shard(placement, rank, table, shape[1], shape[2])
+            yield shard, prices[shape]
+
+    def fixed_load(self, fixed: Fixed) -> RankLoads:
+        """What fixed tables put on every rank."""
+        ranks = self._topology.ranks
+        load = RankLoads(np.zeros((len(ranks), len(PLACED_STAGES))), np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64))
+        for table, placement in fixed.placements.items():
+            for shard, price in self.placed_shards(placement, table):
+                load.time_us[shard.rank] += price.time_us[0, 0]
+                load.hbm_bytes[shard.rank] += price.hbm_bytes[0, 0]
+                load.ddr_bytes[shard.rank] += price.ddr_bytes[0, 0]
+        return load
+
+    def _shards(self, way: _Way, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
+        load = TableLoad(*(values[table][:, None] for values in self._loads))
+        share = rows / self.tables.rows[table][:, None]
+        work = shard_workload(load, way.sharding_type, share, columns, self._topology, on_server=rank.is_server)
+        width_bytes = row_bytes(data_type, columns)
+        stages = shard_stages_us(
+            self._question.cost_model,
+            rank.device,
+            way.kernel,
+            way.sharding_type,
+            work,
+            row_bytes=width_bytes,
+            columns=columns,
+            weight_bytes=rows * width_bytes,
+            hit_rate=way.hit_rate,
+            optimizer=self._question.model.optimizer,
+            data_type=data_type,
+        )
+        hbm, ddr = shard_bytes(
+            way.kernel,
+            data_type,
+            self._question.model.optimizer,
+            rows,
+            columns,
+            work.peak_ids,
+            work.bags,
+            cache_load_factor=way.load_factor,
+            on_cuda=rank.type is DeviceType.CUDA,
+        )
+        time_us = np.stack([np.broadcast_to(stages[stage], columns.shape) for stage in PLACED_STAGES], axis=-1)
+        return ShardPrices(time_us, np.broadcast_to(hbm, columns.shape), np.broadcast_to(ddr, columns.shape))
