@@ -1,4 +1,4 @@
-"""What the service reads from the environment. docs/operations.md lists the same."""
+"""What the service reads from the environment. docs/how-to/operate.md lists the same."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reproducible comparisons. Each prints its figures; docs/benchmarks.md says how they were taken."""
+"""Reproducible comparisons. Each prints its figures; docs/reference/benchmarks.md says how they were taken."""

@@ -3,7 +3,7 @@
     python -m benchmarks.executed [--models N,N...] [--ranks 2,4] [--seconds S] [--out FILE]
     python -m benchmarks.executed_table FILE
 
-Prints one JSON line per model and number of ranks; docs/benchmarks.md says what is compared. Emplace plans with the cost model
+Prints one JSON line per model and number of ranks; docs/reference/benchmarks.md says what is compared. Emplace plans with the cost model
 that `emplace profile --ranks N` stored for this machine; where there is none for as many ranks, a quick one is measured first
 and stored.
 """

@@ -189,7 +189,7 @@ def _replica(case: Case, table: _Table, nodes: int, speed: Floats) -> Piece:
 
 
 def suite() -> list[Case]:
-    """The reproducible suite behind docs/benchmarks.md."""
+    """The reproducible suite behind docs/reference/benchmarks.md."""
     return [replace(case, name=f"{case.name}-k{stages}", stages=stages) for stages in (1, STAGES) for case in _cases()]
 
 

@@ -1,4 +1,4 @@
-"""Tables of docs/benchmarks.md, from the JSON lines that a benchmark wrote."""
+"""Tables of docs/reference/benchmarks.md, from the JSON lines that a benchmark wrote."""
 
 from __future__ import annotations
 

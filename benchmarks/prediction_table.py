@@ -1,4 +1,4 @@
-"""`python -m benchmarks.prediction_table FILE [PLOT.svg]`: what benchmarks.prediction wrote, as the tables of docs/benchmarks.md."""
+"""`python -m benchmarks.prediction_table FILE [PLOT.svg]`: what benchmarks.prediction wrote, as the tables of docs/reference/benchmarks.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five checks of an execution, each with the figures it rests on. docs/execution.md states every threshold."""
+"""Five checks of an execution, each with the figures it rests on. docs/explanation/execution.md states every threshold."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ _STEP_OVERHEAD_US = {DeviceType.CUDA: 200.0, DeviceType.CPU: 1000.0}
 def datasheet_cost_model(host: HostSpec) -> CostModel:
     """Bytes over the datasheet bandwidth of the memory that holds them, plus assumed fixed overheads.
 
-    This is what planners commonly assume; traps of it are stated in docs/cost-model.md.
+    This is what planners commonly assume; traps of it are stated in docs/explanation/cost-model.md.
     """
     kernels: list[KernelCost] = []
     dense: list[DenseCost] = []

@@ -2,7 +2,7 @@
 
 A rank's bytes are those it holds apart from its shards plus those of its shards. A stage's time is what every trainer pays
 (a remote server: the collectives, no dense layers) plus what the rank's shards add; a shard of a row split counts with its
-own share of the rows. docs/cost-model.md states the formulas.
+own share of the rows. docs/explanation/cost-model.md states the formulas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes accounting: what a shard, and a rank apart from its shards, takes at peak.
 
 A shard: weights, optimizer state, gradients where the kernel has them, cache, ids and pooled vectors. Sources for what
-the kernels allocate are in docs/cost-model.md. Every result is a whole number of bytes; formulas broadcast over arrays.
+the kernels allocate are in docs/explanation/cost-model.md. Every result is a whole number of bytes; formulas broadcast over arrays.
 """
 
 from __future__ import annotations

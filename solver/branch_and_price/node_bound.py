@@ -1,6 +1,6 @@
 """Refuting a value by patterns: no way to cover every table with what single devices can hold.
 
-docs/bounds.md states the program and proves the certificate.
+docs/explanation/bounds.md states the program and proves the certificate.
 """
 
 from __future__ import annotations

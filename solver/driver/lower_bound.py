@@ -12,7 +12,7 @@ from emplace.solver.progress import Monitor
 def lower_bound(question: Question) -> tuple[float, str]:
     """Microseconds that every plan of the question takes at least, and the name of the bound. Infinity where no plan fits.
 
-    Raises InvalidDocument for options that no target has. docs/bounds.md proves the bound.
+    Raises InvalidDocument for options that no target has. docs/explanation/bounds.md proves the bound.
     """
     found = [(math.inf, "no tier")]
     for _, types in type_searches(question, Monitor()):

@@ -1,7 +1,7 @@
 """The ways a table may be placed on a target: sharding type x compute kernel x column pieces x cache load factor.
 
 A `Layout` is one such way, the same for every table it is open to, so that pricing works on whole columns of tables.
-docs/formulation.md says which layouts are offered and why.
+docs/explanation/formulation.md says which layouts are offered and why.
 """
 
 from __future__ import annotations

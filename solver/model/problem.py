@@ -1,4 +1,4 @@
-"""The placement problem as arrays: what bound, search and exact solve work on. docs/formulation.md states the program.
+"""The placement problem as arrays: what bound, search and exact solve work on. docs/explanation/formulation.md states the program.
 
 Every table takes exactly one of its options. An option has one or more units; each unit takes one target:
 

@@ -1,6 +1,6 @@
 """The aggregated rows of the class relaxation: what each option adds, summed over all devices of a kind.
 
-Devices of one kind have equal loads per unit, so summing their rows forgets only who carries what. docs/bounds.md proves
+Devices of one kind have equal loads per unit, so summing their rows forgets only who carries what. docs/explanation/bounds.md proves
 that every row holds for every placement.
 """
 

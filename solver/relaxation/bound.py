@@ -1,6 +1,6 @@
 """The proven lower bound: the class relaxation, tightened by what single tables force.
 
-docs/bounds.md states each bound and proves it. Prices of options (reduced costs) guide the search.
+docs/explanation/bounds.md states each bound and proves it. Prices of options (reduced costs) guide the search.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stages whose loads come in equal steps: a device that holds nothing else takes a whole number of them.
 
-So a stage lasts a whole number of steps, or what devices hold below that is limited. docs/bounds.md proves both.
+So a stage lasts a whole number of steps, or what devices hold below that is limited. docs/explanation/bounds.md proves both.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_every_route_is_documented_and_every_documented_route_exists(api: httpx.Client) -> None:
     paths = api.get("/openapi.json").json()["paths"]
     served = {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations}
-    documented = set(re.findall(r"`((?:GET|POST|DELETE) /[^`\s]*)`", (DOCS / "api.md").read_text()))
+    documented = set(re.findall(r"`((?:GET|POST|DELETE) /[^`\s]*)`", (DOCS / "reference" / "api.md").read_text()))
     assert documented == served
 
 
 def test_every_setting_is_documented() -> None:
-    documented = set(re.findall(r"^\| `(EMPLACE_\w+)`", (DOCS / "operations.md").read_text(), re.MULTILINE))
+    documented = set(re.findall(r"^\| `(EMPLACE_\w+)`", (DOCS / "reference" / "settings.md").read_text(), re.MULTILINE))
     assert documented == {f"EMPLACE_{field.name.upper()}" for field in fields(Settings)}
     for field in fields(Settings):
         if isinstance(field.default, int | float):
-            assert re.search(rf"`EMPLACE_{field.name.upper()}` \| {field.default:g} \|", (DOCS / "operations.md").read_text())
+            assert re.search(rf"`EMPLACE_{field.name.upper()}` \| {field.default:g} \|", (DOCS / "reference" / "settings.md").read_text())

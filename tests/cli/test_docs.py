@@ -29,7 +29,21 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quick-start.md", "docs/ci.md"])
+def test_the_reference_lists_every_command_and_every_option() -> None:
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    for name, section in re.findall(r"^## emplace ([a-z]+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL):
+        command = getattr(typer.main.get_command(cli), "commands", {})[name]
+        options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")} - {"--help"}
+        assert set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE)) == options, name
+    assert set(re.findall(r"^## emplace ([a-z]+)", text, re.MULTILINE)) == set(getattr(typer.main.get_command(cli), "commands", {}))
+
+
+def test_modules_that_pages_name_are_there() -> None:
+    named = {(page, path) for page in PAGES for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text())}
+    assert [(str(page), path) for page, path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial/quick-start.md", "docs/how-to/gate.md"])
 def test_commands_and_options_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     commands = set(re.findall(r"(?:`|^ +(?:- run: )?)emplace ([a-z]+)", text, re.MULTILINE))

@@ -22,7 +22,7 @@ from emplace.placement.reading import read_file
 from emplace.placement.topology import build_topology
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
-DOCS = Path(__file__).parents[2] / "docs" / "execution.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "torchrec.md"
 
 PROGRAM = Path(__file__).parent / "programs" / "torchrec_program.py"
 

@@ -1,4 +1,4 @@
-"""docs/spec.md: its examples are valid, and it names every key and every value that a document may have."""
+"""docs/reference/spec.md: its examples are valid, and it names every key and every value that a document may have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelS
 from emplace.placement.reading import read_text
 from emplace.placement.units import MAX_SIZE_BYTES, format_size
 
-TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", TEXT, flags=re.DOTALL)
 KINDS: dict[str, type[ModelSpec] | type[HostSpec]] = {"model": ModelSpec, "host": HostSpec}
 SPELLINGS = [line.split("`")[1] for line in TEXT.splitlines() if line.startswith(("| `{", "| `uniform`"))]
@@ -32,7 +32,7 @@ def test_there_are_examples_of_both() -> None:
 
 @pytest.mark.parametrize(("kind", "text"), BLOCKS, ids=[kind for kind, _ in BLOCKS])
 def test_examples_are_valid(kind: str, text: str) -> None:
-    spec = read_text(text, KINDS[kind], source="docs/spec.md", as_json=False)
+    spec = read_text(text, KINDS[kind], source="docs/reference/spec.md", as_json=False)
     assert read_text(yaml.safe_dump(spec.to_data()), KINDS[kind], source="again", as_json=False) == spec
 
 
