@@ -11,6 +11,7 @@ import numpy as np
 
 from emplace.placement.stages import slowest_share
 from emplace.solver.model.build import Priced
+from emplace.solver.model.indexing import sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Problem, Scope
 
 SHARED_BOUND = "least work and slowest rank"
@@ -24,12 +25,12 @@ def option_work_us(problem: Problem) -> Floats:
     kinds = np.bincount(problem.device_kind[problem.device_is_trainer], minlength=problem.num_kinds)
     nodes = len(np.unique(problem.device_node[problem.device_is_trainer]))
     on_world = by_kind @ kinds
-    scope = np.repeat(problem.option_scope, np.diff(problem.option_first_unit))
-    kind = np.repeat(problem.option_kind, np.diff(problem.option_first_unit))
+    option = unit_option(problem)
+    scope, kind = problem.option_scope[option], problem.option_kind[option]
     on_device = np.take_along_axis(by_kind, np.maximum(kind, 0)[:, None], axis=1)[:, 0]
     # All trainer nodes have equally many devices, of the same kinds.
     work = np.where(scope == Scope.DEVICE, on_device, np.where(scope == Scope.NODE, on_world / nodes, on_world))
-    return np.asarray(np.add.reduceat(work, problem.option_first_unit[:-1]) / problem.num_devices)
+    return np.asarray(sum_by_option(problem, work) / problem.num_devices)
 
 
 def least_work_us(problem: Problem) -> float:

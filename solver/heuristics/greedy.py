@@ -10,7 +10,8 @@ import numpy as np
 
 from emplace.solver.jit import compiled
 from emplace.solver.model.flat import FlatProblem, flatten, to_assignment
-from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.model.indexing import devices_covered, first_option, sum_by_option, unit_option
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 
 _KEPT_FREE = 0.1
 """Share of HBM that is used only for tables that find no other place: tables in system memory need their buffers there."""
@@ -60,35 +61,17 @@ def pack(problem: Problem) -> Assignment | None:
 
 def _strategies(problem: Problem) -> Iterator[_Strategy]:
     """Hot tables first where time matters, large tables first where room does."""
-    covered = devices_covered(problem)
-    time_us = _per_option(problem, (covered[:, :, None] * problem.unit_time_us).sum(axis=(1, 2)))
-    size = _per_option(problem, (covered * (problem.unit_hbm_bytes + problem.unit_ddr_bytes)).sum(axis=1).astype(np.float64))
-    hbm = _per_option(problem, (covered * problem.unit_hbm_bytes).sum(axis=1).astype(np.float64))
-    starts = np.flatnonzero(np.diff(problem.option_table, prepend=-1))
+    covered = devices_covered(problem)[unit_option(problem)]
+    time_us = sum_by_option(problem, (covered[:, :, None] * problem.unit_time_us).sum(axis=(1, 2)))
+    size = sum_by_option(problem, (covered * (problem.unit_hbm_bytes + problem.unit_ddr_bytes)).sum(axis=1).astype(np.float64))
+    hbm = sum_by_option(problem, (covered * problem.unit_hbm_bytes).sum(axis=1).astype(np.float64))
+    starts = first_option(problem)[:-1]
     least_us, least_bytes = np.minimum.reduceat(time_us, starts), np.minimum.reduceat(size, starts)
     by_time, by_size, by_hbm = (np.lexsort((each, problem.option_table)) for each in (time_us, size, hbm))
     hottest, largest = (np.argsort(-each, kind="stable") for each in (least_us / np.maximum(least_bytes, 1.0), least_bytes))
     yield _Strategy(hottest, by_time, by_hbm, spread_bytes=False)
     yield _Strategy(largest, by_time, by_hbm, spread_bytes=True)
     yield _Strategy(largest, by_size, by_hbm, spread_bytes=True)
-
-
-def devices_covered(problem: Problem) -> Ints:
-    """[U, G] devices of each kind that a unit's target covers."""
-    option = np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
-    scope, kind = problem.option_scope[option], problem.option_kind[option]
-    trainers = problem.device_is_trainer
-    node = trainers & (problem.device_node == problem.device_node[trainers].min(initial=0))
-    covered = np.zeros((len(option), problem.num_kinds), dtype=np.int64)
-    covered[scope == Scope.WORLD] = np.bincount(problem.device_kind[trainers], minlength=problem.num_kinds)
-    covered[scope == Scope.NODE] = np.bincount(problem.device_kind[node], minlength=problem.num_kinds)
-    single = np.flatnonzero(scope == Scope.DEVICE)
-    covered[single, kind[single]] = 1
-    return covered
-
-
-def _per_option(problem: Problem, per_unit: Floats) -> Floats:
-    return np.asarray(np.add.reduceat(per_unit, problem.option_first_unit[:-1]))
 
 
 def _empty(problem: Problem, flat: FlatProblem) -> _Room:

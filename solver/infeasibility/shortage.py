@@ -16,8 +16,8 @@ from emplace.placement.model import Constraints, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
-from emplace.solver.heuristics.greedy import devices_covered
 from emplace.solver.model.build import Priced, price
+from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.model.layouts import Layout
 from emplace.solver.model.problem import Ints, Problem
 
@@ -85,7 +85,7 @@ def shortages(priced: Priced) -> list[Shortage]:
 
 def _taken_bytes(problem: Problem) -> dict[Tier, Ints]:
     """[O] bytes of each option over all devices it covers, in each tier."""
-    covered = devices_covered(problem)
+    covered = devices_covered(problem)[unit_option(problem)]
     is_server = np.ones(problem.num_kinds, dtype=bool)
     is_server[problem.device_kind[problem.device_is_trainer]] = False
     taken = {

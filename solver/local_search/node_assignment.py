@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emplace.solver.model.flat import FlatProblem
+from emplace.solver.model.indexing import sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import FINEST, LEAST_QUANTUM, common_divisor
 
@@ -68,14 +69,14 @@ def _mean_load(problem: Problem, options: Ints) -> Floats:
     """[K] of one device, if the options were spread evenly."""
     per_node = problem.num_devices / len(np.unique(problem.device_node))
     covered = np.array([1.0, per_node, float(problem.num_devices)])[problem.option_scope[options]]
-    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)[options]
+    total = sum_by_option(problem, problem.unit_time_us[:, 0])[options]
     return np.asarray(covered @ total / problem.num_devices)
 
 
 def _quantised(problem: Problem, options: Ints, mean: Floats, nodes: int) -> _Stages:
     on_device = options[problem.option_scope[options] == Scope.DEVICE]
     every = np.flatnonzero(problem.option_scope == Scope.DEVICE)
-    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)
+    total = sum_by_option(problem, problem.unit_time_us[:, 0])
     quantum = np.array([common_divisor(problem.unit_time_us[problem.option_first_unit[every], 0, k], mean[k]) for k in range(len(mean))])
     stage = np.flatnonzero(quantum > LEAST_QUANTUM * mean)
     per_node = problem.num_devices / nodes

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emplace.solver.model.indexing import unit_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.patterns.knapsack import ROUNDING, Knapsack
-from emplace.solver.relaxation.aggregate import unit_option
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.aggregate import aggregate, first_option, largest_unit, or_all, usable_options, world_load
-from emplace.solver.relaxation.column_generation import Program, Relaxation, least_makespans, relax
+from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
+from emplace.solver.relaxation.column_generation import least_makespans, relax
 from emplace.solver.relaxation.granular_stages import Steps
+from emplace.solver.relaxation.program import Program, Relaxation
 from emplace.solver.relaxation.reduced_program import Part
 
 CUT_ROUNDS = 12

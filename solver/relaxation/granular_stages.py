@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.solver.model.indexing import devices_covered, first_option, sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import LEAST_QUANTUM, common_divisor
-from emplace.solver.relaxation.aggregate import devices_covered, first_option, sum_by_option, unit_option
-from emplace.solver.relaxation.column_generation import Program
+from emplace.solver.relaxation.program import Program
 from emplace.solver.relaxation.reduced_program import Part
 
 FINER = 8

@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 
 from emplace.solver.model.problem import Floats, Ints
-from emplace.solver.relaxation.aggregate import Rows
+from emplace.solver.relaxation.program import Rows
 
 OVERLOAD_PRICE = 1e3
 """Of a capacity exceeded once over, in sums of makespans: far above any price that capacity can have on real hosts."""

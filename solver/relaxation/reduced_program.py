@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emplace.solver.model.problem import Bools, Floats, Ints
-from emplace.solver.relaxation.column_generation import Program
+from emplace.solver.relaxation.program import Program
 
 
 @dataclass(frozen=True)
