@@ -23,8 +23,7 @@ from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
 from emplace.solver.driver.replan_local_search import Mixer
-from emplace.solver.driver.solve_types import solve_types
-from emplace.solver.driver.solve_variants import NO_TIER, budget_of, type_searches
+from emplace.solver.driver.solve_variants import NO_TIER, budget_of, solve_types, type_searches
 from emplace.solver.driver.type_search import TypeSearch
 from emplace.solver.driver.variants import Variant
 from emplace.solver.model.build import Priced, price

@@ -10,8 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.loads import begin, change_of, commit, cost_with, move_unit, overload_of, reprice, take_back
-from emplace.solver.local_search.state import Journal, LoadLimits, State
+from emplace.solver.local_search.loads import (
+    balance,
+    begin,
+    change_of,
+    commit,
+    cost_with,
+    loaded_device,
+    look_for_overload,
+    move_unit,
+    overload_of,
+    reprice,
+    take_back,
+)
+from emplace.solver.local_search.state import Journal, LoadLimits, State, below, random_bits
 from emplace.solver.model.flat import FlatProblem
 
 # Of 100 moves: shift one slot; swap two; place one table anew with another option; two tables; the rest swaps two tables
@@ -24,23 +36,7 @@ DEARER, CHEAPER = 1.05, 0.97
 MOVE_WORK = 5.0
 """Work of a move beside the devices it touches, in theirs."""
 TRIES = 3
-"""Devices drawn to find an overloaded one, or targets drawn to find a cheap one."""
-
-
-@compiled
-def random_bits(state: State) -> int:
-    """31 random bits (xorshift64*): the same stream on every machine."""
-    x = state.random[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state.random[0] = x
-    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
-
-
-@compiled
-def below(state: State, n: int) -> int:
-    return (random_bits(state) * n) >> 31
+"""Targets drawn to find a cheap one."""
 
 
 @compiled
@@ -91,36 +87,6 @@ def anneal(
 
 
 @compiled
-def balance(limits: LoadLimits, state: State, step: float) -> None:
-    """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
-
-    A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
-    Among stages that no device exceeds, the one with the most room gives.
-    """
-    stages = state.load.shape[1] - 1
-    giver, taker, fewest, most, room, total = -1, -1, 0, -1, 0.0, 0.0
-    for stage in range(stages):
-        over, longest = 0, 0.0
-        for device in range(len(state.cost)):
-            longest = max(longest, state.load[device, stage])
-            if state.load[device, stage] > limits.load[device, stage]:
-                over += 1
-        left = limits.load[0, stage] - longest
-        total += limits.load[0, stage]
-        if giver < 0 or over < fewest or (over == fewest and left > room):
-            giver, fewest, room = stage, over, left
-        if over > most:
-            taker, most = stage, over
-    if most > fewest:
-        step *= total
-        if fewest == 0:
-            step = min(step, room)
-        for device in range(len(state.cost)):
-            limits.load[device, giver] -= step
-            limits.load[device, taker] += step
-
-
-@compiled
 def _weigh_memory(limits: LoadLimits, state: State) -> None:
     """Exceeding memory costs more the longer it lasts, and less again while none is exceeded: a plan that is a little late
     is a plan, one that does not fit is none."""
@@ -155,31 +121,6 @@ def _propose(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journ
     if draw < SWAP:
         return _swap(flat, limits, state, journal, slot, other)
     return _trade(flat, limits, state, journal, flat.slot_table[slot], flat.slot_table[other])
-
-
-@compiled
-def look_for_overload(state: State) -> None:
-    count = 0
-    for device in range(len(state.cost)):
-        if state.cost[device] > 0.0:
-            count += 1
-            state.overloaded[count] = device
-    state.overloaded[0] = count
-
-
-@compiled
-def loaded_device(state: State) -> int:
-    """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
-    overloaded one."""
-    count = state.overloaded[0]
-    if count > 0 and below(state, 2):
-        return state.overloaded[1 + below(state, count)]
-    best = below(state, len(state.cost))
-    for _ in range(TRIES - 1):
-        other = below(state, len(state.cost))
-        if state.cost[other] > state.cost[best]:
-            best = other
-    return best
 
 
 @compiled

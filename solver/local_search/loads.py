@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.state import Journal, LoadLimits, State
+from emplace.solver.local_search.state import Journal, LoadLimits, State, below
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats
+
+TRIES = 3
+"""Devices drawn to find an overloaded one."""
 
 
 @compiled
@@ -203,3 +206,58 @@ def unchain(state: State, slot: int, device: int) -> None:
     if after >= 0:
         state.previous[after] = before
     state.slots[device] -= 1
+
+
+@compiled
+def balance(limits: LoadLimits, state: State, step: float) -> None:
+    """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
+
+    A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
+    Among stages that no device exceeds, the one with the most room gives.
+    """
+    stages = state.load.shape[1] - 1
+    giver, taker, fewest, most, room, total = -1, -1, 0, -1, 0.0, 0.0
+    for stage in range(stages):
+        over, longest = 0, 0.0
+        for device in range(len(state.cost)):
+            longest = max(longest, state.load[device, stage])
+            if state.load[device, stage] > limits.load[device, stage]:
+                over += 1
+        left = limits.load[0, stage] - longest
+        total += limits.load[0, stage]
+        if giver < 0 or over < fewest or (over == fewest and left > room):
+            giver, fewest, room = stage, over, left
+        if over > most:
+            taker, most = stage, over
+    if most > fewest:
+        step *= total
+        if fewest == 0:
+            step = min(step, room)
+        for device in range(len(state.cost)):
+            limits.load[device, giver] -= step
+            limits.load[device, taker] += step
+
+
+@compiled
+def look_for_overload(state: State) -> None:
+    count = 0
+    for device in range(len(state.cost)):
+        if state.cost[device] > 0.0:
+            count += 1
+            state.overloaded[count] = device
+    state.overloaded[0] = count
+
+
+@compiled
+def loaded_device(state: State) -> int:
+    """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
+    overloaded one."""
+    count = state.overloaded[0]
+    if count > 0 and below(state, 2):
+        return state.overloaded[1 + below(state, count)]
+    best = below(state, len(state.cost))
+    for _ in range(TRIES - 1):
+        other = below(state, len(state.cost))
+        if state.cost[other] > state.cost[best]:
+            best = other
+    return best

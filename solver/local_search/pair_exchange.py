@@ -9,9 +9,18 @@ next to nothing, and what they then hold may be what an overloaded one needs.
 from __future__ import annotations
 
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.annealing import balance, below, loaded_device, look_for_overload, random_bits
-from emplace.solver.local_search.loads import chain, device_cost, overload_of, pool_cost, reprice, unchain
-from emplace.solver.local_search.state import LoadLimits, Split, State
+from emplace.solver.local_search.loads import (
+    balance,
+    chain,
+    device_cost,
+    loaded_device,
+    look_for_overload,
+    overload_of,
+    pool_cost,
+    reprice,
+    unchain,
+)
+from emplace.solver.local_search.state import LoadLimits, Split, State, below, random_bits
 from emplace.solver.model.flat import FlatProblem
 
 WAY_WORK = 0.15

@@ -1,5 +1,6 @@
 """What the compiled search works on: the problem laid out flat, and a placement with its loads."""
 
+# mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from emplace.solver.jit import compiled
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
 
@@ -174,3 +176,19 @@ def limits_of(problem: Problem, makespan_us: Floats, dearest: float = DEAREST) -
     ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
     memory_weight = np.array([weight[-1], weight[-1] * dearest, ddr_weight[0], ddr_weight[0] * dearest])
     return LoadLimits(load, weight, ddr, ddr_weight, memory_weight)
+
+
+@compiled
+def random_bits(state: State) -> int:
+    """31 random bits (xorshift64*): the same stream on every machine."""
+    x = state.random[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state.random[0] = x
+    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
+
+
+@compiled
+def below(state: State, n: int) -> int:
+    return (random_bits(state) * n) >> 31

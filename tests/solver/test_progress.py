@@ -10,7 +10,7 @@ import pytest
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Question
 from emplace.solver.budget import Budget
-from emplace.solver.driver.solve_types import solve_types
+from emplace.solver.driver.solve_variants import solve_types
 from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor, Progress
