@@ -40,6 +40,8 @@ MET = 1e-9
 """A gap that only rounding leaves: bound and plan are sums of the same figures in another order."""
 PROVER_MET = 1e-7
 """The finest gap that branch and bound tries to close."""
+CERTIFICATE_MARGIN = 1e-6
+"""A certificate by patterns that holds by less is not believed; prices of tables are at most 1."""
 PROVEN = 1e-6
 """The gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""
 
@@ -99,3 +101,14 @@ DETERMINISTIC_PER_SECOND = 0.6
 """Units of CP-SAT's deterministic time in a second: one took 1.4 to 2.2 seconds of one core (small models, OR-Tools 9.15)."""
 COUNTED_UNIT_S, COUNTED_LITERAL_S, COUNTED_OPTION_S = 0.75, 3e-6, 1e-4
 """What short solves by CP-SAT take: for a unit of deterministic time, and to build and hand over each literal and option."""
+LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC = 2e8, 0.25
+"""Steps of branch and bound that a unit of CP-SAT's deterministic time on the patterns of a leaf stands for, and how many of these
+units a leaf gets."""
+NODE_STEPS, PATTERN_LEAF_STEPS = 100_000, 100_000
+"""Steps that a node of branch and bound counts for besides its pricing and programs, and that building the patterns of a leaf does."""
+PROGRAM_STEPS = 10_000
+"""Steps of pricing that one linear program over patterns counts for: about as long."""
+DIVE_PRICING_STEPS, DIVE_STEPS = 10_000, 500_000
+"""Steps that preparing one pricing of a dive counts for, and that beginning a dive does."""
+GRID_CELLS_PER_STEP = 20
+"""Cells of a knapsack's grid that are filled in the time of a step of its search."""
