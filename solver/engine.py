@@ -23,7 +23,7 @@ from emplace.solver.budget import (
     SEARCH_WORK_PER_SECOND,
     Budget,
 )
-from emplace.solver.local_search.search import Found, race
+from emplace.solver.local_search.search import Incumbent, race
 from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
@@ -49,6 +49,7 @@ class Size:
 
     @classmethod
     def of(cls, problem: Problem) -> Size:
+        """The size of a problem."""
         few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
         return cls(few, choices(problem) <= SMALL_CHOICES)
 
@@ -94,8 +95,8 @@ def choices(problem: Problem) -> int:
 
 def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> Result[Assignment]:
     """The best assignment that local search finds."""
-    best, limit = Found(None, math.inf, 0.0, 0), Limit.WORK
-    latest: dict[int, Found] = {}
+    best, limit = Incumbent(None, math.inf, 0.0, 0), Limit.WORK
+    latest: dict[int, Incumbent] = {}
     for search in race(problem, bounder, bound, budget):
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC
+from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
 from emplace.solver.jit import compiled
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
-from emplace.solver.patterns.knapsack import ROUNDING, Knapsack
+from emplace.solver.patterns.knapsack import Knapsack
 
 MOST_PATTERNS = 30_000
 """Patterns to which nothing can be added, at the usual effort: with more CP-SAT takes longer than on the program itself."""
@@ -104,7 +104,7 @@ def _fill(first: Ints, use: Floats, order: Ints, used: Floats, at: Ints, chosen:
             level -= 1
             continue
         chosen[table] = item if item < first[table + 1] else -1
-        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + ROUNDING):
+        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + SAME_SUM):
             for r in range(use.shape[1]):
                 used[level + 1, r] = used[level, r] + (use[item, r] if chosen[table] >= 0 else 0.0)
             level += 1

@@ -18,15 +18,15 @@ from emplace.solver.result import Limit, Result
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
 LEAST_PATIENCE = 20_000_000
-"""Steps; a level that takes longer, and longer than all before, is left for one half as far."""
+"""GranularStages; a level that takes longer, and longer than all before, is left for one half as far."""
 LEAST_STEP = 1e-4
-"""Of the level: it is not left for one closer to the bound."""
+"""Share of a level: it is not left for one that is closer to the bound than this."""
 MOST_EFFORT = 4
 """For a node that the usual work did not settle: with more, the other side waits long for little."""
 SPLIT_STAGE = 0.02
-"""Of the value: how far a pattern may be longer in a stage than s before that stage is split."""
+"""Share of the value by which a pattern may be longer in a stage than s before that stage is split."""
 LEAST_WEIGHT = 0.05
-"""Of a table whose price is 0, when choosing which one to split; prices are at most 1."""
+"""Weight of a table whose price is 0 in choosing which one to split; prices are at most 1."""
 LEAST_SHARE = 1e-6
 """Weight up to which an option is no better to split on than any other."""
 

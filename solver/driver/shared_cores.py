@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.placement.stages import slowest_share
-from emplace.solver.model.build import Priced
+from emplace.solver.model.build import PricedQuestion
 from emplace.solver.model.indexing import sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Problem, Scope
 
 SHARED_BOUND = "least work and slowest rank"
+"""The name of the bound where ranks share cores."""
 SPARE = 0.02
-"""Of a table's least work: what an option may take more and still be searched."""
+"""Share of a table's least work that an option may take more and still be searched."""
 
 
 def option_work_us(problem: Problem) -> Floats:
@@ -40,7 +41,7 @@ def least_work_us(problem: Problem) -> float:
     return float(problem.constant_us + problem.stage_base_us.sum() + least.sum())
 
 
-def shared_bound_us(priced: Priced, slowest_us: float) -> float:
+def shared_bound_us(priced: PricedQuestion, slowest_us: float) -> float:
     """On the step of every plan, where no plan's slowest ranks take less than `slowest_us`: the two count in parts."""
     share, least_us = slowest_share(priced.question.cost_model, len(priced.topology.ranks)), least_work_us(priced.relaxed)
     return max(least_us, (1 - share) * least_us + share * slowest_us)

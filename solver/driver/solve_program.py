@@ -13,7 +13,7 @@ from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
 from emplace.solver.heuristics.greedy import pack
-from emplace.solver.model.build import Priced, price
+from emplace.solver.model.build import PricedQuestion, price
 from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.problem import Assignment, Problem
@@ -22,7 +22,7 @@ from emplace.solver.relaxation.bound import Bound, bound_of
 from emplace.solver.result import Limit, Result, gap_of
 
 
-def solve_program(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Placement]:
+def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """The best placement found, and a bound on every placement of the program."""
     parted = None if priced.parted is None else bound_of(priced.parted)
     here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
@@ -40,7 +40,7 @@ def solve_program(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Pl
     return Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
 
 
-def quick_placement(priced: Priced) -> Placement | None:
+def quick_placement(priced: PricedQuestion) -> Placement | None:
     """A plan without search, if greedy packing finds one."""
     assignment = pack_apart(priced.problem, priced.apart) if priced.every_item_has_an_option else None
     placement = None if assignment is None else assemble(priced, assignment)
@@ -67,7 +67,7 @@ def _bounded_anew(found: Result[Assignment], parted: Bound) -> Result[Assignment
     return replace(found, lower_bound_us=bound_us, bound=f"{parted.name}, groups parted", limit=limit)
 
 
-def _any_placement(priced: Priced, budget: Budget, monitor: Monitor) -> Placement | None:
+def _any_placement(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Placement | None:
     """A placement by a search that takes all stages for one: with the same placements, its bound takes a moment."""
     problem = priced.problem
     one_stage = replace(
@@ -80,7 +80,7 @@ def _any_placement(priced: Priced, budget: Budget, monitor: Monitor) -> Placemen
     return _exact_placement(program, found, budget, monitor)[0]
 
 
-def _exact_placement(priced: Priced, found: Result[Assignment], budget: Budget, monitor: Monitor) -> tuple[Placement | None, int]:
+def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: Budget, monitor: Monitor) -> tuple[Placement | None, int]:
     """The placement of what was found, if it fits to the byte, and the moves of finding it.
 
     The program charges a row split its shortest block. Where the exact bytes went over, a second search leaves room for the

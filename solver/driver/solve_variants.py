@@ -6,17 +6,18 @@ import math
 from dataclasses import replace
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_TYPE_COST_SHARE, TYPE_SET_SHARES, Budget
+from emplace.solver.budget import LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 from emplace.solver.driver.solve_program import quick_placement, solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
 from emplace.solver.driver.variants import Variant, variants
-from emplace.solver.model.build import Priced, price
+from emplace.solver.model.build import PricedQuestion, price
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
-from emplace.solver.result import TIE, Limit, Result
+from emplace.solver.result import Limit, Result
 
 NO_TIER = Result[Placement].infeasible("no tier")
+"""The answer where no tier is allowed; united with others it changes nothing."""
 
 
 def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
@@ -94,7 +95,7 @@ def _is_close(whole: Result[Placement], budget: Budget) -> bool:
     return whole.limit is Limit.WORK and whole.solution is not None and whole.gap <= budget.gap
 
 
-def _solve_shared(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Placement]:
+def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
     bound_us, part = least_work_us(priced.relaxed), budget.share(LEAST_TYPE_COST_SHARE)
     best = _result(None, bound_us, SHARED_BOUND, Limit.WORK)

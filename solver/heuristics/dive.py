@@ -6,14 +6,16 @@ from collections.abc import Generator
 
 import numpy as np
 
-from emplace.solver.heuristics.dive_program import LEAST, ROUNDING, DiveProgram, OpenDevices, PatternPool, StepMeter
+from emplace.solver.budget import COVERED, PLACED
+from emplace.solver.heuristics.dive_program import DiveProgram, OpenDevices, PatternPool, StepMeter
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
 from emplace.solver.patterns.device_classes import DeviceClass
 
 AT_ONCE = 10
-"""Of so many devices left one is filled before the program is solved again; of twice as many two, where their patterns are
+"""One of so many devices left is filled before the program is solved again; two of twice as many, where their patterns are
 held by `HALF`."""
 HALF = 0.5
+"""Devices that must hold a pattern for it to be given to one beside the first."""
 
 
 class Dive:
@@ -32,12 +34,12 @@ class Dive:
         self.problem, self.device_class, self.keep, self.upper = problem, device_class, keep.copy(), upper
         self.pool, self.random, self.noise = pool, random, noise
         self.left = np.ones(problem.num_tables)
-        """Of each table, the share that is still to be placed."""
+        """[T] the share of each table that is still to be placed."""
         self.option = np.full(problem.num_tables, -1)
         self.held: dict[int, tuple[int, ...]] = {}
         """Targets of tables that load nodes or the world."""
         self.given: dict[int, Ints] = {}
-        """Of each device that is filled, its items."""
+        """The items of each device that is filled."""
 
     def hold(self, plan: Assignment, devices: Ints) -> None:
         """Tables that load nodes or the world stay as in the plan, and so does all that is on `devices`; all else takes single
@@ -58,9 +60,9 @@ class Dive:
         if not all(group.has_room(self.device_class, self.upper) for group in groups):
             return None
         program = DiveProgram(self.device_class, self.upper, groups, self.keep, self.left, self.pool, meter)
-        while self.left.max() > ROUNDING:
+        while self.left.max() > PLACED:
             amount = yield from program.solve()
-            if amount is None or amount.max(initial=0.0) <= LEAST:
+            if amount is None or amount.max(initial=0.0) <= COVERED:
                 return None
             self._give(program, amount)
             program.restrict(self.keep, self.left)
@@ -81,7 +83,7 @@ class Dive:
     def _give(self, program: DiveProgram, amount: Floats) -> None:
         """Gives the patterns that are held most to devices."""
         weight = np.exp(self.noise * self.random.standard_normal(len(amount)))
-        order = np.argsort(-np.where(amount > LEAST, amount * weight, 0.0), kind="stable")
+        order = np.argsort(-np.where(amount > COVERED, amount * weight, 0.0), kind="stable")
         number = max(1, sum(len(group.devices) for group in program.groups) // AT_ONCE)
         for index in [order[0], *(other for other in order[1:number] if amount[other] >= HALF)]:
             number_of_group, items = program.patterns[index]
@@ -90,7 +92,7 @@ class Dive:
     def _fill(self, group: OpenDevices, items: Ints) -> None:
         """Gives the pattern to a device of the group, if all of it is still to be placed."""
         table = self.device_class.table[items]
-        if group.devices and self.keep[items].all() and (self.device_class.coverage[items] <= self.left[table] + ROUNDING).all():
+        if group.devices and self.keep[items].all() and (self.device_class.coverage[items] <= self.left[table] + PLACED).all():
             self._place(group.devices.pop(), items)
 
     def _place(self, device: int, items: Ints) -> None:

@@ -7,21 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.solver.budget import DIVE_PRICING_STEPS, PROGRAM_STEPS
+from emplace.solver.budget import COVERED, DIVE_PRICING_STEPS, PLACED, PROGRAM_STEPS
 from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, PricingProblem, pricing_problem
 from emplace.solver.patterns.knapsack import most_violated
 from emplace.solver.patterns.master import Master
 from emplace.solver.progress import ShouldStop
 
-ROUNDING = 1e-9
-"""Share of a table: when no more is missing it is placed."""
-LEAST = 1e-6
-"""Share of all tables: when no more is missing they are covered; and devices of a pattern: when there are no more it is not held."""
 ROUNDS = 400
 """Programs solved before one choice at most."""
 PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
-"""Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none."""
+"""GranularStages of one pricing, and how many patterns of different tables are asked for; the next where one finds none."""
 MISSED, FIRST, LATER = 1e-4, 0.003, 0.02
 """How much more than a device a pattern must be worth: while tables are missing, before any device is filled, and then. A
 first program that only covers all tables leads to plans less often than one that is nearly the best."""
@@ -60,7 +56,7 @@ class OutOfSteps(Exception):
 
 @dataclass
 class StepMeter:
-    """Steps of pricing that may be taken."""
+    """GranularStages of pricing that may be taken."""
 
     most_steps: int
     should_stop: ShouldStop | None = None
@@ -117,7 +113,7 @@ class DiveProgram:
                 may[index, given.items] = True
         for pattern, (index, items) in enumerate(self.patterns):
             self.master.allow(pattern, bool(may[index, items].all()))
-        self.master.require(np.where(left > ROUNDING, left, 0.0))
+        self.master.require(np.where(left > PLACED, left, 0.0))
         self.master.limit_devices(np.array([len(group.devices) for group in self.groups]))
 
     def solve(self) -> Generator[None, None, Floats | None]:
@@ -130,7 +126,7 @@ class DiveProgram:
         else:
             self._solve()
         self.worth = LATER
-        return None if self.master.missing() > LEAST else self.master.amounts()
+        return None if self.master.missing() > COVERED else self.master.amounts()
 
     def _solve(self) -> None:
         self.meter.spend(PROGRAM_STEPS)
@@ -142,7 +138,7 @@ class DiveProgram:
     def _price(self) -> bool:
         """Add patterns that make the program better; whether there were any."""
         table, device = self.master.table_prices(), 1.0 + self.master.device_prices()
-        worth = MISSED if self.master.missing() > LEAST else self.worth
+        worth = MISSED if self.master.missing() > COVERED else self.worth
         for steps, number in PRICINGS:
             added = False
             for index, given in enumerate(self.pricing):
@@ -188,7 +184,7 @@ class DiveProgram:
         time, hbm, ddr = group.left(self.device_class, self.upper)
         if not group.devices:
             return None
-        whole = self.device_class.coverage <= self.left[self.device_class.table] + ROUNDING
+        whole = self.device_class.coverage <= self.left[self.device_class.table] + PLACED
         given = pricing_problem(
             replace(self.device_class, hbm_bytes=hbm, ddr_bytes=ddr),
             self.keep & whole,

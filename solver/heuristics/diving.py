@@ -20,7 +20,7 @@ from emplace.solver.relaxation.bound import Bound, Bounder
 BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
-"""Of what lies between the bound and the plan: how much better a plan is looked for at first, and after one is found."""
+"""Share of what lies between bound and plan by which a better plan is looked for at first, and after one is found."""
 PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
 """Dives at one reach, each counted by the share of the devices that it did not come to, then half the reach; and one more for
 so many steps of the meter."""
@@ -32,7 +32,7 @@ NOISE = 0.2
 MOST_PATTERNS, KEPT_PATTERNS = 1500, 700
 """Where there are more than the first, the last ones stay: programs that begin with many take long."""
 MOSTLY = 0.8
-"""Of the tables; those that load nodes stay where they are, and where they are many, that is what decides."""
+"""Share of the tables that must lie on single devices: those that load nodes stay, and where they are many, they decide."""
 
 
 def divable(problem: Problem, plan: Assignment) -> bool:

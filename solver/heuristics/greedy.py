@@ -30,7 +30,7 @@ class _Strategy(NamedTuple):
     """Take the target with the most room, else the one with the least time."""
 
 
-class _Room(NamedTuple):
+class _Free(NamedTuple):
     """What is left on devices and what is on them, and space to work on."""
 
     hbm: Floats
@@ -74,8 +74,8 @@ def _strategies(problem: Problem) -> Iterator[_Strategy]:
     yield _Strategy(largest, by_size, by_hbm, spread_bytes=True)
 
 
-def _empty(problem: Problem, flat: FlatProblem) -> _Room:
-    return _Room(
+def _empty(problem: Problem, flat: FlatProblem) -> _Free:
+    return _Free(
         hbm=problem.hbm_capacity.astype(np.float64),
         kept=np.floor(problem.hbm_capacity * _KEPT_FREE),
         ddr=problem.ddr_capacity.astype(np.float64),
@@ -87,7 +87,7 @@ def _empty(problem: Problem, flat: FlatProblem) -> _Room:
 
 
 @compiled
-def _pack(flat: FlatProblem, strategy: _Strategy, room: _Room, option: Ints, target: Ints) -> bool:
+def _pack(flat: FlatProblem, strategy: _Strategy, room: _Free, option: Ints, target: Ints) -> bool:
     """Place every table: the preferred option that leaves some HBM free; where there is none, the one that takes the least of it.
 
     Writes the option of each table and the targets of its slots; False where a table found no place."""
@@ -108,7 +108,7 @@ def _pack(flat: FlatProblem, strategy: _Strategy, room: _Room, option: Ints, tar
 
 
 @compiled
-def _place(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, option: int, keep: float, target: Ints) -> bool:
+def _place(flat: FlatProblem, spread_bytes: bool, room: _Free, table: int, option: int, keep: float, target: Ints) -> bool:
     """Targets for the units of an option, all booked; or False, with nothing booked."""
     slot, first = flat.slot_first[table], flat.option_first_unit[option]
     units, placed = flat.option_first_unit[option + 1] - first, 0
@@ -128,7 +128,7 @@ def _place(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, optio
 
 
 @compiled
-def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, option: int, unit: int, keep: float) -> int:
+def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Free, table: int, option: int, unit: int, keep: float) -> int:
     """The best target that has room for a unit and leaves `keep` of the HBM that is to be kept; -1 where none has."""
     group, best, least = flat.option_group[option], -1, np.inf
     for index in range(flat.group_first[group], flat.group_first[group + 1]):
@@ -141,7 +141,7 @@ def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int,
 
 
 @compiled
-def _holds(flat: FlatProblem, room: _Room, unit: int, target: int, keep: float) -> bool:
+def _holds(flat: FlatProblem, room: _Free, unit: int, target: int, keep: float) -> bool:
     first, end = flat.cover_first[target], flat.cover_first[target + 1]
     for index in range(first, end):
         device = flat.cover_device[index]
@@ -159,7 +159,7 @@ def _holds(flat: FlatProblem, room: _Room, unit: int, target: int, keep: float) 
 
 
 @compiled
-def _free_bytes(flat: FlatProblem, room: _Room, target: int) -> float:
+def _free_bytes(flat: FlatProblem, room: _Free, target: int) -> float:
     """All that is free on a target and in its pools, below zero: the most is the least."""
     free, first, end = 0.0, flat.cover_first[target], flat.cover_first[target + 1]
     for index in range(first, end):
@@ -173,7 +173,7 @@ def _free_bytes(flat: FlatProblem, room: _Room, target: int) -> float:
 
 
 @compiled
-def _busy_us(flat: FlatProblem, room: _Room, target: int) -> float:
+def _busy_us(flat: FlatProblem, room: _Free, target: int) -> float:
     busy = 0.0
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         busy = max(busy, room.time_us[flat.cover_device[index]])
@@ -181,7 +181,7 @@ def _busy_us(flat: FlatProblem, room: _Room, target: int) -> float:
 
 
 @compiled
-def _book(flat: FlatProblem, room: _Room, unit: int, target: int, sign: float) -> None:
+def _book(flat: FlatProblem, room: _Free, unit: int, target: int, sign: float) -> None:
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
         kind = flat.kind[device]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.state import Journal, LoadLimits, State, below
+from emplace.solver.local_search.state import Journal, LoadLimits, SearchState, below
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats
 
@@ -13,7 +13,8 @@ TRIES = 3
 
 
 @compiled
-def device_cost(limits: LoadLimits, state: State, device: int) -> float:
+def device_cost(limits: LoadLimits, state: SearchState, device: int) -> float:
+    """The weighted excess of a device's loads over their limits."""
     cost = 0.0
     for column in range(state.load.shape[1]):
         over = state.load[device, column] - limits.load[device, column]
@@ -23,13 +24,14 @@ def device_cost(limits: LoadLimits, state: State, device: int) -> float:
 
 
 @compiled
-def pool_cost(limits: LoadLimits, state: State, pool: int) -> float:
+def pool_cost(limits: LoadLimits, state: SearchState, pool: int) -> float:
+    """The weighted excess of a pool's system memory over its limit."""
     over = state.ddr[pool] - limits.ddr[pool]
     return over * limits.ddr_weight[pool] if over > 0.0 else 0.0
 
 
 @compiled
-def cost_with(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, target: int) -> float:
+def cost_with(flat: FlatProblem, limits: LoadLimits, state: SearchState, unit: int, target: int) -> float:
     """What `unit` would add to the overload on `target`."""
     cost = 0.0
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
@@ -48,7 +50,7 @@ def cost_with(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, ta
 
 
 @compiled
-def recount(flat: FlatProblem, limits: LoadLimits, state: State, base: Floats) -> float:
+def recount(flat: FlatProblem, limits: LoadLimits, state: SearchState, base: Floats) -> float:
     """Add up all loads and chains afresh from options and targets, and return the overload. Option -1 is no load."""
     for device in range(len(state.head)):
         for column in range(state.load.shape[1]):
@@ -70,7 +72,7 @@ def recount(flat: FlatProblem, limits: LoadLimits, state: State, base: Floats) -
 
 
 @compiled
-def reprice(limits: LoadLimits, state: State) -> float:
+def reprice(limits: LoadLimits, state: SearchState) -> float:
     """The overload under changed limits."""
     for device in range(len(state.cost)):
         state.cost[device] = device_cost(limits, state, device)
@@ -80,7 +82,8 @@ def reprice(limits: LoadLimits, state: State) -> float:
 
 
 @compiled
-def overload_of(state: State) -> float:
+def overload_of(state: SearchState) -> float:
+    """The excess of all devices and pools."""
     total = 0.0
     for device in range(len(state.cost)):
         total += state.cost[device]
@@ -90,7 +93,7 @@ def overload_of(state: State) -> float:
 
 
 @compiled
-def add(flat: FlatProblem, state: State, unit: int, target: int) -> None:
+def add(flat: FlatProblem, state: SearchState, unit: int, target: int) -> None:
     """Add to the loads alone."""
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
@@ -110,7 +113,7 @@ def begin(journal: Journal) -> None:
 
 
 @compiled
-def move_unit(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, unit: int, target: int, sign: float) -> None:
+def move_unit(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, unit: int, target: int, sign: float) -> None:
     """Put a unit down (+1) or take it up (-1): loads and overload follow, the journal remembers them as they were."""
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
@@ -141,7 +144,7 @@ def move_unit(flat: FlatProblem, limits: LoadLimits, state: State, journal: Jour
 
 
 @compiled
-def change_of(state: State, journal: Journal) -> float:
+def change_of(state: SearchState, journal: Journal) -> float:
     """By how much the move has changed the overload so far."""
     change = 0.0
     for index in range(journal.clock[1]):
@@ -154,7 +157,8 @@ def change_of(state: State, journal: Journal) -> float:
 
 
 @compiled
-def take_back(state: State, journal: Journal) -> None:
+def take_back(state: SearchState, journal: Journal) -> None:
+    """Loads and overload as they were before the move."""
     for index in range(journal.clock[1]):
         device = journal.device[index]
         state.cost[device] = journal.cost[device]
@@ -167,7 +171,7 @@ def take_back(state: State, journal: Journal) -> None:
 
 
 @compiled
-def commit(flat: FlatProblem, state: State, journal: Journal) -> None:
+def commit(flat: FlatProblem, state: SearchState, journal: Journal) -> None:
     """Write the proposed options, targets and chains; the loads are there already."""
     devices = len(state.head)
     for index in range(2):
@@ -186,7 +190,8 @@ def commit(flat: FlatProblem, state: State, journal: Journal) -> None:
 
 
 @compiled
-def chain(state: State, slot: int, device: int) -> None:
+def chain(state: SearchState, slot: int, device: int) -> None:
+    """Put a slot first on the list of a device's slots."""
     first = state.head[device]
     state.next[slot] = first
     state.previous[slot] = -1
@@ -197,7 +202,8 @@ def chain(state: State, slot: int, device: int) -> None:
 
 
 @compiled
-def unchain(state: State, slot: int, device: int) -> None:
+def unchain(state: SearchState, slot: int, device: int) -> None:
+    """Take a slot off the list of a device's slots."""
     before, after = state.previous[slot], state.next[slot]
     if before >= 0:
         state.next[before] = after
@@ -209,7 +215,7 @@ def unchain(state: State, slot: int, device: int) -> None:
 
 
 @compiled
-def balance(limits: LoadLimits, state: State, step: float) -> None:
+def balance(limits: LoadLimits, state: SearchState, step: float) -> None:
     """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
 
     A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
@@ -239,7 +245,8 @@ def balance(limits: LoadLimits, state: State, step: float) -> None:
 
 
 @compiled
-def look_for_overload(state: State) -> None:
+def look_for_overload(state: SearchState) -> None:
+    """Note which devices are overloaded now."""
     count = 0
     for device in range(len(state.cost)):
         if state.cost[device] > 0.0:
@@ -249,7 +256,7 @@ def look_for_overload(state: State) -> None:
 
 
 @compiled
-def loaded_device(state: State) -> int:
+def loaded_device(state: SearchState) -> int:
     """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
     overloaded one."""
     count = state.overloaded[0]

@@ -18,12 +18,13 @@ from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import FINEST, LEAST_QUANTUM, common_divisor
 
 ROOM = 0.75
-"""Of the mean load of a stage, what tables on whole nodes may take without penalty: the rest is for single devices."""
+"""Share of a stage's mean load that tables on whole nodes may take without penalty: the rest is for single devices."""
 CROWDING, UNEVEN = 10.0, 1e-3
 """Weights of what exceeds it, and of the fullest node, beside makespans."""
 SPARE = (0.0, 0.003, 0.006)
 """What there may be room for beyond what is there: no other stage would balance if every step had to be filled."""
 TRIALS = 4_000
+"""Moves of a table to another node that are tried: some hundredths of a second."""
 HOT, COLD = 0.1, 1e-3
 """Temperatures, in quanta."""
 

@@ -34,7 +34,7 @@ beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 LONG, LONG_AT_FIRST = 0.02, 0.002
-"""Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
+"""Shares of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
 to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and
 no small move gets rid of them. With one stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
@@ -49,7 +49,7 @@ MEMORY_KEPT_FREE = 0.02
 
 
 @dataclass(frozen=True)
-class Found:
+class Incumbent:
     """The best placement so far (None: none yet), after so much work of each lane."""
 
     assignment: Assignment | None
@@ -67,11 +67,11 @@ class Search:
         self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
-        self.best = Found(None, np.inf, 0.0, 0)
+        self.best = Incumbent(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
 
-    def run(self, gap: float, work: float) -> Iterator[Found]:
+    def run(self, gap: float, work: float) -> Iterator[Incumbent]:
         """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
@@ -98,7 +98,7 @@ class Search:
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
         return Goal(flat, target_us, work, any_time=target_us > self.bound.value_us * ANYTHING)
 
-    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Found]:
+    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Incumbent]:
         """One annealing run of each lane at one target, until one of them meets it."""
         for lane in self.lanes:
             lane.begin(goal, self.known)
@@ -134,7 +134,7 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget) -> It
     share = work / number
     if problem.num_stages > 1 and number < RACERS:
         number, share = RACERS, work * RACING_SHARE
-    leader: tuple[Search, Iterator[Found]] | None = None
+    leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         search = Search(problem, bounder, bound, budget.seed * number + index)
         steps = search.run(budget.gap, work - (number - 1) * share)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emplace.solver.budget import SAME_SUM
 from emplace.solver.model.dominance import undominated
 from emplace.solver.model.indexing import unit_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
-from emplace.solver.patterns.knapsack import ROUNDING, Knapsack
+from emplace.solver.patterns.knapsack import Knapsack
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,17 @@ def pricing_problem(device_class: DeviceClass, keep: Bools, always: Bools, box: 
     held = device_class.time[forced].sum(axis=0)
     hbm_left = device_class.hbm_bytes - device_class.hbm[forced].sum()
     ddr_left = device_class.ddr_bytes - device_class.ddr[forced].sum()
-    spare = box.upper * (1 + ROUNDING) - held
+    spare = box.upper * (1 + SAME_SUM) - held
     limit = box.value
-    if hbm_left < 0 or ddr_left < 0 or (spare < 0).any() or np.maximum(box.lower, held).sum() > limit * (1 + ROUNDING):
+    if hbm_left < 0 or ddr_left < 0 or (spare < 0).any() or np.maximum(box.lower, held).sum() > limit * (1 + SAME_SUM):
         return None
     fits = keep[device_class.option] & ~always[device_class.option] & (device_class.hbm <= hbm_left) & (device_class.ddr <= ddr_left)
     fits &= (device_class.time <= spare).all(axis=1)
-    fits &= np.maximum(box.lower, held + device_class.time).sum(axis=1) <= limit * (1 + ROUNDING)
+    fits &= np.maximum(box.lower, held + device_class.time).sum(axis=1) <= limit * (1 + SAME_SUM)
     items = _undominated(device_class, np.flatnonzero(fits))
     columns = [device_class.time[items] / np.maximum(spare, 1e-300)]
     if len(held) > 1:
-        columns.append(device_class.time[items].sum(axis=1, keepdims=True) / max(limit * (1 + ROUNDING) - held.sum(), 1e-300))
+        columns.append(device_class.time[items].sum(axis=1, keepdims=True) / max(limit * (1 + SAME_SUM) - held.sum(), 1e-300))
     columns += [
         loads[items, None] / max(left, 1e-300)
         for loads, left in ((device_class.hbm, hbm_left), (device_class.ddr, ddr_left))
@@ -172,8 +173,8 @@ def placeable(problem: Problem, classes: list[DeviceClass], keep: Bools, box: Ma
         time = problem.unit_time_us[:, device_class.kind]
         here &= problem.unit_hbm_bytes[:, device_class.kind] <= device_class.hbm_bytes
         here &= problem.unit_ddr_bytes[:, device_class.kind] <= device_class.ddr_bytes
-        here &= (time <= box.upper * (1 + ROUNDING)).all(axis=1)
-        here &= np.maximum(box.lower, time).sum(axis=1) <= box.value * (1 + ROUNDING)
+        here &= (time <= box.upper * (1 + SAME_SUM)).all(axis=1)
+        here &= np.maximum(box.lower, time).sum(axis=1) <= box.value * (1 + SAME_SUM)
         if device_class.is_trainer:
             trainers &= here
         somewhere |= here

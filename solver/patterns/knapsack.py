@@ -11,22 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from emplace.solver.budget import GRID_CELLS_PER_STEP
+from emplace.solver.budget import GRID_CELLS_PER_STEP, INSIDE_CELL, SAME_SUM
 from emplace.solver.jit import compiled
 from emplace.solver.model.problem import Floats, Ints
 
-ROUNDING = 1e-12
-"""Share of a capacity that sums in another order may differ by."""
 _SUBGRADIENT_STEPS = 120
 """Improvements of the Lagrangian prices before a search."""
 QUICK_STEPS = 50_000
-"""Steps that the search may take without a grid: filling one takes longer than so many."""
+"""GranularStages that the search may take without a grid: filling one takes longer than so many."""
 CELLS = 128
 """Cells of a grid along each resource."""
 FEW_STEPS, FEW_CELLS = 1_000_000, 64
 """Cells where at most so many steps are asked for."""
-INSIDE = 1e-9
-"""Share of a resource that is more than rounding can add to what is used, so that no cell is missed."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def most_violated(knapsack: Knapsack, value: Floats, threshold: float, most_step
 def _worth_while(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float) -> Ints:
     """The items that patterns worth more than the threshold may hold: by the Lagrangian bound with the item taken."""
     others = multiplier.sum() + score.sum() - np.repeat(score, np.diff(knapsack.first))
-    return np.flatnonzero((others + value - knapsack.use @ multiplier > threshold - INSIDE) & (value > 0))
+    return np.flatnonzero((others + value - knapsack.use @ multiplier > threshold - INSIDE_CELL) & (value > 0))
 
 
 def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float, most_steps: int) -> BestPattern:
@@ -207,8 +203,8 @@ def _left(grid: _Grid, used: Floats, level: int) -> float:
     left = 0.0
     for r in range(len(grid.price)):
         left += grid.price[r] * (1.0 - used[level, r])
-    i = int((1.0 + INSIDE - used[level, grid.resource[0]]) * (grid.worth.shape[1] - 1))
-    j = int((1.0 + INSIDE - used[level, grid.resource[1]]) * (grid.worth.shape[2] - 1))
+    i = int((1.0 + INSIDE_CELL - used[level, grid.resource[0]]) * (grid.worth.shape[1] - 1))
+    j = int((1.0 + INSIDE_CELL - used[level, grid.resource[1]]) * (grid.worth.shape[2] - 1))
     return float(left + grid.worth[level, i, j])
 
 
@@ -222,7 +218,7 @@ def _multipliers(knapsack: Knapsack, value: Floats) -> tuple[Floats, Floats]:
 
 
 def _items_of(knapsack: Knapsack, value: Floats) -> _Items:
-    return _Items(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + ROUNDING))
+    return _Items(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + SAME_SUM))
 
 
 @compiled
@@ -273,7 +269,7 @@ def _with(items: _Items, item: int, level: int, path: _Path) -> bool:
     fits, total = True, 0.0
     for r in range(items.use.shape[1]):
         path.used[level + 1, r] = path.used[level, r] + (items.use[item, r] if item >= 0 else 0.0)
-        fits = fits and path.used[level + 1, r] <= 1.0 + ROUNDING
+        fits = fits and path.used[level + 1, r] <= 1.0 + SAME_SUM
     for k in range(items.time.shape[1]):
         path.spent[level + 1, k] = path.spent[level, k] + (items.time[item, k] if item >= 0 else 0.0)
         total += max(items.lower[k], path.spent[level + 1, k])

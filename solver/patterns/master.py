@@ -63,17 +63,17 @@ class Master:
                 rows[stage].SetCoefficient(makespan, -float(devices))
 
     def require(self, share: Floats) -> None:
-        """Of each table ([T]), how much is to be covered."""
+        """Set how much of each table ([T]) is to be covered."""
         for row, required in zip(self._cover, share, strict=True):
             row.SetLb(float(required))
 
     def limit_devices(self, number: Ints) -> None:
-        """Of each class ([C]), how many devices there are."""
+        """Set how many devices there are of each class ([C])."""
         for row, devices in zip(self._devices, number, strict=True):
             row.SetUb(float(devices))
 
     def limit_makespans(self, lower: Floats, upper: Floats, budget: float) -> None:
-        """Limits of each makespan ([K]), and of their sum."""
+        """Set the limits of each makespan ([K]), and of their sum."""
         self._budget.SetUb(budget)
         for makespan, low, high in zip(self._makespan, lower, upper, strict=True):
             makespan.SetBounds(float(low), float(max(low, high)))

@@ -14,13 +14,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.solver.budget import LP_PRECISION
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.master import Master
 from emplace.solver.relaxation.program import Program, Relaxation
 
 MAX_ROUNDS = 40
-PRECISION, LEAST_SCALE = 1e-6, 1e-9
+"""Times that the master is solved at most: where it has not met the bound by then, the bound is the best so far."""
+LEAST_SCALE = 1e-9
+"""Share of the slowest option that the unit of time is at least: HiGHS refuses coefficients beyond 1e15."""
 COLUMNS_PER_ROUND = 2
+"""Options of each table that are added in a round."""
 FEW = 4
 """Options per table below which all of them go into the master at once."""
 
@@ -59,7 +63,7 @@ def lagrangian(program: Program, dual: Floats, *, elastic: bool = False) -> tupl
 class _Solution:
     relaxation: Relaxation
     overload: float
-    """Of all memory rows and the budget together, in shares of their limit."""
+    """What all memory rows and the budget are exceeded by, in shares of their limit."""
 
 
 class _Generation:
@@ -79,10 +83,10 @@ class _Generation:
         """With such a price of each s."""
         program = replace(self.program, price=price)
         solution = self._run(program, elastic=False)
-        if solution.overload <= PRECISION:
+        if solution.overload <= LP_PRECISION:
             return solution.relaxation
         overload = self._run(program, elastic=True)
-        return _infeasible(program) if overload.relaxation.bound > PRECISION else solution.relaxation
+        return _infeasible(program) if overload.relaxation.bound > LP_PRECISION else solution.relaxation
 
     def _run(self, program: Program, *, elastic: bool) -> _Solution:
         """Add priced-out options until the Lagrangian bound meets the master's value."""
@@ -94,7 +98,7 @@ class _Generation:
             if bound > best[0]:
                 best = bound, dual
             missing = _missing_columns(program, self.held, cost)
-            if optimum.value - best[0] <= PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
+            if optimum.value - best[0] <= LP_PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
                 break
             self._add(missing)
         bound, cost, least = lagrangian(program, best[1], elastic=elastic)
