@@ -7,6 +7,8 @@ refuses the change of overload and of the options' prices.
 # mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from emplace.solver.budget import MOVE_WORK
@@ -38,26 +40,30 @@ TRIES = 3
 """Targets drawn to find a cheap one."""
 
 
+class Schedule(NamedTuple):
+    """A part of a run, in work: devices touched."""
+
+    done: float
+    """What of the run is behind."""
+    work: float
+    """What is to be done now."""
+    total: float
+    """The whole run."""
+    hot: float
+    """The temperature at its start."""
+    cold: float
+    """And at its end."""
+
+
 @compiled
 def anneal(
-    flat: FlatProblem,
-    limits: LoadLimits,
-    state: SearchState,
-    journal: Journal,
-    overload: float,
-    done: float,
-    work: float,
-    total: float,
-    hot: float,
-    cold: float,
+    flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, overload: float, schedule: Schedule
 ) -> tuple[float, float, int]:
-    """Anneal for `work` units (devices touched) out of a run of `total`, of which `done` are behind; stop at no overload.
-
-    Returns the overload, the work done and the number of moves.
-    """
+    """Anneal as scheduled; stop at no overload. Returns the overload, the work done and the number of moves."""
+    hot, cold = schedule.hot, schedule.cold
     moves, spent, temperature = 0, 0.0, hot
-    while spent < work:
-        progress = min((done + spent) / total, 1.0)
+    while spent < schedule.work:
+        progress = min((schedule.done + spent) / schedule.total, 1.0)
         if moves % 256 == 0:
             temperature = hot * (cold / hot) ** progress
             look_for_overload(state)

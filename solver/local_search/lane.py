@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.solver.local_search.annealing import anneal
+from emplace.solver.local_search.annealing import Schedule, anneal
 from emplace.solver.local_search.construct import greedy
 from emplace.solver.local_search.loads import recount
 from emplace.solver.local_search.pair_exchange import resplit_pairs
@@ -115,8 +115,8 @@ class Lane:
 
     def _anneal(self, work: float) -> float:
         total = self._annealed()
-        arguments = (self.overload, self.done, min(work, total - self.done), total, self.hot, self.hot * COLD)
-        _, spent, moves = anneal(self.goal.flat, self.limits, self.state, self.journal, *arguments)
+        schedule = Schedule(self.done, min(work, total - self.done), total, self.hot, self.hot * COLD)
+        _, spent, moves = anneal(self.goal.flat, self.limits, self.state, self.journal, self.overload, schedule)
         self.moves += moves
         return float(spent)
 

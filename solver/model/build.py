@@ -15,9 +15,9 @@ from emplace.placement.host import DeviceType
 from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us
-from emplace.placement.topology import Topology
+from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.conflicts import Groups, crowded
-from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.costing import RankLoads, ShardPricer
 from emplace.solver.model.fixed import Fixed, fixed_tables
 from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
@@ -87,29 +87,74 @@ def price(
 
     Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
-    ranks, pricer = topology.ranks, ShardPricer(question, topology)
-    kinds = list(dict.fromkeys((rank.device, rank.is_server) for rank in ranks))
-    one_of_each = [next(rank for rank in ranks if (rank.device, rank.is_server) == kind) for kind in kinds]
-    device_kind = np.array([kinds.index((rank.device, rank.is_server)) for rank in ranks])
-    own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in ranks])
+    pricer, kinds = ShardPricer(question, topology), _Kinds.of(topology)
+    own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in topology.ranks])
     fixed = fixed_tables(question, topology, held or {})
     load = pricer.fixed_load(fixed)
-    hbm_capacity, ddr_capacity = _capacities(topology, own_bytes)
-    hbm_capacity = hbm_capacity - load.hbm_bytes
-    np.subtract.at(ddr_capacity, [rank.node for rank in ranks], load.ddr_bytes)
-    room = LargestRoom(one_of_each, device_kind, topology, hbm_capacity, ddr_capacity) if only_fitting else None
+    hbm_capacity, ddr_capacity = _capacities(topology, own_bytes, load)
+    room = LargestRoom(kinds.examples, kinds.of_device, topology, hbm_capacity, ddr_capacity) if only_fitting else None
     offered = tuple(layouts(topology, question.cost_model, question.model.optimizer, tiers))
-    layout_kind = np.array([_kind_index(layout, kinds) for layout in offered], dtype=np.int64)
-    by_layout = LayoutPricer(pricer, question.model, topology, one_of_each, room, fixed)
-    options = JoinedOptions([block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)], len(kinds))
-    items = items_of(question, topology, options.arrays, layout_kind, device_kind, fixed, load.time_us)
-    parted = _parted(question, topology, tiers, held) if items.is_thinned else None
+    by_layout = LayoutPricer(pricer, question.model, topology, kinds.examples, room, fixed)
+    blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]
+    options = JoinedOptions(blocks, len(kinds.examples))
+    items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)
+    return PricedQuestion(
+        question,
+        topology,
+        _problem(question, topology, kinds, offered, items, hbm_capacity, ddr_capacity),
+        items.items,
+        offered,
+        items.options.layout,
+        items.option_layouts,
+        items.apart,
+        replace(fixed, conflicts=(*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))),
+        (load.hbm_bytes, load.ddr_bytes),
+        pricer,
+        own_bytes,
+        options.slack_bytes,
+        _parted(question, topology, tiers, held) if items.is_thinned else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """The kinds of devices of a topology: G of them, servers apart from trainers."""
+
+    names: tuple[tuple[str, bool], ...]
+    """[G] (device, whether it is a server's)"""
+    examples: list[Rank]
+    """[G] a rank of each."""
+    of_device: Ints
+    """[D]"""
+
+    @classmethod
+    def of(cls, topology: Topology) -> _Kinds:
+        each = [(rank.device, rank.is_server) for rank in topology.ranks]
+        names = tuple(dict.fromkeys(each))
+        return cls(names, [topology.ranks[each.index(name)] for name in names], np.array([names.index(name) for name in each]))
+
+    def of_layouts(self, offered: tuple[Layout, ...]) -> Ints:
+        """The kind that each layout is for; -1 where it is for all trainers of a node or of the job."""
+        found = (self.names.index((layout.device, layout.on_server)) if layout.device is not None else -1 for layout in offered)
+        return np.array(list(found), dtype=np.int64)
+
+
+def _problem(
+    question: Question,
+    topology: Topology,
+    kinds: _Kinds,
+    offered: tuple[Layout, ...],
+    items: Items,
+    hbm_capacity: Ints,
+    ddr_capacity: Ints,
+) -> Problem:
     base = rank_stages_us(question.cost_model, question.model, topology)
-    problem = Problem(
-        device_kind=device_kind,
-        device_node=np.array([rank.node for rank in ranks]),
-        device_is_trainer=np.array([not rank.is_server for rank in ranks]),
-        device_pool=np.array([rank.node for rank in ranks]),
+    node = np.array([rank.node for rank in topology.ranks])
+    return Problem(
+        device_kind=kinds.of_device,
+        device_node=node,
+        device_is_trainer=np.array([not rank.is_server for rank in topology.ranks]),
+        device_pool=node,
         hbm_capacity=hbm_capacity,
         ddr_capacity=ddr_capacity,
         constant_us=question.cost_model.step_overhead_us + base[Stage.DENSE],
@@ -122,22 +167,6 @@ def price(
         unit_hbm_bytes=items.options.hbm_bytes,
         unit_ddr_bytes=items.options.ddr_bytes,
         allowed=items.allowed,
-    )
-    return PricedQuestion(
-        question,
-        topology,
-        problem,
-        items.items,
-        offered,
-        items.options.layout,
-        items.option_layouts,
-        items.apart,
-        replace(fixed, conflicts=(*fixed.conflicts, *_crowded(question, items, len(ranks)))),
-        (load.hbm_bytes, load.ddr_bytes),
-        pricer,
-        own_bytes,
-        options.slack_bytes,
-        parted,
     )
 
 
@@ -159,14 +188,11 @@ def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple
         yield " + ".join(names), f"must be apart, which takes {len(group)} devices: {where}"
 
 
-def _capacities(topology: Topology, own_bytes: Ints) -> tuple[Ints, Ints]:
-    """([ranks] HBM, [nodes] system memory) left beside the ranks' own bytes."""
+def _capacities(topology: Topology, own_bytes: Ints, fixed: RankLoads) -> tuple[Ints, Ints]:
+    """([ranks] HBM, [nodes] system memory) left beside the ranks' own bytes and fixed tables."""
     on_cuda = np.array([rank.type is DeviceType.CUDA for rank in topology.ranks])
-    hbm = np.array([rank.hbm_capacity_bytes for rank in topology.ranks]) - np.where(on_cuda, own_bytes, 0)
+    node = [rank.node for rank in topology.ranks]
+    hbm = np.array([rank.hbm_capacity_bytes for rank in topology.ranks]) - np.where(on_cuda, own_bytes, 0) - fixed.hbm_bytes
     ddr = np.array(topology.node_ddr_capacity_bytes)
-    np.subtract.at(ddr, [rank.node for rank in topology.ranks], np.where(on_cuda, 0, own_bytes))
+    np.subtract.at(ddr, node, np.where(on_cuda, 0, own_bytes) + fixed.ddr_bytes)
     return hbm, ddr
-
-
-def _kind_index(layout: Layout, kinds: list[tuple[str, bool]]) -> int:
-    return kinds.index((layout.device, layout.on_server)) if layout.device is not None else -1
