@@ -1,4 +1,4 @@
-"""From a question to a plan with a proven gap, or to a proof that there is none.
+"""From a question to a plan with a proven gap, or to a proof that there is none. `solve.solve_question` is the entry.
 
-options -> problem -> bound, search, exact -> plan | explanation
+Imports placement and solvers; neither torch nor anything of the service.
 """

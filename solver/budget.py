@@ -34,14 +34,38 @@ class Budget:
         return max(self.gap, MET)
 
 
-# Tolerances
+# Tolerances: when plan and bound meet
 
 MET = 1e-9
-"""A gap that only rounding leaves: bound and plan are sums of the same figures in another order."""
+"""Gap that only rounding leaves: bound and plan are sums of the same figures in another order."""
 PROVER_MET = 1e-7
-"""The finest gap that branch and bound tries to close."""
+"""The finest gap that branch and bound tries to close: its certificates are of linear programs solved to about so much."""
 PROVEN = 1e-6
-"""The gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""
+"""Gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""
+TIE = 1e-9
+"""Share by which two objectives may differ and still be equal."""
+
+# Tolerances: arithmetic
+
+SAME_SUM = 1e-12
+"""Share by which sums of the same figures in another order differ."""
+BOUND_ROUNDING = 1e-9
+"""Share of a bound that its sums may be off by: options are ruled out, and values called impossible, only beyond it."""
+LP_PRECISION = 1e-6
+"""Share of its value to which column generation solves a linear program; and the overload up to which one is feasible."""
+CERTIFICATE_MARGIN = 1e-6
+"""A certificate by patterns that holds by less is not believed; prices of tables are at most 1."""
+INSIDE_CELL = 1e-9
+"""Share of a resource that is more than rounding adds to what is used, so that no cell of a knapsack's grid is missed."""
+PLACED, COVERED = 1e-9, 1e-6
+"""Shares of one table, and of all, up to which nothing of them is missing in a dive; and devices that are none."""
+
+# Tolerances: how finely a bound is found
+
+BOUND_PRECISION, STEPPED_PRECISION = 5e-4, 1e-3
+"""Shares of the bound to which the largest value that is ruled out is found; and where a stage lasts whole steps, which starts anew."""
+LEAST_VIOLATION = 1e-4
+"""Share of the makespan: cuts violated by less are not worth a row."""
 
 # Shares of a question's limit (driver)
 
@@ -89,13 +113,27 @@ LEAF_SECONDS = 1.0
 
 SEARCH_WORK_PER_SECOND = 7e6
 """Devices that one lane of the local search touches in a second."""
+MOVE_WORK, PAIR_WORK, WAY_WORK = 5.0, 40.0, 0.15
+"""Work of the local search in touched devices: of a move beside those that it touches, of beginning to split what two devices hold,
+and of trying a side for one of their slots."""
 TREE_STEPS_PER_SECOND = 4e7
-"""Steps of the knapsack search that branch and bound takes in a second."""
+"""GranularStages of the knapsack search that branch and bound takes in a second."""
 DIVE_STEPS_PER_SECOND = 3e7
 """The same steps in dives, where more of the time goes into linear programs."""
 LEAF_STEPS_PER_SECOND = 5e7
-"""Steps of branch and bound that a counted second of CP-SAT on a leaf stands for."""
+"""GranularStages of branch and bound that a counted second of CP-SAT on a leaf stands for."""
 DETERMINISTIC_PER_SECOND = 0.6
 """Units of CP-SAT's deterministic time in a second: one took 1.4 to 2.2 seconds of one core (small models, OR-Tools 9.15)."""
 COUNTED_UNIT_S, COUNTED_LITERAL_S, COUNTED_OPTION_S = 0.75, 3e-6, 1e-4
 """What short solves by CP-SAT take: for a unit of deterministic time, and to build and hand over each literal and option."""
+LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC = 2e8, 0.25
+"""GranularStages of branch and bound that a unit of CP-SAT's deterministic time on the patterns of a leaf stands for, and how many of these
+units a leaf gets."""
+NODE_STEPS, PATTERN_LEAF_STEPS = 100_000, 100_000
+"""GranularStages that a node of branch and bound counts for besides its pricing and programs, and that building the patterns of a leaf does."""
+PROGRAM_STEPS = 10_000
+"""GranularStages of pricing that one linear program over patterns counts for: about as long."""
+DIVE_PRICING_STEPS, DIVE_STEPS = 10_000, 500_000
+"""GranularStages that preparing one pricing of a dive counts for, and that beginning a dive does."""
+GRID_CELLS_PER_STEP = 20
+"""Cells of a knapsack's grid that are filled in the time of a step of its search."""

@@ -27,6 +27,7 @@ _LEFT_OUT = ("core", "reduced_costs")
 """Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
 (ortools 9.15)."""
 _POLL_SECONDS = 0.05
+"""Between two looks at whether to stop."""
 
 
 def by_cp_sat(
@@ -116,6 +117,7 @@ class _Model:
         return COUNTED_LITERAL_S * self.literals + COUNTED_OPTION_S * len(self.options)
 
     def microseconds(self, ticks: float) -> float:
+        """The step time that a sum of makespans in ticks stands for."""
         return self.problem.constant_us + ticks / self.per_us
 
     def _option(self, option: int) -> _Chosen:

@@ -1,14 +1,29 @@
-"""One problem solved: bound, then local search, then plan and bound brought together where the size allows."""
+"""One problem solved: bound, then local search, then plan and bound brought together where the size allows.
+
+In that last part two cores work side by side: on one the plan is bettered; on the other the bound is raised, or where choices
+are too many for that, another plan bettered. Both work in rounds and meet after each. What a side does in a round follows from
+what both knew before it, and work is counted, so the answer is the same however fast either is.
+"""
 
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.solver.budget import SEARCH_SECONDS, SEARCH_SHARES, SEARCH_WORK_PER_SECOND, Budget
-from emplace.solver.local_search.racing import race
-from emplace.solver.local_search.search import Found
+from emplace.solver.budget import (
+    CP_SAT_SHARE,
+    FIRST_PROOF_SHARE,
+    PROOF_ROUNDS,
+    SEARCH_SECONDS,
+    SEARCH_SHARES,
+    SEARCH_WORK_PER_SECOND,
+    Budget,
+)
+from emplace.solver.local_search.search import Incumbent, race
 from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
@@ -20,6 +35,28 @@ SMALL_CHOICES = 30_000
 FEW_TABLES_PER_DEVICE, FEW_TABLES = 5, 500
 """Tables are few up to so many per device, and in all: where there are more, placing parts of a plan anew found nothing that the
 search had not, or is slow."""
+LEAST_RISE = 0.05
+"""A round of branch and bound that raises the bound by less than this share of what lies between it and the plan is followed by a
+round for another plan, the next such by two, then four."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the size of a problem allows."""
+
+    has_few_tables: bool
+    is_small: bool
+
+    @classmethod
+    def of(cls, problem: Problem) -> Size:
+        """The size of a problem."""
+        few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
+        return cls(few, choices(problem) <= SMALL_CHOICES)
+
+    def search_seconds(self, seconds: float) -> float:
+        """The seconds of the local search out of those of the limit; the rest is for closing the gap."""
+        share = SEARCH_SHARES.get((self.has_few_tables, self.is_small), 1.0)
+        return max(seconds * share, min(SEARCH_SECONDS, seconds / 2)) if share < 1 else seconds
 
 
 def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> Result[Assignment]:
@@ -38,21 +75,12 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> R
     monitor.tell(math.inf, bound.value_us, "bound")
     if not bound.feasible:
         return Result.infeasible(bound.name)
-    is_small = choices(problem) <= SMALL_CHOICES
-    has_few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
-    search_s = search_seconds(budget.seconds, has_few, is_small)
+    size = Size.of(problem)
+    search_s = size.search_seconds(budget.seconds)
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor)
-    if not (has_few or is_small) or best.limit is not Limit.WORK:
+    if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
-    from emplace.solver.close_gap import close_gap  # imports OR-Tools, and with it pandas: most of what `emplace check` would take to start
-
-    return close_gap(problem, bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=is_small)
-
-
-def search_seconds(seconds: float, has_few: bool, is_small: bool) -> float:
-    """The seconds of the local search out of those of the limit; the rest is for `close_gap`."""
-    share = SEARCH_SHARES.get((has_few, is_small), 1.0)
-    return max(seconds * share, min(SEARCH_SECONDS, seconds / 2)) if share < 1 else seconds
+    return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
 
 
 def choices(problem: Problem) -> int:
@@ -67,8 +95,8 @@ def choices(problem: Problem) -> int:
 
 def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> Result[Assignment]:
     """The best assignment that local search finds."""
-    best, limit = Found(None, math.inf, 0.0, 0), Limit.WORK
-    latest: dict[int, Found] = {}
+    best, limit = Incumbent(None, math.inf, 0.0, 0), Limit.WORK
+    latest: dict[int, Incumbent] = {}
     for search in race(problem, bounder, bound, budget):
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")
@@ -81,3 +109,53 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), sum(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
+
+
+def _with_gap_closed(
+    bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor, *, is_small: bool
+) -> Result[Assignment]:
+    """What was found, bettered until plan and bound meet within the gap asked for or the seconds are spent on each core."""
+    # These import OR-Tools, and with it pandas: most of what `emplace check` would take to start.
+    from emplace.solver.branch_and_price.prover import Prover
+    from emplace.solver.cp_sat import by_cp_sat
+    from emplace.solver.heuristics.improve import Improver
+
+    problem = bounder.problem
+    if is_small and found.solution is None:
+        last = by_cp_sat(problem, budget, monitor).merged_with(found)
+        return replace(last, counted_s=found.counted_s + budget.seconds)
+    settled = threading.Event()
+    until_settled = monitor.until(settled.is_set)
+    one, other = (Improver(problem, bounder, bound, found, replace(budget, seed=budget.seed + index), until_settled) for index in range(2))
+    prover = Prover(problem, bounder, bound, budget, monitor)
+    counted_s = found.counted_s
+    best, for_plans, more_for_plans = found, 0.0 if is_small else math.inf, 1.0
+    rest = (1 - FIRST_PROOF_SHARE - CP_SAT_SHARE) / PROOF_ROUNDS
+    with ThreadPoolExecutor(1) as pool:
+        for index, share in enumerate([FIRST_PROOF_SHARE, CP_SAT_SHARE, *[rest] * PROOF_ROUNDS]):
+            seconds = share * budget.seconds
+            counted_s += seconds
+            bettering = pool.submit(one.run, best, seconds)
+            if for_plans:
+                second, for_plans = other.run(best, seconds), for_plans - 1
+            else:
+                second = prover.by_cp_sat(best, seconds) if index == 1 else prover.by_patterns(best, seconds)
+                if index > 1 and _rise(best, second) <= LEAST_RISE:
+                    for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
+            if second.limit is Limit.NONE:
+                settled.set()
+                return replace(second, counted_s=counted_s)
+            best = _ended(second.merged_with(bettering.result()), budget, monitor)
+            if best.limit is not Limit.WORK:
+                break
+    return replace(best, counted_s=counted_s)
+
+
+def _rise(before: Result[Assignment], after: Result[Assignment]) -> float:
+    """How far the bound was raised, as a share of what lay between it and the plan."""
+    return (after.lower_bound_us - before.lower_bound_us) / max(before.objective_us - before.lower_bound_us, 1e-300)
+
+
+def _ended(best: Result[Assignment], budget: Budget, monitor: Monitor) -> Result[Assignment]:
+    met = best.gap <= budget.enough
+    return replace(best, limit=Limit.GAP if met else Limit.INTERRUPTED if monitor.stopped() else Limit.WORK)

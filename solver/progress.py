@@ -36,6 +36,7 @@ class _Listener:
         self._lock = threading.Lock()
 
     def tell(self, incumbent_us: float, bound_us: float, phase: str) -> None:
+        """Report where the whole stands, given what one part now knows."""
         if self.report is None:
             return
         with self._lock:

@@ -10,10 +10,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from emplace.solver.budget import TIE
+
 Solution = TypeVar("Solution")
 
 
 class TerminationReason(StrEnum):
+    """How a solve ended."""
+
     OPTIMAL = "optimal"
     """A solution, and a proof that none is better by more than the gap that was asked for."""
     INFEASIBLE = "infeasible"
@@ -118,10 +122,6 @@ class Result(Generic[Solution]):
             self.moves + other.moves,
             self.counted_s + other.counted_s,
         )
-
-
-TIE = 1e-9
-"""Two objectives are equal when they differ by this share at most: sums in another order differ by less."""
 
 
 def gap_of(objective_us: float, bound_us: float) -> float:

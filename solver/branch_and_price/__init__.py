@@ -1,1 +1,4 @@
-"""The bound raised to the plan on small problems. Imports solver.patterns and below."""
+"""The bound raised to the plan on small problems, by branching over options and makespans.
+
+Imports solver.patterns and below.
+"""

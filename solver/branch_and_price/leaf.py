@@ -10,40 +10,39 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
+from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
 from emplace.solver.jit import compiled
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
-from emplace.solver.patterns.device_classes import Alike, Window, everywhere, offer
-from emplace.solver.patterns.knapsack import ROUNDING, Knapsack
+from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
+from emplace.solver.patterns.knapsack import Knapsack
 
 MOST_PATTERNS = 30_000
-COVER_SECONDS = 0.25
-"""In CP-SAT's deterministic time, for one cover."""
-STEPS_PER_SECOND = 2e8
-"""What a unit of deterministic time counts for."""
+"""Patterns to which nothing can be added, at the usual effort: with more CP-SAT takes longer than on the program itself."""
 
 
 @dataclass(frozen=True)
-class Cover:
-    """`refuted`: no placement. `assignment`: one, if all of its rows hold (the caller checks). Neither: not settled."""
+class PatternLeaf:
+    """What patterns say of a leaf: that it holds no placement, or an assignment; or neither."""
 
-    refuted: bool
+    is_infeasible: bool
     assignment: Assignment | None
+    """One placement, if all of its rows hold (the caller checks)."""
     steps: int
 
 
-def cover(problem: Problem, alike: Alike, keep: Bools, window: Window, effort: int) -> Cover | None:
-    """Settles what options in `keep` can do within the window where all devices are alike and there is a single stage.
+def solve_by_patterns(problem: Problem, device_class: DeviceClass, keep: Bools, box: MakespanBox, effort: int) -> PatternLeaf | None:
+    """What the options in `keep`, one a table, can do within the box, where all devices are alike and there is a single stage.
 
     None where there are too many patterns. Units of an option are taken to be equal.
     """
-    given = offer(alike, keep, everywhere(problem, keep), window)
+    given = pricing_problem(device_class, keep, forced_options(problem, keep), box)
     if given is None:
-        return Cover(True, None, 0)
+        return PatternLeaf(True, None, 0)
     held = _enumerate(given.knapsack, MOST_PATTERNS * effort) if len(given.items) else np.full((1, 0), -1)
     if held is None:
         return None
     patterns = [np.concatenate([given.forced, given.items[row[row >= 0]]]) for row in held]
-    return _solve(problem, alike, patterns, effort)
+    return _solve(problem, device_class, patterns, effort)
 
 
 def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
@@ -105,7 +104,7 @@ def _fill(first: Ints, use: Floats, order: Ints, used: Floats, at: Ints, chosen:
             level -= 1
             continue
         chosen[table] = item if item < first[table + 1] else -1
-        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + ROUNDING):
+        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + SAME_SUM):
             for r in range(use.shape[1]):
                 used[level + 1, r] = used[level, r] + (use[item, r] if chosen[table] >= 0 else 0.0)
             level += 1
@@ -114,26 +113,26 @@ def _fill(first: Ints, use: Floats, order: Ints, used: Floats, at: Ints, chosen:
     return -1
 
 
-class _Cover:
-    """One number for each pattern and group of devices; a table on a node takes a pattern with it on all its devices."""
+class _PatternModel:
+    """CP-SAT's number of devices for each pattern and group; a table on a node takes a pattern with it on all its devices."""
 
-    def __init__(self, problem: Problem, alike: Alike, patterns: list[Ints]) -> None:
-        self.problem, self.alike, self.patterns = problem, alike, patterns
-        self.scope = problem.option_scope[alike.option]
+    def __init__(self, problem: Problem, device_class: DeviceClass, patterns: list[Ints]) -> None:
+        self.problem, self.device_class, self.patterns = problem, device_class, patterns
+        self.scope = problem.option_scope[device_class.option]
         self.holders: dict[int, list[int]] = {}
         for pattern, items in enumerate(patterns):
             for item in items:
                 self.holders.setdefault(int(item), []).append(pattern)
-        nodes = problem.device_node[alike.devices]
+        nodes = problem.device_node[device_class.devices]
         grouped = any(self.scope[item] == Scope.NODE for item in self.holders)
-        self.groups = [alike.devices[nodes == node] for node in np.unique(nodes)] if grouped else [alike.devices]
+        self.groups = [device_class.devices[nodes == node] for node in np.unique(nodes)] if grouped else [device_class.devices]
         self.cp = cp_model.CpModel()
         self.number = [[self.cp.new_int_var(0, len(group), "") for _ in patterns] for group in self.groups]
         for group, row in zip(self.groups, self.number, strict=True):
             self.cp.add(sum(row) <= len(group))
         self.taken = {item: self.cp.new_bool_var("") for item in self.holders}
         for table in range(problem.num_tables):
-            self.cp.add_exactly_one(x for item, x in self.taken.items() if alike.table[item] == table)
+            self.cp.add_exactly_one(x for item, x in self.taken.items() if device_class.table[item] == table)
         self.on_node: dict[int, list[cp_model.IntVar]] = {}
         for item in self.holders:
             self._place(item)
@@ -141,7 +140,7 @@ class _Cover:
     def _place(self, item: int) -> None:
         having = [sum(row[pattern] for pattern in self.holders[item]) for row in self.number]
         if self.scope[item] != Scope.NODE:
-            self.cp.add(sum(having) >= round(1 / self.alike.credit[item]) * self.taken[item])
+            self.cp.add(sum(having) >= round(1 / self.device_class.coverage[item]) * self.taken[item])
             return
         self.on_node[item] = [self.cp.new_bool_var("") for _ in self.groups]
         for group, here, count in zip(self.groups, self.on_node[item], having, strict=True):
@@ -149,7 +148,7 @@ class _Cover:
         self.cp.add(sum(self.on_node[item]) >= self._units(item) * self.taken[item])
 
     def _units(self, item: int) -> int:
-        return int(np.diff(self.problem.option_first_unit)[self.alike.option[item]])
+        return int(np.diff(self.problem.option_first_unit)[self.device_class.option[item]])
 
     def read(self, solver: cp_model.CpSolver) -> Assignment:
         on: dict[int, list[int]] = {item: [] for item in self.taken}
@@ -161,24 +160,26 @@ class _Cover:
         for item, places in self.on_node.items():
             chosen = [group for group, here in zip(self.groups, places, strict=True) if solver.boolean_value(here)]
             on[item] = [int(self.problem.device_node[group[0]]) for group in chosen]
-        items = sorted((item for item, x in self.taken.items() if solver.boolean_value(x)), key=lambda item: int(self.alike.table[item]))
+        items = sorted(
+            (item for item, x in self.taken.items() if solver.boolean_value(x)), key=lambda item: int(self.device_class.table[item])
+        )
         targets = [(-1,) if self.scope[item] == Scope.WORLD else tuple(on[item][: self._units(item)]) for item in items]
-        return Assignment(self.alike.option[items], tuple(targets))
+        return Assignment(self.device_class.option[items], tuple(targets))
 
 
-def _solve(problem: Problem, alike: Alike, patterns: list[Ints], effort: int) -> Cover:
-    model, solver = _Cover(problem, alike, patterns), cp_model.CpSolver()
+def _solve(problem: Problem, device_class: DeviceClass, patterns: list[Ints], effort: int) -> PatternLeaf:
+    model, solver = _PatternModel(problem, device_class, patterns), cp_model.CpSolver()
     solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = COVER_SECONDS * effort
+    solver.parameters.max_deterministic_time = PATTERN_LEAF_DETERMINISTIC * effort
     status = solver.solve(model.cp)
-    steps = int(STEPS_PER_SECOND * solver.response_proto.deterministic_time)
+    steps = int(LEAF_STEPS_PER_DETERMINISTIC * solver.response_proto.deterministic_time)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    return Cover(status == cp_model.INFEASIBLE, model.read(solver) if found else None, steps)
+    return PatternLeaf(status == cp_model.INFEASIBLE, model.read(solver) if found else None, steps)
 
 
-def coverable(problem: Problem, classes: list[Alike]) -> bool:
-    """Whether `cover` applies: one class of devices, one stage, options of equal units."""
+def has_pattern_leaves(problem: Problem, classes: list[DeviceClass]) -> bool:
+    """Whether `solve_by_patterns` applies: one class of devices, one stage, options of equal units."""
     if len(classes) != 1 or problem.num_stages > 1 or not classes[0].is_trainer:
         return False
-    alike = classes[0]
-    return len(np.unique(alike.option)) == len(alike.option) == problem.num_options
+    device_class = classes[0]
+    return len(np.unique(device_class.option)) == len(device_class.option) == problem.num_options

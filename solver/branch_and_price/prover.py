@@ -1,4 +1,4 @@
-"""Small problems: the bound raised to the plan, by branch and bound over patterns and by CP-SAT."""
+"""Small problems: the bound raised to the plan, by branch and price over patterns and by CP-SAT."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""A question taken apart into problems, and their answers joined. Imports the engine and below."""
+"""A question taken apart into problems for the engine, and their answers joined to one.
+
+Imports solver.engine and below.
+"""

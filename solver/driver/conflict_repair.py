@@ -5,48 +5,12 @@ Leaving a constraint out only adds placements, so bound and proof of the program
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
-from emplace.solver.budget import UNRESTRICTED_SHARE, Budget
-from emplace.solver.engine import solve
-from emplace.solver.heuristics.greedy import pack
-from emplace.solver.model.conflicts import Groups, devices_held, keeps_apart
+from emplace.solver.model.conflicts import Groups, devices_held
 from emplace.solver.model.problem import Assignment, Bools, Problem, loads_of
-from emplace.solver.progress import Monitor
-from emplace.solver.result import Limit, Result, gap_of
-
-
-def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor) -> Result[Assignment]:
-    """`solve`, with an assignment that keeps the groups apart or none."""
-    if not groups:
-        return solve(problem, budget, monitor)
-    # An assignment that may break the groups is no incumbent.
-    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False))
-    if first.solution is None or keeps_apart(problem, groups, first.solution):
-        return first
-    # The bound is that of every placement, not only of those that devices were dealt out for.
-    here = monitor.part(least_bound_us=first.lower_bound_us, others_bound_us=first.lower_bound_us)
-    second = solve(dealt_out(problem, groups, first.solution), budget.share(1 - UNRESTRICTED_SHARE), here)
-    limit = Limit.INTERRUPTED if Limit.INTERRUPTED in (first.limit, second.limit) else Limit.WORK
-    bound, moves = f"{first.bound}, without keeping tables apart", first.moves + second.moves
-    counted_s = first.counted_s + second.counted_s
-    if second.solution is None:
-        return Result(None, math.inf, first.lower_bound_us, bound, limit, moves, counted_s)
-    if gap_of(second.objective_us, first.lower_bound_us) <= budget.gap:
-        limit = Limit.GAP
-    bound_us = min(first.lower_bound_us, second.objective_us)
-    return Result(second.solution, second.objective_us, bound_us, bound, limit, moves, counted_s)
-
-
-def pack_apart(problem: Problem, groups: Groups) -> Assignment | None:
-    """`pack`, with an assignment that keeps the groups apart or none."""
-    first = pack(problem)
-    if first is None or keeps_apart(problem, groups, first):
-        return first
-    return pack(dealt_out(problem, groups, first))
 
 
 def dealt_out(problem: Problem, groups: Groups, assignment: Assignment) -> Problem:

@@ -62,6 +62,7 @@ def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
 
 
 NOTHING_FITS = Result[Placement].infeasible("each size")
+"""A proof for every size that was tried."""
 
 
 def _unknown(limit: Limit) -> Result[Placement]:

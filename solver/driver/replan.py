@@ -22,12 +22,11 @@ from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
-from emplace.solver.driver.replan_local_search import Mixer
-from emplace.solver.driver.solve_types import solve_types
-from emplace.solver.driver.solve_variants import NO_TIER, budget_of, type_searches
+from emplace.solver.driver.replan_local_search import ReplanLocalSearch
+from emplace.solver.driver.solve_variants import NO_TIER, budget_of, solve_types, type_searches
 from emplace.solver.driver.type_search import TypeSearch
 from emplace.solver.driver.variants import Variant
-from emplace.solver.model.build import Priced, price
+from emplace.solver.model.build import PricedQuestion, price
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.fixed import Fixed, misfit
 from emplace.solver.model.problem import Assignment
@@ -91,8 +90,10 @@ class _Replanner:
         plans = [*self._free_plans(free, priced, held), *self._held_plans(priced, held)]
         if not plans:
             return free
-        mixer = Mixer(priced, self.question.options.start or (), self.question.options.move_price_us_per_gib or 0.0, plans, held)
-        mixed = [self._exact(tables) for tables in (mixer.improved(plan) for plan in plans)]
+        local_search = ReplanLocalSearch(
+            priced, self.question.options.start or (), self.question.options.move_price_us_per_gib or 0.0, plans, held
+        )
+        mixed = [self._exact(tables) for tables in (local_search.improved(plan) for plan in plans)]
         cost, best = min(((self._cost_us(plan), index) for index, plan in enumerate(mixed) if plan.fits), default=(math.inf, -1))
         if best < 0:
             return free
@@ -103,7 +104,7 @@ class _Replanner:
         return replace(free, solution=placement, objective_us=placement.cost_us, limit=limit)
 
     def _free_plans(
-        self, free: Result[Placement], priced: Priced, held: Mapping[str, TablePlacement]
+        self, free: Result[Placement], priced: PricedQuestion, held: Mapping[str, TablePlacement]
     ) -> Iterator[tuple[TablePlacement, ...]]:
         if free.solution is not None:
             yield free.solution.tables
@@ -117,7 +118,7 @@ class _Replanner:
                 if self._exact(tables).fits:
                     yield tables
 
-    def _held_plans(self, priced: Priced, held: dict[str, TablePlacement]) -> Iterator[tuple[TablePlacement, ...]]:
+    def _held_plans(self, priced: PricedQuestion, held: dict[str, TablePlacement]) -> Iterator[tuple[TablePlacement, ...]]:
         if not held:
             return
         order = _most_relief_first(priced, held)
@@ -137,7 +138,7 @@ class _Replanner:
                 if found.solution is not None:
                     yield found.solution.tables
 
-    def _priced(self, held: Mapping[str, TablePlacement]) -> Priced:
+    def _priced(self, held: Mapping[str, TablePlacement]) -> PricedQuestion:
         return price(self.question, self.variant.topology, self.variant.tiers, held=held)
 
     def _exact(self, tables: tuple[TablePlacement, ...]) -> Placement:
@@ -149,7 +150,7 @@ class _Replanner:
         return placement.step_time_us + moved / 2**30 * (options.move_price_us_per_gib or 0.0)
 
 
-def _most_relief_first(priced: Priced, held: dict[str, TablePlacement]) -> list[str]:
+def _most_relief_first(priced: PricedQuestion, held: dict[str, TablePlacement]) -> list[str]:
     """Tables by what they add to the busiest ranks for each of their bytes; first those on ranks with too little memory."""
     index = {table.name: number for number, table in enumerate(priced.question.model.tables)}
     loads = {name: priced.pricer.fixed_load(Fixed({index[name]: each}, ())) for name, each in held.items()}

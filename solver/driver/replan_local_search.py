@@ -9,11 +9,12 @@ import numpy as np
 
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import TablePlacement
-from emplace.solver.model.build import Priced
+from emplace.solver.model.build import PricedQuestion
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.problem import Floats, Ints
 
 MAX_ROUNDS = 5
+"""Passes over all units: the last ones seldom move any."""
 _Plan = tuple[TablePlacement, ...]
 
 
@@ -33,10 +34,12 @@ class _Place:
     move_us: float
 
 
-class Mixer:
+class ReplanLocalSearch:
     """Step time and the price of moving, over plans in which every unit (a table, or a group kept together) has one of its places."""
 
-    def __init__(self, priced: Priced, start: _Plan, us_per_gib: float, plans: Iterable[_Plan], held: Mapping[str, TablePlacement]) -> None:
+    def __init__(
+        self, priced: PricedQuestion, start: _Plan, us_per_gib: float, plans: Iterable[_Plan], held: Mapping[str, TablePlacement]
+    ) -> None:
         self._priced, self._start, self._us_per_gib = priced, start, us_per_gib
         names = [table.name for table in priced.question.model.tables]
         self._index = {name: number for number, name in enumerate(names)}

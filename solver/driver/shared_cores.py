@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.placement.stages import slowest_share
-from emplace.solver.model.build import Priced
+from emplace.solver.model.build import PricedQuestion
+from emplace.solver.model.indexing import sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Problem, Scope
 
 SHARED_BOUND = "least work and slowest rank"
+"""The name of the bound where ranks share cores."""
 SPARE = 0.02
-"""Of a table's least work: what an option may take more and still be searched."""
+"""Share of a table's least work that an option may take more and still be searched."""
 
 
 def option_work_us(problem: Problem) -> Floats:
@@ -24,12 +26,12 @@ def option_work_us(problem: Problem) -> Floats:
     kinds = np.bincount(problem.device_kind[problem.device_is_trainer], minlength=problem.num_kinds)
     nodes = len(np.unique(problem.device_node[problem.device_is_trainer]))
     on_world = by_kind @ kinds
-    scope = np.repeat(problem.option_scope, np.diff(problem.option_first_unit))
-    kind = np.repeat(problem.option_kind, np.diff(problem.option_first_unit))
+    option = unit_option(problem)
+    scope, kind = problem.option_scope[option], problem.option_kind[option]
     on_device = np.take_along_axis(by_kind, np.maximum(kind, 0)[:, None], axis=1)[:, 0]
     # All trainer nodes have equally many devices, of the same kinds.
     work = np.where(scope == Scope.DEVICE, on_device, np.where(scope == Scope.NODE, on_world / nodes, on_world))
-    return np.asarray(np.add.reduceat(work, problem.option_first_unit[:-1]) / problem.num_devices)
+    return np.asarray(sum_by_option(problem, work) / problem.num_devices)
 
 
 def least_work_us(problem: Problem) -> float:
@@ -39,7 +41,7 @@ def least_work_us(problem: Problem) -> float:
     return float(problem.constant_us + problem.stage_base_us.sum() + least.sum())
 
 
-def shared_bound_us(priced: Priced, slowest_us: float) -> float:
+def shared_bound_us(priced: PricedQuestion, slowest_us: float) -> float:
     """On the step of every plan, where no plan's slowest ranks take less than `slowest_us`: the two count in parts."""
     share, least_us = slowest_share(priced.question.cost_model, len(priced.topology.ranks)), least_work_us(priced.relaxed)
     return max(least_us, (1 - share) * least_us + share * slowest_us)

@@ -8,18 +8,21 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_RETRY_SHARE, Budget
-from emplace.solver.driver.conflict_repair import pack_apart, solve_apart
+from emplace.solver.budget import LEAST_RETRY_SHARE, UNRESTRICTED_SHARE, Budget
+from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
-from emplace.solver.model.build import Priced, price
+from emplace.solver.engine import solve
+from emplace.solver.heuristics.greedy import pack
+from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, bound_of
-from emplace.solver.result import Limit, Result
+from emplace.solver.result import Limit, Result, gap_of
 
 
-def solve_program(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Placement]:
+def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """The best placement found, and a bound on every placement of the program."""
     parted = None if priced.parted is None else bound_of(priced.parted)
     here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
@@ -37,7 +40,7 @@ def solve_program(priced: Priced, budget: Budget, monitor: Monitor) -> Result[Pl
     return Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
 
 
-def quick_placement(priced: Priced) -> Placement | None:
+def quick_placement(priced: PricedQuestion) -> Placement | None:
     """A plan without search, if greedy packing finds one."""
     assignment = pack_apart(priced.problem, priced.apart) if priced.every_item_has_an_option else None
     placement = None if assignment is None else assemble(priced, assignment)
@@ -64,7 +67,7 @@ def _bounded_anew(found: Result[Assignment], parted: Bound) -> Result[Assignment
     return replace(found, lower_bound_us=bound_us, bound=f"{parted.name}, groups parted", limit=limit)
 
 
-def _any_placement(priced: Priced, budget: Budget, monitor: Monitor) -> Placement | None:
+def _any_placement(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Placement | None:
     """A placement by a search that takes all stages for one: with the same placements, its bound takes a moment."""
     problem = priced.problem
     one_stage = replace(
@@ -77,7 +80,7 @@ def _any_placement(priced: Priced, budget: Budget, monitor: Monitor) -> Placemen
     return _exact_placement(program, found, budget, monitor)[0]
 
 
-def _exact_placement(priced: Priced, found: Result[Assignment], budget: Budget, monitor: Monitor) -> tuple[Placement | None, int]:
+def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: Budget, monitor: Monitor) -> tuple[Placement | None, int]:
     """The placement of what was found, if it fits to the byte, and the moves of finding it.
 
     The program charges a row split its shortest block. Where the exact bytes went over, a second search leaves room for the
@@ -99,3 +102,33 @@ def _exact_placement(priced: Priced, found: Result[Assignment], budget: Budget, 
     second = solve_apart(tighter, priced.apart, left, monitor)
     placement = None if second.solution is None else assemble(priced, second.solution)
     return placement if placement is not None and placement.fits else None, found.moves + second.moves
+
+
+def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor) -> Result[Assignment]:
+    """`solve`, with an assignment that keeps the groups apart or none."""
+    if not groups:
+        return solve(problem, budget, monitor)
+    # An assignment that may break the groups is no incumbent.
+    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False))
+    if first.solution is None or keeps_apart(problem, groups, first.solution):
+        return first
+    # The bound is that of every placement, not only of those that devices were dealt out for.
+    here = monitor.part(least_bound_us=first.lower_bound_us, others_bound_us=first.lower_bound_us)
+    second = solve(dealt_out(problem, groups, first.solution), budget.share(1 - UNRESTRICTED_SHARE), here)
+    limit = Limit.INTERRUPTED if Limit.INTERRUPTED in (first.limit, second.limit) else Limit.WORK
+    bound, moves = f"{first.bound}, without keeping tables apart", first.moves + second.moves
+    counted_s = first.counted_s + second.counted_s
+    if second.solution is None:
+        return Result(None, math.inf, first.lower_bound_us, bound, limit, moves, counted_s)
+    if gap_of(second.objective_us, first.lower_bound_us) <= budget.gap:
+        limit = Limit.GAP
+    bound_us = min(first.lower_bound_us, second.objective_us)
+    return Result(second.solution, second.objective_us, bound_us, bound, limit, moves, counted_s)
+
+
+def pack_apart(problem: Problem, groups: Groups) -> Assignment | None:
+    """`pack`, with an assignment that keeps the groups apart or none."""
+    first = pack(problem)
+    if first is None or keeps_apart(problem, groups, first):
+        return first
+    return pack(dealt_out(problem, groups, first))

@@ -1,32 +1,23 @@
-"""One question solved: each of its variants, except where a bound says that no plan of it is worth a search."""
+"""One question solved: each of its variants, for the sets of sharding types that may hold its best plan."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import Budget
-from emplace.solver.driver.solve_types import solve_types
-from emplace.solver.driver.type_search import TypeSearch
+from emplace.solver.budget import LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
+from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
+from emplace.solver.driver.solve_program import quick_placement, solve_program
+from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
 from emplace.solver.driver.variants import Variant, variants
-from emplace.solver.model.build import price
+from emplace.solver.model.build import PricedQuestion, price
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
 NO_TIER = Result[Placement].infeasible("no tier")
-
-
-def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
-    """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, TypeSearch(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
-
-
-def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]]) -> Budget:
-    """An equal share of the question's limit for each variant that may have a plan."""
-    may_fit = sum(types.others_us < math.inf for _, types in searches)
-    options = question.options
-    return Budget(options.time_limit / max(may_fit, 1), options.gap, options.seed)
+"""The answer where no tier is allowed; united with others it changes nothing."""
 
 
 def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
@@ -41,3 +32,90 @@ def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
             here = monitor.part(others_bound_us=others_us, others_best_us=whole.objective_us, phase=f"{variant.name}: ")
             whole = whole.united_with(solve_types(types, budget, here))
     return whole
+
+
+def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
+    """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
+    return [(each, TypeSearch(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
+
+
+def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]]) -> Budget:
+    """An equal share of the question's limit for each variant that may have a plan."""
+    may_fit = sum(types.others_us < math.inf for _, types in searches)
+    options = question.options
+    return Budget(options.time_limit / max(may_fit, 1), options.gap, options.seed)
+
+
+def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[Placement]:
+    """The best plan over the sets of types, in the order of their bounds, and a bound on the plans of all of them."""
+    whole, left = Result[Placement].infeasible(types.name), 1.0
+    for share in TYPE_SET_SHARES:
+        if whole.limit is Limit.INTERRUPTED or (program := types.next_below(whole.objective_us * (1 - budget.gap))) is None:
+            break
+        share = share if types.others_us < math.inf else left
+        whole = whole.united_with(_solve_set(program, budget.share(share), _view(monitor, program, types, whole)))
+        left -= share
+        if whole.solution is None and whole.limit is Limit.WORK:
+            break  # what is left of the limit goes to all types at once
+    if types.others_us < whole.objective_us:
+        whole = whole.united_with(types.unsearched(Limit.WORK))
+    if whole.solution is None and whole.limit is Limit.WORK and types.matter and left > TIE:
+        # Which types cost what is of no concern where the question is whether there is a plan at all.
+        program = types.undecided(whole.lower_bound_us)
+        here = monitor.part(least_bound_us=program.bound_us, unpaid_us=program.unpaid_us)
+        whole = _solve_set(program, budget.share(left), here)
+    return replace(whole, limit=Limit.GAP) if _is_close(whole, budget) else whole
+
+
+def _view(monitor: Monitor, program: TypeProgram, types: TypeSearch, whole: Result[Placement]) -> Monitor:
+    return monitor.part(
+        least_bound_us=program.bound_us,
+        others_bound_us=min(types.others_us, whole.lower_bound_us),
+        others_best_us=whole.objective_us,
+        unpaid_us=program.unpaid_us,
+    )
+
+
+def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result[Placement]:
+    if monitor.stopped():
+        return _result(quick_placement(program.priced), program.bound_us, program.bound, Limit.INTERRUPTED)
+    is_shared = program.priced.question.cost_model.ranks_per_core > 1
+    found = (_solve_shared if is_shared else solve_program)(program.priced, budget, monitor)
+    found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
+    return _unsettled(found, budget) if program.unpaid_us > 0 else found
+
+
+def _unsettled(found: Result[Placement], budget: Budget) -> Result[Placement]:
+    """The result of a program that does not charge all types: its plan costs more than it knew, so the gap may be open again."""
+    is_settled = found.is_settled and not found.is_infeasible
+    return replace(found, limit=Limit.WORK) if is_settled and found.gap > budget.gap + TIE else found
+
+
+def _is_close(whole: Result[Placement], budget: Budget) -> bool:
+    return whole.limit is Limit.WORK and whole.solution is not None and whole.gap <= budget.gap
+
+
+def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
+    """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
+    bound_us, part = least_work_us(priced.relaxed), budget.share(LEAST_TYPE_COST_SHARE)
+    best = _result(None, bound_us, SHARED_BOUND, Limit.WORK)
+    for program in (with_only(priced, cheap_options(priced.problem)), priced):
+        # The search's own figures are of another objective than the answer's.
+        here = monitor.part(least_bound_us=bound_us, others_bound_us=bound_us, has_incumbents=False)
+        found = solve_program(program, part, here)
+        if program is priced:
+            if found.is_infeasible:
+                return found
+            bound_us = max(bound_us, shared_bound_us(priced, found.lower_bound_us))
+        better = found if found.objective_us < best.objective_us else best
+        limit = Limit.INTERRUPTED if found.limit is Limit.INTERRUPTED else Limit.WORK
+        best = replace(_result(better.solution, bound_us, SHARED_BOUND, limit), moves=best.moves + found.moves)
+        if _is_close(best, budget):
+            return replace(best, limit=Limit.GAP)
+        if limit is Limit.INTERRUPTED:
+            break
+    return best
+
+
+def _result(placement: Placement | None, bound_us: float, bound: str, limit: Limit) -> Result[Placement]:
+    return Result(placement, math.inf if placement is None else placement.cost_us, bound_us, bound, limit)

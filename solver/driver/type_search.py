@@ -22,7 +22,7 @@ import numpy as np
 
 from emplace.placement.model import ShardingType
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
-from emplace.solver.model.build import Priced, type_cost_us
+from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
@@ -40,7 +40,7 @@ MOST_BOUNDS = 8
 class TypeProgram:
     """A program with some sharding types, and a bound on its plans."""
 
-    priced: Priced
+    priced: PricedQuestion
     bound_us: float
     bound: str
     """Its name."""
@@ -48,7 +48,7 @@ class TypeProgram:
     """What a plan of the program may cost beside: for types that it need not use."""
 
 
-def with_only(priced: Priced, kept: Bools) -> Priced:
+def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
     """The program with the options of `kept` ([O])."""
     number = {int(before): after for after, before in enumerate(np.flatnonzero(kept))}
     return replace(
@@ -59,7 +59,7 @@ def with_only(priced: Priced, kept: Bools) -> Priced:
     )
 
 
-def _as_columns(priced: Priced) -> Priced:
+def _as_columns(priced: PricedQuestion) -> PricedQuestion:
     """With every whole table that may be column_wise as that, in one piece."""
     twins = [replace(layout, sharding_type=ShardingType.COLUMN_WISE) for layout in priced.layouts]
     first_twin = len(twins)
@@ -98,7 +98,7 @@ class TypeSearch:
     nodes keep the bound they have, the first one what a step costs without tables.
     """
 
-    def __init__(self, priced: Priced, monitor: Monitor) -> None:
+    def __init__(self, priced: PricedQuestion, monitor: Monitor) -> None:
         self.priced, self._monitor = priced, monitor
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
@@ -107,7 +107,7 @@ class TypeSearch:
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
         self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
-        """Of the bound."""
+        """The name of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
             value = self._without_tables_us if self._monitor.stopped() else self._bound(self._everything)[0]
@@ -174,7 +174,7 @@ class TypeSearch:
         both = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} <= required
         return both and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
 
-    def _restricted(self, allowed: Types, paid: Types) -> Priced | None:
+    def _restricted(self, allowed: Types, paid: Types) -> PricedQuestion | None:
         """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
         priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
@@ -185,7 +185,7 @@ class TypeSearch:
         return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
 
     @cached_property
-    def _columns(self) -> Priced:
+    def _columns(self) -> PricedQuestion:
         return _as_columns(self.priced)
 
     @cached_property
@@ -207,7 +207,7 @@ class TypeSearch:
         return sum(self._cost.get(each, 0.0) for each in types)
 
     def _bound(self, allowed: Types) -> tuple[float, Types]:
-        """Of the program with `allowed` only, costs of types apart, and the types that its relaxation uses."""
+        """The bound of the program with `allowed` only, costs of types apart, and the types that its relaxation uses."""
         if allowed not in self._bounds:
             self._bounds[allowed] = self._new_bound(allowed)
         return self._bounds[allowed]
@@ -225,7 +225,7 @@ class TypeSearch:
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
 
-def _relaxed(program: Priced) -> tuple[float, str, Bools]:
+def _relaxed(program: PricedQuestion) -> tuple[float, str, Bools]:
     """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
     problem = program.relaxed
     bound = bound_of(problem)
@@ -237,8 +237,8 @@ def _relaxed(program: Priced) -> tuple[float, str, Bools]:
     return bound.value_us, bound.name, chosen
 
 
-def option_types(priced: Priced) -> list[Types]:
-    """Of each option of the program; none of what fixed tables load."""
+def option_types(priced: PricedQuestion) -> list[Types]:
+    """[O] the sharding types of each option; none for what fixed tables load."""
     single = [frozenset({layout.sharding_type}) for layout in priced.layouts]
     return [
         frozenset(priced.layouts[part].sharding_type for part in priced.option_layouts[option])
@@ -248,6 +248,6 @@ def option_types(priced: Priced) -> list[Types]:
     ]
 
 
-def _offered(priced: Priced) -> Types:
+def _offered(priced: PricedQuestion) -> Types:
     fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
     return fixed.union(*option_types(priced))

@@ -1,1 +1,4 @@
-"""Plans made and bettered with programs. Imports solver.patterns and below."""
+"""Plans made in a moment and plans made better: greedy, dives, large neighbourhoods.
+
+Imports solver.patterns, solver.cp_sat and below.
+"""

@@ -6,31 +6,40 @@ from collections.abc import Generator
 
 import numpy as np
 
+from emplace.solver.budget import COVERED, PLACED
+from emplace.solver.heuristics.dive_program import DiveProgram, OpenDevices, PatternPool, StepMeter
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
-from emplace.solver.patterns.device_classes import Alike
-from emplace.solver.patterns.dive_cover import LEAST, ROUNDING, DeviceCover, Effort, Pool, Room
+from emplace.solver.patterns.device_classes import DeviceClass
 
 AT_ONCE = 10
-"""Of so many devices left one is filled before the program is solved again; of twice as many two, where their patterns are
+"""One of so many devices left is filled before the program is solved again; two of twice as many, where their patterns are
 held by `HALF`."""
 HALF = 0.5
+"""Devices that must hold a pattern for it to be given to one beside the first."""
 
 
 class Dive:
     """Options in `keep` [O], in at most `upper` [K] of time on every device."""
 
     def __init__(
-        self, problem: Problem, alike: Alike, keep: Bools, upper: Floats, pool: Pool, random: np.random.Generator, noise: float
+        self,
+        problem: Problem,
+        device_class: DeviceClass,
+        keep: Bools,
+        upper: Floats,
+        pool: PatternPool,
+        random: np.random.Generator,
+        noise: float,
     ) -> None:
-        self.problem, self.alike, self.keep, self.upper = problem, alike, keep.copy(), upper
+        self.problem, self.device_class, self.keep, self.upper = problem, device_class, keep.copy(), upper
         self.pool, self.random, self.noise = pool, random, noise
         self.left = np.ones(problem.num_tables)
-        """Of each table, the share that is still to be placed."""
+        """[T] the share of each table that is still to be placed."""
         self.option = np.full(problem.num_tables, -1)
         self.held: dict[int, tuple[int, ...]] = {}
         """Targets of tables that load nodes or the world."""
         self.given: dict[int, Ints] = {}
-        """Of each device that is filled, its items."""
+        """The items of each device that is filled."""
 
     def hold(self, plan: Assignment, devices: Ints) -> None:
         """Tables that load nodes or the world stay as in the plan, and so does all that is on `devices`; all else takes single
@@ -45,15 +54,15 @@ class Dive:
             items = [option for option, targets in zip(plan.option, plan.targets, strict=True) for target in targets if target == device]
             self._place(int(device), np.array([item for item in items if single[item]], dtype=np.int64))
 
-    def run(self, effort: Effort) -> Generator[None, None, Assignment | None]:
-        """A placement, or None where this dive met none; step by step. Raises Ended with the effort."""
-        rooms = self._rooms()
-        if not all(room.is_open(self.alike, self.upper) for room in rooms):
+    def run(self, meter: StepMeter) -> Generator[None, None, Assignment | None]:
+        """A placement, or None where this dive met none; step by step. Raises OutOfSteps."""
+        groups = self._groups()
+        if not all(group.has_room(self.device_class, self.upper) for group in groups):
             return None
-        program = DeviceCover(self.alike, self.upper, rooms, self.keep, self.left, self.pool, effort)
-        while self.left.max() > ROUNDING:
+        program = DiveProgram(self.device_class, self.upper, groups, self.keep, self.left, self.pool, meter)
+        while self.left.max() > PLACED:
             amount = yield from program.solve()
-            if amount is None or amount.max(initial=0.0) <= LEAST:
+            if amount is None or amount.max(initial=0.0) <= COVERED:
                 return None
             self._give(program, amount)
             program.restrict(self.keep, self.left)
@@ -61,35 +70,35 @@ class Dive:
 
     def unfilled(self) -> float:
         """The share of the devices that the dive has not come to."""
-        return 1.0 - len(self.given) / len(self.alike.devices)
+        return 1.0 - len(self.given) / len(self.device_class.devices)
 
-    def _rooms(self) -> list[Room]:
-        rooms: dict[tuple[int, ...], Room] = {}
-        for device in np.setdiff1d(self.alike.devices, list(self.given)):
+    def _groups(self) -> list[OpenDevices]:
+        groups: dict[tuple[int, ...], OpenDevices] = {}
+        for device in np.setdiff1d(self.device_class.devices, list(self.given)):
             here = (-1, self.problem.device_node[device])
             held = tuple(int(self.option[table]) for table, targets in self.held.items() for target in targets if target in here)
-            rooms.setdefault(held, Room([], held)).devices.append(int(device))
-        return list(rooms.values())
+            groups.setdefault(held, OpenDevices([], held)).devices.append(int(device))
+        return list(groups.values())
 
-    def _give(self, program: DeviceCover, amount: Floats) -> None:
+    def _give(self, program: DiveProgram, amount: Floats) -> None:
         """Gives the patterns that are held most to devices."""
         weight = np.exp(self.noise * self.random.standard_normal(len(amount)))
-        order = np.argsort(-np.where(amount > LEAST, amount * weight, 0.0), kind="stable")
-        number = max(1, sum(len(room.devices) for room in program.rooms) // AT_ONCE)
+        order = np.argsort(-np.where(amount > COVERED, amount * weight, 0.0), kind="stable")
+        number = max(1, sum(len(group.devices) for group in program.groups) // AT_ONCE)
         for index in [order[0], *(other for other in order[1:number] if amount[other] >= HALF)]:
-            room, items = program.patterns[index]
-            self._fill(program.rooms[room], items)
+            number_of_group, items = program.patterns[index]
+            self._fill(program.groups[number_of_group], items)
 
-    def _fill(self, room: Room, items: Ints) -> None:
-        """Gives the pattern to a device of the room, if all of it is still to be placed."""
-        table = self.alike.table[items]
-        if room.devices and self.keep[items].all() and (self.alike.credit[items] <= self.left[table] + ROUNDING).all():
-            self._place(room.devices.pop(), items)
+    def _fill(self, group: OpenDevices, items: Ints) -> None:
+        """Gives the pattern to a device of the group, if all of it is still to be placed."""
+        table = self.device_class.table[items]
+        if group.devices and self.keep[items].all() and (self.device_class.coverage[items] <= self.left[table] + PLACED).all():
+            self._place(group.devices.pop(), items)
 
     def _place(self, device: int, items: Ints) -> None:
         self.given[device] = items
         for item in items:
-            self.left[self.alike.table[item]] -= self.alike.credit[item]
+            self.left[self.device_class.table[item]] -= self.device_class.coverage[item]
             self._take(int(item))
 
     def _take(self, option: int) -> None:
@@ -101,7 +110,7 @@ class Dive:
     def _assignment(self) -> Assignment:
         on: dict[int, list[int]] = {}
         for device, items in sorted(self.given.items()):
-            for table in self.alike.table[items]:
+            for table in self.device_class.table[items]:
                 on.setdefault(int(table), []).append(device)
         targets = [self.held.get(table) or tuple(on[table]) for table in range(self.problem.num_tables)]
         return Assignment(self.option, tuple(targets))

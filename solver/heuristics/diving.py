@@ -10,19 +10,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from emplace.solver.budget import DIVE_STEPS
 from emplace.solver.heuristics.dive import Dive
+from emplace.solver.heuristics.dive_program import OutOfSteps, PatternPool, StepMeter
 from emplace.solver.model.problem import Assignment, Ints, Problem, Scope, fits, loads_of, objective_us
-from emplace.solver.patterns.device_classes import classes_of
-from emplace.solver.patterns.dive_cover import Effort, Ended, Pool
+from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bound, Bounder
 
 BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
-"""Of what lies between the bound and the plan: how much better a plan is looked for at first, and after one is found."""
+"""Share of what lies between bound and plan by which a better plan is looked for at first, and after one is found."""
 PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
 """Dives at one reach, each counted by the share of the devices that it did not come to, then half the reach; and one more for
-so many steps of the effort."""
+so many steps of the meter."""
 WHOLE, STAYING = 0.2, (0.3, 0.7)
 """At a reach below the first, a dive begins with a part of the devices as they are in the plan, whose share is drawn from the
 second: a small step needs no other plan everywhere."""
@@ -31,31 +32,29 @@ NOISE = 0.2
 MOST_PATTERNS, KEPT_PATTERNS = 1500, 700
 """Where there are more than the first, the last ones stay: programs that begin with many take long."""
 MOSTLY = 0.8
-"""Of the tables; those that load nodes stay where they are, and where they are many, that is what decides."""
-STEPS_PER_DIVE = 500_000
-"""What beginning one counts for."""
+"""Share of the tables that must lie on single devices: those that load nodes stay, and where they are many, they decide."""
 
 
 def divable(problem: Problem, plan: Assignment) -> bool:
-    """Whether there is a single stage, all devices are alike, and so are the units of every option, and most tables of the plan lie
+    """Whether there is a single stage, all devices are device_class, and so are the units of every option, and most tables of the plan lie
     on single devices."""
-    classes = classes_of(problem)
-    alike = (
+    classes = device_classes(problem)
+    device_class = (
         problem.num_stages == len(classes) == 1
         and classes[0].is_trainer
         and np.array_equal(classes[0].option, np.arange(problem.num_options))
     )
-    return bool(alike and (problem.option_scope[plan.option] == Scope.DEVICE).mean() >= MOSTLY)
+    return bool(device_class and (problem.option_scope[plan.option] == Scope.DEVICE).mean() >= MOSTLY)
 
 
 class Dives:
-    """Tries to better a plan until the effort is spent."""
+    """Tries to better a plan until the meter is spent."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int, effort: Effort) -> None:
-        self.problem, self.bounder, self.bound, self.effort = problem, bounder, bound, effort
-        self.alike = classes_of(problem)[0]
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int, meter: StepMeter) -> None:
+        self.problem, self.bounder, self.bound, self.meter = problem, bounder, bound, meter
+        self.device_class = device_classes(problem)[0]
         self.random = np.random.default_rng(seed)
-        self.pool: Pool = {}
+        self.pool: PatternPool = {}
         self._reach_for(REACH)
 
     def _reach_for(self, reach: float) -> None:
@@ -68,12 +67,12 @@ class Dives:
         target_us = best_us - max(self.reach * (best_us - bound_us), BETTER * best_us)
         candidates, _ = self.bounder.candidates(self.bound, target_us)
         upper = np.array([target_us - self.bound.fixed_us])
-        dive = Dive(problem, self.alike, candidates, upper, self.pool, self.random, 0.0 if self.is_first else NOISE)
+        dive = Dive(problem, self.device_class, candidates, upper, self.pool, self.random, 0.0 if self.is_first else NOISE)
         dive.hold(plan, self._staying(plan, target_us) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
         try:
-            self.effort.spend(STEPS_PER_DIVE)
-            found = yield from dive.run(self.effort)
-        except Ended:
+            self.meter.spend(DIVE_STEPS)
+            found = yield from dive.run(self.meter)
+        except OutOfSteps:
             found = None
         self._forget()
         if found is not None and fits(problem, after := loads_of(problem, found)) and objective_us(problem, after) < best_us:
@@ -82,15 +81,15 @@ class Dives:
             return
         self.is_first = False
         self.failed += dive.unfilled()
-        if self.failed > PATIENCE + self.effort.most_steps / STEPS_PER_PATIENCE:
+        if self.failed > PATIENCE + self.meter.most_steps / STEPS_PER_PATIENCE:
             ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
             self._reach_for(REACH if ended else self.reach / 2)
 
     def _staying(self, plan: Assignment, target_us: float) -> Ints:
         """Some of the devices that meet the target in the plan."""
         on_devices_us = self.problem.constant_us + loads_of(self.problem, plan).time_us[:, 0]
-        devices = self.alike.devices[on_devices_us[self.alike.devices] <= target_us]
-        number = round(self.random.uniform(*STAYING) * len(self.alike.devices))
+        devices = self.device_class.devices[on_devices_us[self.device_class.devices] <= target_us]
+        number = round(self.random.uniform(*STAYING) * len(self.device_class.devices))
         return self.random.permutation(devices)[:number]
 
     def _forget(self) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from emplace.solver.jit import compiled
 from emplace.solver.model.flat import FlatProblem, flatten, to_assignment
-from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.model.indexing import devices_covered, first_option, sum_by_option, unit_option
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 
 _KEPT_FREE = 0.1
 """Share of HBM that is used only for tables that find no other place: tables in system memory need their buffers there."""
@@ -29,7 +30,7 @@ class _Strategy(NamedTuple):
     """Take the target with the most room, else the one with the least time."""
 
 
-class _Room(NamedTuple):
+class _Free(NamedTuple):
     """What is left on devices and what is on them, and space to work on."""
 
     hbm: Floats
@@ -60,11 +61,11 @@ def pack(problem: Problem) -> Assignment | None:
 
 def _strategies(problem: Problem) -> Iterator[_Strategy]:
     """Hot tables first where time matters, large tables first where room does."""
-    covered = devices_covered(problem)
-    time_us = _per_option(problem, (covered[:, :, None] * problem.unit_time_us).sum(axis=(1, 2)))
-    size = _per_option(problem, (covered * (problem.unit_hbm_bytes + problem.unit_ddr_bytes)).sum(axis=1).astype(np.float64))
-    hbm = _per_option(problem, (covered * problem.unit_hbm_bytes).sum(axis=1).astype(np.float64))
-    starts = np.flatnonzero(np.diff(problem.option_table, prepend=-1))
+    covered = devices_covered(problem)[unit_option(problem)]
+    time_us = sum_by_option(problem, (covered[:, :, None] * problem.unit_time_us).sum(axis=(1, 2)))
+    size = sum_by_option(problem, (covered * (problem.unit_hbm_bytes + problem.unit_ddr_bytes)).sum(axis=1).astype(np.float64))
+    hbm = sum_by_option(problem, (covered * problem.unit_hbm_bytes).sum(axis=1).astype(np.float64))
+    starts = first_option(problem)[:-1]
     least_us, least_bytes = np.minimum.reduceat(time_us, starts), np.minimum.reduceat(size, starts)
     by_time, by_size, by_hbm = (np.lexsort((each, problem.option_table)) for each in (time_us, size, hbm))
     hottest, largest = (np.argsort(-each, kind="stable") for each in (least_us / np.maximum(least_bytes, 1.0), least_bytes))
@@ -73,26 +74,8 @@ def _strategies(problem: Problem) -> Iterator[_Strategy]:
     yield _Strategy(largest, by_size, by_hbm, spread_bytes=True)
 
 
-def devices_covered(problem: Problem) -> Ints:
-    """[U, G] devices of each kind that a unit's target covers."""
-    option = np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
-    scope, kind = problem.option_scope[option], problem.option_kind[option]
-    trainers = problem.device_is_trainer
-    node = trainers & (problem.device_node == problem.device_node[trainers].min(initial=0))
-    covered = np.zeros((len(option), problem.num_kinds), dtype=np.int64)
-    covered[scope == Scope.WORLD] = np.bincount(problem.device_kind[trainers], minlength=problem.num_kinds)
-    covered[scope == Scope.NODE] = np.bincount(problem.device_kind[node], minlength=problem.num_kinds)
-    single = np.flatnonzero(scope == Scope.DEVICE)
-    covered[single, kind[single]] = 1
-    return covered
-
-
-def _per_option(problem: Problem, per_unit: Floats) -> Floats:
-    return np.asarray(np.add.reduceat(per_unit, problem.option_first_unit[:-1]))
-
-
-def _empty(problem: Problem, flat: FlatProblem) -> _Room:
-    return _Room(
+def _empty(problem: Problem, flat: FlatProblem) -> _Free:
+    return _Free(
         hbm=problem.hbm_capacity.astype(np.float64),
         kept=np.floor(problem.hbm_capacity * _KEPT_FREE),
         ddr=problem.ddr_capacity.astype(np.float64),
@@ -104,7 +87,7 @@ def _empty(problem: Problem, flat: FlatProblem) -> _Room:
 
 
 @compiled
-def _pack(flat: FlatProblem, strategy: _Strategy, room: _Room, option: Ints, target: Ints) -> bool:
+def _pack(flat: FlatProblem, strategy: _Strategy, room: _Free, option: Ints, target: Ints) -> bool:
     """Place every table: the preferred option that leaves some HBM free; where there is none, the one that takes the least of it.
 
     Writes the option of each table and the targets of its slots; False where a table found no place."""
@@ -125,7 +108,7 @@ def _pack(flat: FlatProblem, strategy: _Strategy, room: _Room, option: Ints, tar
 
 
 @compiled
-def _place(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, option: int, keep: float, target: Ints) -> bool:
+def _place(flat: FlatProblem, spread_bytes: bool, room: _Free, table: int, option: int, keep: float, target: Ints) -> bool:
     """Targets for the units of an option, all booked; or False, with nothing booked."""
     slot, first = flat.slot_first[table], flat.option_first_unit[option]
     units, placed = flat.option_first_unit[option + 1] - first, 0
@@ -145,7 +128,7 @@ def _place(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, optio
 
 
 @compiled
-def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int, option: int, unit: int, keep: float) -> int:
+def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Free, table: int, option: int, unit: int, keep: float) -> int:
     """The best target that has room for a unit and leaves `keep` of the HBM that is to be kept; -1 where none has."""
     group, best, least = flat.option_group[option], -1, np.inf
     for index in range(flat.group_first[group], flat.group_first[group + 1]):
@@ -158,7 +141,7 @@ def _best_target(flat: FlatProblem, spread_bytes: bool, room: _Room, table: int,
 
 
 @compiled
-def _holds(flat: FlatProblem, room: _Room, unit: int, target: int, keep: float) -> bool:
+def _holds(flat: FlatProblem, room: _Free, unit: int, target: int, keep: float) -> bool:
     first, end = flat.cover_first[target], flat.cover_first[target + 1]
     for index in range(first, end):
         device = flat.cover_device[index]
@@ -176,7 +159,7 @@ def _holds(flat: FlatProblem, room: _Room, unit: int, target: int, keep: float) 
 
 
 @compiled
-def _free_bytes(flat: FlatProblem, room: _Room, target: int) -> float:
+def _free_bytes(flat: FlatProblem, room: _Free, target: int) -> float:
     """All that is free on a target and in its pools, below zero: the most is the least."""
     free, first, end = 0.0, flat.cover_first[target], flat.cover_first[target + 1]
     for index in range(first, end):
@@ -190,7 +173,7 @@ def _free_bytes(flat: FlatProblem, room: _Room, target: int) -> float:
 
 
 @compiled
-def _busy_us(flat: FlatProblem, room: _Room, target: int) -> float:
+def _busy_us(flat: FlatProblem, room: _Free, target: int) -> float:
     busy = 0.0
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         busy = max(busy, room.time_us[flat.cover_device[index]])
@@ -198,7 +181,7 @@ def _busy_us(flat: FlatProblem, room: _Room, target: int) -> float:
 
 
 @compiled
-def _book(flat: FlatProblem, room: _Room, unit: int, target: int, sign: float) -> None:
+def _book(flat: FlatProblem, room: _Free, unit: int, target: int, sign: float) -> None:
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
         kind = flat.kind[device]

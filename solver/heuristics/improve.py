@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from emplace.solver.budget import DIVE_SHARE, DIVE_STEPS_PER_SECOND, Budget
+from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import Dives, divable
 from emplace.solver.heuristics.large_neighbourhood import LargeNeighbourhood
 from emplace.solver.model.problem import Assignment, Problem, loads_of, objective_us
-from emplace.solver.patterns.dive_cover import Effort
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.result import Result
@@ -27,14 +27,14 @@ class Improver:
         self.problem, self.budget, self.monitor = problem, budget, monitor
         self.best, self.tries = found, self._tries()
         self.can_dive = found.solution is not None and divable(problem, found.solution)
-        self.effort = Effort(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped)
-        self.dives = Dives(problem, bounder, bound, budget.seed, self.effort)
+        self.meter = StepMeter(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped)
+        self.dives = Dives(problem, bounder, bound, budget.seed, self.meter)
         self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor)
 
     @property
     def dived_s(self) -> float:
         """What the dives so far count for."""
-        return self.effort.steps / DIVE_STEPS_PER_SECOND
+        return self.meter.steps / DIVE_STEPS_PER_SECOND
 
     @property
     def counted_s(self) -> float:

@@ -33,6 +33,7 @@ BETTER = 1e-4
 FREED_DEVICES, FREED_TABLES = 4.0, 8.0
 """At first. More once CP-SAT proves that there is nothing better, fewer where it does not finish."""
 MORE, FEWER, FEWEST = 0.3, 0.3, 2.0
+"""How many more or fewer after a try, and how many at least."""
 
 
 class LargeNeighbourhood:
@@ -45,7 +46,7 @@ class LargeNeighbourhood:
         self.freed = [FREED_DEVICES, FREED_TABLES]
         self.tries = 0
         self.counted_s = 0.0
-        """Of all tries."""
+        """What all tries count for, in seconds."""
 
     def improve(self, plan: Assignment, most_s: float = NEIGHBOURHOOD_SECONDS) -> Assignment | None:
         """One try: a better placement, or None."""

@@ -1,1 +1,4 @@
-"""Why no plan exists, and what would help. Imports solver.driver and below."""
+"""Why no plan exists, and repairs that were verified by solving with them.
+
+Imports solver.driver and below.
+"""

@@ -20,7 +20,9 @@ _GIB = 2**30
 _MARGINS = (1.0, 1.02, 1.1, 1.5)
 """What sums ask for is necessary, not sufficient: times these."""
 _MAX_SEARCH = 12
+"""Sizes that are tried before the first that is not provably short."""
 _MAX_NODES = 4096
+"""The most that a document may have."""
 
 
 def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:

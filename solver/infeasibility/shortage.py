@@ -16,8 +16,8 @@ from emplace.placement.model import Constraints, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
-from emplace.solver.heuristics.greedy import devices_covered
-from emplace.solver.model.build import Priced, price
+from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.model.layouts import Layout
 from emplace.solver.model.problem import Ints, Problem
 
@@ -37,6 +37,7 @@ class Shortage:
 
     @property
     def over_bytes(self) -> int:
+        """How much more is needed than is there."""
         return self.needed_bytes - self.capacity_bytes
 
 
@@ -46,7 +47,7 @@ class Case:
     also those that fit nowhere."""
 
     name: str
-    priced: Priced
+    priced: PricedQuestion
     ranks: tuple[str, ...]
     """Why ranks have too little even without tables."""
     tables: tuple[tuple[str, str], ...]
@@ -55,6 +56,7 @@ class Case:
 
     @property
     def is_short(self) -> bool:
+        """Whether anything is provably too much."""
         return bool(self.ranks or self.tables or self.sums)
 
 
@@ -68,7 +70,7 @@ def cases(question: Question) -> list[Case]:
     return found
 
 
-def shortages(priced: Priced) -> list[Shortage]:
+def shortages(priced: PricedQuestion) -> list[Shortage]:
     """Every set of tiers that is over, the one furthest over first; none where a table has no option at all."""
     if _without_option(priced):
         return []  # a table without an option has no least bytes
@@ -85,7 +87,7 @@ def shortages(priced: Priced) -> list[Shortage]:
 
 def _taken_bytes(problem: Problem) -> dict[Tier, Ints]:
     """[O] bytes of each option over all devices it covers, in each tier."""
-    covered = devices_covered(problem)
+    covered = devices_covered(problem)[unit_option(problem)]
     is_server = np.ones(problem.num_kinds, dtype=bool)
     is_server[problem.device_kind[problem.device_is_trainer]] = False
     taken = {
@@ -111,7 +113,7 @@ def _capacity_bytes(problem: Problem) -> dict[Tier, int]:
     }
 
 
-def describe(shortage: Shortage, priced: Priced) -> str:
+def describe(shortage: Shortage, priced: PricedQuestion) -> str:
     """For people: what is over, by how much, and the largest tables."""
     where = " and ".join(_MEMORY[tier] for tier in shortage.tiers)
     largest = np.argsort(-shortage.per_table_bytes, kind="stable")[:_SHOWN_TABLES]
@@ -128,7 +130,7 @@ def _exact(size_bytes: int) -> str:
     return f"{size_bytes} bytes ({show_gib(size_bytes)})"
 
 
-def rank_reasons(priced: Priced) -> Iterator[str]:
+def rank_reasons(priced: PricedQuestion) -> Iterator[str]:
     """Ranks whose dense layers and batch alone are too much, or those with the tables that are pinned to them."""
     pinned_hbm, pinned_ddr = priced.fixed_bytes
     hbm, ddr = priced.problem.hbm_capacity + pinned_hbm, priced.problem.ddr_capacity.copy()
@@ -151,7 +153,7 @@ def rank_reasons(priced: Priced) -> Iterator[str]:
         yield f"node {pool}: the tables pinned to its ranks need {_exact(over)} more system memory than it has"
 
 
-def table_reasons(priced: Priced) -> Iterator[tuple[str, str]]:
+def table_reasons(priced: PricedQuestion) -> Iterator[tuple[str, str]]:
     """(table, why) of every table that has no option on its own."""
     problem = priced.problem
     over = _least_overshoot(problem)
@@ -188,7 +190,7 @@ def _least_overshoot(problem: Problem) -> Ints:
     return np.asarray(np.maximum.reduceat(worst, starts)) if len(starts) else np.empty(0, np.int64)
 
 
-def _without_option(priced: Priced) -> bool:
+def _without_option(priced: PricedQuestion) -> bool:
     return bool(priced.fixed.conflicts) or not np.isin(np.arange(len(priced.items)), priced.problem.option_table).all()
 
 
@@ -196,7 +198,7 @@ def _has_rank(table: Table, num_ranks: int) -> bool:
     return table.constraints.ranks is None or any(rank < num_ranks for rank in table.constraints.ranks)
 
 
-def _conflict(table: Table, priced: Priced) -> str:
+def _conflict(table: Table, priced: PricedQuestion) -> str:
     """Which constraint leaves nothing."""
     limits, offered = table.constraints, priced.layouts
     if not offered:

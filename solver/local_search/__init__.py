@@ -1,1 +1,4 @@
-"""Plans found by annealing. Imports solver.relaxation and below."""
+"""Plans found by annealing and by exchanges between pairs of devices, compiled.
+
+Imports solver.relaxation and below.
+"""

@@ -9,45 +9,40 @@ from __future__ import annotations
 
 import numpy as np
 
+from emplace.solver.budget import MOVE_WORK
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.loads import begin, change_of, commit, cost_with, move_unit, overload_of, reprice, take_back
-from emplace.solver.local_search.state import Journal, LoadLimits, State
+from emplace.solver.local_search.loads import (
+    balance,
+    begin,
+    change_of,
+    commit,
+    cost_with,
+    loaded_device,
+    look_for_overload,
+    move_unit,
+    overload_of,
+    reprice,
+    take_back,
+)
+from emplace.solver.local_search.state import Journal, LoadLimits, SearchState, below, random_bits
 from emplace.solver.model.flat import FlatProblem
 
-# Of 100 moves: shift one slot; swap two; place one table anew with another option; two tables; the rest swaps two tables
-# on single devices and draws their options.
 SHIFT, SWAP, ONE, TWO = 25, 55, 75, 90
+"""Shares of the moves, in percent and summed up: shift one slot; swap two; place one table anew with another option; place two. The rest
+swaps two tables on single devices and draws their options."""
 BALANCE_EVERY, BALANCE_STEP = 2048, 1e-3
 """Moves between two looks at how the target is split between the stages, and the share of it then moved, at first."""
 DEARER, CHEAPER = 1.05, 0.97
 """Factors on the weight of memory at such a look, while some is exceeded and while none is."""
-MOVE_WORK = 5.0
-"""Work of a move beside the devices it touches, in theirs."""
 TRIES = 3
-"""Devices drawn to find an overloaded one, or targets drawn to find a cheap one."""
-
-
-@compiled
-def random_bits(state: State) -> int:
-    """31 random bits (xorshift64*): the same stream on every machine."""
-    x = state.random[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state.random[0] = x
-    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
-
-
-@compiled
-def below(state: State, n: int) -> int:
-    return (random_bits(state) * n) >> 31
+"""Targets drawn to find a cheap one."""
 
 
 @compiled
 def anneal(
     flat: FlatProblem,
     limits: LoadLimits,
-    state: State,
+    state: SearchState,
     journal: Journal,
     overload: float,
     done: float,
@@ -91,37 +86,7 @@ def anneal(
 
 
 @compiled
-def balance(limits: LoadLimits, state: State, step: float) -> None:
-    """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
-
-    A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
-    Among stages that no device exceeds, the one with the most room gives.
-    """
-    stages = state.load.shape[1] - 1
-    giver, taker, fewest, most, room, total = -1, -1, 0, -1, 0.0, 0.0
-    for stage in range(stages):
-        over, longest = 0, 0.0
-        for device in range(len(state.cost)):
-            longest = max(longest, state.load[device, stage])
-            if state.load[device, stage] > limits.load[device, stage]:
-                over += 1
-        left = limits.load[0, stage] - longest
-        total += limits.load[0, stage]
-        if giver < 0 or over < fewest or (over == fewest and left > room):
-            giver, fewest, room = stage, over, left
-        if over > most:
-            taker, most = stage, over
-    if most > fewest:
-        step *= total
-        if fewest == 0:
-            step = min(step, room)
-        for device in range(len(state.cost)):
-            limits.load[device, giver] -= step
-            limits.load[device, taker] += step
-
-
-@compiled
-def _weigh_memory(limits: LoadLimits, state: State) -> None:
+def _weigh_memory(limits: LoadLimits, state: SearchState) -> None:
     """Exceeding memory costs more the longer it lasts, and less again while none is exceeded: a plan that is a little late
     is a plan, one that does not fit is none."""
     exceeded = False
@@ -137,7 +102,7 @@ def _weigh_memory(limits: LoadLimits, state: State) -> None:
 
 
 @compiled
-def _propose(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal) -> bool:
+def _propose(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal) -> bool:
     """Draw a move and apply it to the loads; False where the draw gave no legal one."""
     draw = below(state, 100)
     slot = _slot_on(state, loaded_device(state))
@@ -158,32 +123,7 @@ def _propose(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journ
 
 
 @compiled
-def look_for_overload(state: State) -> None:
-    count = 0
-    for device in range(len(state.cost)):
-        if state.cost[device] > 0.0:
-            count += 1
-            state.overloaded[count] = device
-    state.overloaded[0] = count
-
-
-@compiled
-def loaded_device(state: State) -> int:
-    """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
-    overloaded one."""
-    count = state.overloaded[0]
-    if count > 0 and below(state, 2):
-        return state.overloaded[1 + below(state, count)]
-    best = below(state, len(state.cost))
-    for _ in range(TRIES - 1):
-        other = below(state, len(state.cost))
-        if state.cost[other] > state.cost[best]:
-            best = other
-    return best
-
-
-@compiled
-def _slot_on(state: State, device: int) -> int:
+def _slot_on(state: SearchState, device: int) -> int:
     """A random slot on `device`, or -1."""
     if state.slots[device] == 0:
         return -1
@@ -204,7 +144,7 @@ def _may_use(flat: FlatProblem, table: int, target: int) -> bool:
 
 
 @compiled
-def _keep(flat: FlatProblem, state: State, journal: Journal, index: int, table: int) -> None:
+def _keep(flat: FlatProblem, state: SearchState, journal: Journal, index: int, table: int) -> None:
     """Propose `table` as it is."""
     first, option = flat.slot_first[table], state.option[table]
     journal.table[index] = table
@@ -223,7 +163,7 @@ def _takes(flat: FlatProblem, journal: Journal, index: int, target: int) -> bool
 
 
 @compiled
-def _relocate(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, index: int, offset: int, target: int) -> None:
+def _relocate(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, index: int, offset: int, target: int) -> None:
     """Move one unit of a table proposed as it is."""
     unit = flat.option_first_unit[journal.option[index]] + offset
     move_unit(flat, limits, state, journal, unit, journal.target[index, offset], -1.0)
@@ -232,7 +172,7 @@ def _relocate(flat: FlatProblem, limits: LoadLimits, state: State, journal: Jour
 
 
 @compiled
-def _shift(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, slot: int) -> bool:
+def _shift(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, slot: int) -> bool:
     table = flat.slot_table[slot]
     group = flat.option_group[state.option[table]]
     target = flat.group_target[flat.group_first[group] + below(state, flat.group_first[group + 1] - flat.group_first[group])]
@@ -244,7 +184,7 @@ def _shift(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal
 
 
 @compiled
-def _swap(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, slot: int, other: int) -> bool:
+def _swap(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, slot: int, other: int) -> bool:
     """Exchange the devices of two slots of two tables."""
     table, partner = flat.slot_table[slot], flat.slot_table[other]
     device, place = state.target[slot], state.target[other]
@@ -262,20 +202,20 @@ def _swap(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal,
 
 
 @compiled
-def _take_up(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, table: int) -> None:
+def _take_up(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, table: int) -> None:
     first, option = flat.slot_first[table], state.option[table]
     for offset in range(_units(flat, option)):
         move_unit(flat, limits, state, journal, flat.option_first_unit[option] + offset, state.target[first + offset], -1.0)
 
 
 @compiled
-def _draw_option(flat: FlatProblem, state: State, table: int) -> int:
+def _draw_option(flat: FlatProblem, state: SearchState, table: int) -> int:
     first = flat.candidate_first[table]
     return flat.candidate[first + below(state, flat.candidate_first[table + 1] - first)]
 
 
 @compiled
-def _trade(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, table: int, partner: int) -> bool:
+def _trade(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, table: int, partner: int) -> bool:
     """Two tables on single devices swap places, each with a single-device option drawn anew."""
     if table == partner or _units(flat, state.option[table]) != 1 or _units(flat, state.option[partner]) != 1:
         return False
@@ -294,7 +234,7 @@ def _trade(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal
 
 
 @compiled
-def _place_anew(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, table: int, other: int) -> bool:
+def _place_anew(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, table: int, other: int) -> bool:
     """Take up one table, or two different ones, and place each with an option drawn anew."""
     _take_up(flat, limits, state, journal, table)
     if other != table:
@@ -305,7 +245,7 @@ def _place_anew(flat: FlatProblem, limits: LoadLimits, state: State, journal: Jo
 
 
 @compiled
-def _put_down(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, index: int, table: int) -> bool:
+def _put_down(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, index: int, table: int) -> bool:
     """Units mostly stay where the table's old option had them, as far as the scope and the kind are the same; others go to
     the cheapest of a few targets."""
     old, option = state.option[table], _draw_option(flat, state, table)
@@ -330,10 +270,10 @@ def _put_down(flat: FlatProblem, limits: LoadLimits, state: State, journal: Jour
 
 @compiled
 def _cheapest_target(
-    flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, index: int, unit: int, group: int, proposed: int
+    flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, index: int, unit: int, group: int, proposed: int
 ) -> int:
-    """Of a few targets drawn at random, free of the table's first `proposed` units, the one where `unit` adds the least
-    overload; -1 if none was free."""
+    """The target where `unit` adds the least overload, among a few drawn at random that are free of the first `proposed` units
+    of the table; -1 if none was."""
     first, size = flat.group_first[group], flat.group_first[group + 1] - flat.group_first[group]
     if size == 1:
         return flat.group_target[first] if proposed == 0 else -1

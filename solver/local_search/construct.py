@@ -7,13 +7,13 @@ import numpy as np
 
 from emplace.solver.jit import compiled
 from emplace.solver.local_search.loads import add
-from emplace.solver.local_search.state import LoadLimits, State
+from emplace.solver.local_search.state import LoadLimits, SearchState
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Ints
 
 
 @compiled
-def greedy(flat: FlatProblem, limits: LoadLimits, state: State, order: Ints, options: Ints, taken: Ints) -> None:
+def greedy(flat: FlatProblem, limits: LoadLimits, state: SearchState, order: Ints, options: Ints, taken: Ints) -> None:
     """Place every table, in `order`, with the given `options`: each unit where the largest load, as a share of its limit,
     stays least. Loads are left to recount; `taken` is [targets] of -1 to work on."""
     for table in order:
@@ -28,7 +28,7 @@ def greedy(flat: FlatProblem, limits: LoadLimits, state: State, order: Ints, opt
 
 
 @compiled
-def _roomiest_target(flat: FlatProblem, limits: LoadLimits, state: State, table: int, unit: int, group: int, taken: Ints) -> int:
+def _roomiest_target(flat: FlatProblem, limits: LoadLimits, state: SearchState, table: int, unit: int, group: int, taken: Ints) -> int:
     best, least = -1, np.inf
     for index in range(flat.group_first[group], flat.group_first[group + 1]):
         target = flat.group_target[index]
@@ -40,7 +40,7 @@ def _roomiest_target(flat: FlatProblem, limits: LoadLimits, state: State, table:
 
 
 @compiled
-def _largest_share(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, target: int) -> float:
+def _largest_share(flat: FlatProblem, limits: LoadLimits, state: SearchState, unit: int, target: int) -> float:
     """The largest load with `unit` on `target`, as a share of its limit; shares beyond the limit count tenfold."""
     worst = 0.0
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):

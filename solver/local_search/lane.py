@@ -11,7 +11,7 @@ from emplace.solver.local_search.annealing import anneal
 from emplace.solver.local_search.construct import greedy
 from emplace.solver.local_search.loads import recount
 from emplace.solver.local_search.pair_exchange import resplit_pairs
-from emplace.solver.local_search.state import DEAREST, empty_journal, empty_split, empty_state, limits_of
+from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, empty_journal, empty_split, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
 
@@ -22,7 +22,7 @@ COLD = 0.02
 FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
 SLACK = 1e-4
-"""Of a stage's least makespan: the least that the target leaves above it."""
+"""Share of a stage's least makespan that the target leaves above it at least."""
 MOST = 20
 """Slots of two devices that may change sides at once; of more, some are drawn."""
 PAIRS = 0.5
@@ -47,7 +47,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Goal:
-    """Of one run. `flat` holds the candidates; with `any_time` only memory matters."""
+    """What one run aims for. `flat` holds the candidates; with `any_time` only memory matters."""
 
     flat: FlatProblem
     target_us: float
@@ -82,6 +82,7 @@ class Lane:
         self.overload = np.inf
 
     def position(self) -> Position:
+        """Where the lane is now."""
         return Position(self.state.option.copy(), self.state.target.copy(), self.makespan_us)
 
     def begin(self, goal: Goal, known: list[Position]) -> None:
@@ -133,7 +134,7 @@ class Lane:
             self.memory_weight = self.limits.weight[-1], self.limits.ddr_weight
 
     def objective_us(self) -> float:
-        """Of the placement as it is; infinity where it does not fit."""
+        """The objective of the placement as it is; infinity where it does not fit."""
         state, problem = self.state, self.problem
         if (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any():
             return np.inf
@@ -147,7 +148,7 @@ class Lane:
             makespan = least + slack * ((spread - least.sum()) / max(float(slack.sum()), 1e-9))
         else:
             makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))
-        self.limits = limits_of(self.problem, makespan, dearest=1.0 if self.goal.any_time else DEAREST)
+        self.limits = limits_of(self.problem, makespan, most_memory_weight=1.0 if self.goal.any_time else MOST_MEMORY_WEIGHT)
         if self.memory_weight is not None and not self.goal.any_time:
             self.limits.weight[-1], self.limits.ddr_weight[:] = self.memory_weight
 

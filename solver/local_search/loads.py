@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.state import Journal, LoadLimits, State
+from emplace.solver.local_search.state import Journal, LoadLimits, SearchState, below
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats
 
+TRIES = 3
+"""Devices drawn to find an overloaded one."""
+
 
 @compiled
-def device_cost(limits: LoadLimits, state: State, device: int) -> float:
+def device_cost(limits: LoadLimits, state: SearchState, device: int) -> float:
+    """The weighted excess of a device's loads over their limits."""
     cost = 0.0
     for column in range(state.load.shape[1]):
         over = state.load[device, column] - limits.load[device, column]
@@ -20,13 +24,14 @@ def device_cost(limits: LoadLimits, state: State, device: int) -> float:
 
 
 @compiled
-def pool_cost(limits: LoadLimits, state: State, pool: int) -> float:
+def pool_cost(limits: LoadLimits, state: SearchState, pool: int) -> float:
+    """The weighted excess of a pool's system memory over its limit."""
     over = state.ddr[pool] - limits.ddr[pool]
     return over * limits.ddr_weight[pool] if over > 0.0 else 0.0
 
 
 @compiled
-def cost_with(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, target: int) -> float:
+def cost_with(flat: FlatProblem, limits: LoadLimits, state: SearchState, unit: int, target: int) -> float:
     """What `unit` would add to the overload on `target`."""
     cost = 0.0
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
@@ -45,7 +50,7 @@ def cost_with(flat: FlatProblem, limits: LoadLimits, state: State, unit: int, ta
 
 
 @compiled
-def recount(flat: FlatProblem, limits: LoadLimits, state: State, base: Floats) -> float:
+def recount(flat: FlatProblem, limits: LoadLimits, state: SearchState, base: Floats) -> float:
     """Add up all loads and chains afresh from options and targets, and return the overload. Option -1 is no load."""
     for device in range(len(state.head)):
         for column in range(state.load.shape[1]):
@@ -67,7 +72,7 @@ def recount(flat: FlatProblem, limits: LoadLimits, state: State, base: Floats) -
 
 
 @compiled
-def reprice(limits: LoadLimits, state: State) -> float:
+def reprice(limits: LoadLimits, state: SearchState) -> float:
     """The overload under changed limits."""
     for device in range(len(state.cost)):
         state.cost[device] = device_cost(limits, state, device)
@@ -77,7 +82,8 @@ def reprice(limits: LoadLimits, state: State) -> float:
 
 
 @compiled
-def overload_of(state: State) -> float:
+def overload_of(state: SearchState) -> float:
+    """The excess of all devices and pools."""
     total = 0.0
     for device in range(len(state.cost)):
         total += state.cost[device]
@@ -87,7 +93,7 @@ def overload_of(state: State) -> float:
 
 
 @compiled
-def add(flat: FlatProblem, state: State, unit: int, target: int) -> None:
+def add(flat: FlatProblem, state: SearchState, unit: int, target: int) -> None:
     """Add to the loads alone."""
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
@@ -107,7 +113,7 @@ def begin(journal: Journal) -> None:
 
 
 @compiled
-def move_unit(flat: FlatProblem, limits: LoadLimits, state: State, journal: Journal, unit: int, target: int, sign: float) -> None:
+def move_unit(flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, unit: int, target: int, sign: float) -> None:
     """Put a unit down (+1) or take it up (-1): loads and overload follow, the journal remembers them as they were."""
     for index in range(flat.cover_first[target], flat.cover_first[target + 1]):
         device = flat.cover_device[index]
@@ -138,7 +144,7 @@ def move_unit(flat: FlatProblem, limits: LoadLimits, state: State, journal: Jour
 
 
 @compiled
-def change_of(state: State, journal: Journal) -> float:
+def change_of(state: SearchState, journal: Journal) -> float:
     """By how much the move has changed the overload so far."""
     change = 0.0
     for index in range(journal.clock[1]):
@@ -151,7 +157,8 @@ def change_of(state: State, journal: Journal) -> float:
 
 
 @compiled
-def take_back(state: State, journal: Journal) -> None:
+def take_back(state: SearchState, journal: Journal) -> None:
+    """Loads and overload as they were before the move."""
     for index in range(journal.clock[1]):
         device = journal.device[index]
         state.cost[device] = journal.cost[device]
@@ -164,7 +171,7 @@ def take_back(state: State, journal: Journal) -> None:
 
 
 @compiled
-def commit(flat: FlatProblem, state: State, journal: Journal) -> None:
+def commit(flat: FlatProblem, state: SearchState, journal: Journal) -> None:
     """Write the proposed options, targets and chains; the loads are there already."""
     devices = len(state.head)
     for index in range(2):
@@ -183,7 +190,8 @@ def commit(flat: FlatProblem, state: State, journal: Journal) -> None:
 
 
 @compiled
-def chain(state: State, slot: int, device: int) -> None:
+def chain(state: SearchState, slot: int, device: int) -> None:
+    """Put a slot first on the list of a device's slots."""
     first = state.head[device]
     state.next[slot] = first
     state.previous[slot] = -1
@@ -194,7 +202,8 @@ def chain(state: State, slot: int, device: int) -> None:
 
 
 @compiled
-def unchain(state: State, slot: int, device: int) -> None:
+def unchain(state: SearchState, slot: int, device: int) -> None:
+    """Take a slot off the list of a device's slots."""
     before, after = state.previous[slot], state.next[slot]
     if before >= 0:
         state.next[before] = after
@@ -203,3 +212,59 @@ def unchain(state: State, slot: int, device: int) -> None:
     if after >= 0:
         state.previous[after] = before
     state.slots[device] -= 1
+
+
+@compiled
+def balance(limits: LoadLimits, state: SearchState, step: float) -> None:
+    """Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
+
+    A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal.
+    Among stages that no device exceeds, the one with the most room gives.
+    """
+    stages = state.load.shape[1] - 1
+    giver, taker, fewest, most, room, total = -1, -1, 0, -1, 0.0, 0.0
+    for stage in range(stages):
+        over, longest = 0, 0.0
+        for device in range(len(state.cost)):
+            longest = max(longest, state.load[device, stage])
+            if state.load[device, stage] > limits.load[device, stage]:
+                over += 1
+        left = limits.load[0, stage] - longest
+        total += limits.load[0, stage]
+        if giver < 0 or over < fewest or (over == fewest and left > room):
+            giver, fewest, room = stage, over, left
+        if over > most:
+            taker, most = stage, over
+    if most > fewest:
+        step *= total
+        if fewest == 0:
+            step = min(step, room)
+        for device in range(len(state.cost)):
+            limits.load[device, giver] -= step
+            limits.load[device, taker] += step
+
+
+@compiled
+def look_for_overload(state: SearchState) -> None:
+    """Note which devices are overloaded now."""
+    count = 0
+    for device in range(len(state.cost)):
+        if state.cost[device] > 0.0:
+            count += 1
+            state.overloaded[count] = device
+    state.overloaded[0] = count
+
+
+@compiled
+def loaded_device(state: SearchState) -> int:
+    """Every other time one that was overloaded at the last look, if any was; else, of a few devices drawn at random, the most
+    overloaded one."""
+    count = state.overloaded[0]
+    if count > 0 and below(state, 2):
+        return state.overloaded[1 + below(state, count)]
+    best = below(state, len(state.cost))
+    for _ in range(TRIES - 1):
+        other = below(state, len(state.cost))
+        if state.cost[other] > state.cost[best]:
+            best = other
+    return best

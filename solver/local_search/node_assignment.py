@@ -13,16 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from emplace.solver.model.flat import FlatProblem
+from emplace.solver.model.indexing import sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import FINEST, LEAST_QUANTUM, common_divisor
 
 ROOM = 0.75
-"""Of the mean load of a stage, what tables on whole nodes may take without penalty: the rest is for single devices."""
+"""Share of a stage's mean load that tables on whole nodes may take without penalty: the rest is for single devices."""
 CROWDING, UNEVEN = 10.0, 1e-3
 """Weights of what exceeds it, and of the fullest node, beside makespans."""
 SPARE = (0.0, 0.003, 0.006)
 """What there may be room for beyond what is there: no other stage would balance if every step had to be filled."""
 TRIALS = 4_000
+"""Moves of a table to another node that are tried: some hundredths of a second."""
 HOT, COLD = 0.1, 1e-3
 """Temperatures, in quanta."""
 
@@ -68,14 +70,14 @@ def _mean_load(problem: Problem, options: Ints) -> Floats:
     """[K] of one device, if the options were spread evenly."""
     per_node = problem.num_devices / len(np.unique(problem.device_node))
     covered = np.array([1.0, per_node, float(problem.num_devices)])[problem.option_scope[options]]
-    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)[options]
+    total = sum_by_option(problem, problem.unit_time_us[:, 0])[options]
     return np.asarray(covered @ total / problem.num_devices)
 
 
 def _quantised(problem: Problem, options: Ints, mean: Floats, nodes: int) -> _Stages:
     on_device = options[problem.option_scope[options] == Scope.DEVICE]
     every = np.flatnonzero(problem.option_scope == Scope.DEVICE)
-    total = np.add.reduceat(problem.unit_time_us[:, 0], problem.option_first_unit[:-1], axis=0)
+    total = sum_by_option(problem, problem.unit_time_us[:, 0])
     quantum = np.array([common_divisor(problem.unit_time_us[problem.option_first_unit[every], 0, k], mean[k]) for k in range(len(mean))])
     stage = np.flatnonzero(quantum > LEAST_QUANTUM * mean)
     per_node = problem.num_devices / nodes

@@ -8,15 +8,22 @@ next to nothing, and what they then hold may be what an overloaded one needs.
 # mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
+from emplace.solver.budget import PAIR_WORK, WAY_WORK
 from emplace.solver.jit import compiled
-from emplace.solver.local_search.annealing import balance, below, loaded_device, look_for_overload, random_bits
-from emplace.solver.local_search.loads import chain, device_cost, overload_of, pool_cost, reprice, unchain
-from emplace.solver.local_search.state import LoadLimits, Split, State
+from emplace.solver.local_search.loads import (
+    balance,
+    chain,
+    device_cost,
+    loaded_device,
+    look_for_overload,
+    overload_of,
+    pool_cost,
+    reprice,
+    unchain,
+)
+from emplace.solver.local_search.state import LoadLimits, SearchState, Split, below, random_bits
 from emplace.solver.model.flat import FlatProblem
 
-WAY_WORK = 0.15
-"""Work of trying a side for a slot, in touched devices."""
-PAIR_WORK = 40.0
 MOST_WAYS = 16_000
 """Sides tried for one pair; then the best split so far is taken."""
 BALANCE_EVERY, BALANCE_STEP = 64, 2e-4
@@ -28,7 +35,7 @@ STALE = 30.0
 
 
 @compiled
-def resplit_pairs(flat: FlatProblem, limits: LoadLimits, state: State, split: Split, work: float) -> tuple[float, float]:
+def resplit_pairs(flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, work: float) -> tuple[float, float]:
     """Split overloaded devices' tables anew with other devices until `work` is done, nothing is overloaded or nothing more
     is found; returns the overload and the work done."""
     spent, stale, pairs = 0.0, 0, 0
@@ -60,7 +67,7 @@ def resplit_pairs(flat: FlatProblem, limits: LoadLimits, state: State, split: Sp
 
 
 @compiled
-def _gather(flat: FlatProblem, state: State, split: Split, here: int, there: int, count: int) -> int:
+def _gather(flat: FlatProblem, state: SearchState, split: Split, here: int, there: int, count: int) -> int:
     """Append to the `count` slots of `split` those on `here` that may go `there`; once full, each later one replaces an
     earlier one at random."""
     slot, seen = state.head[here], count
@@ -75,7 +82,7 @@ def _gather(flat: FlatProblem, state: State, split: Split, here: int, there: int
 
 
 @compiled
-def _note(flat: FlatProblem, state: State, split: Split, slot: int, place: int) -> None:
+def _note(flat: FlatProblem, state: SearchState, split: Split, slot: int, place: int) -> None:
     table = flat.slot_table[slot]
     unit = flat.option_first_unit[state.option[table]] + slot - flat.slot_first[table]
     kind = flat.kind[state.target[slot]]
@@ -86,7 +93,7 @@ def _note(flat: FlatProblem, state: State, split: Split, slot: int, place: int) 
 
 
 @compiled
-def _may_go(flat: FlatProblem, state: State, slot: int, there: int) -> bool:
+def _may_go(flat: FlatProblem, state: SearchState, slot: int, there: int) -> bool:
     table = flat.slot_table[slot]
     first, option = flat.slot_first[table], state.option[table]
     alone = flat.allowed[table % len(flat.allowed), there]
@@ -96,13 +103,13 @@ def _may_go(flat: FlatProblem, state: State, slot: int, there: int) -> bool:
 
 
 @compiled
-def _columns(flat: FlatProblem, state: State, one: int, two: int) -> int:
+def _columns(flat: FlatProblem, state: SearchState, one: int, two: int) -> int:
     """How many columns of `Split` count: all but the last where both draw on one pool."""
     return state.load.shape[1] + (1 if flat.pool[one] != flat.pool[two] else 0)
 
 
 @compiled
-def _cost_of(flat: FlatProblem, state: State, one: int, two: int) -> float:
+def _cost_of(flat: FlatProblem, state: SearchState, one: int, two: int) -> float:
     """Overload of two devices, and of their pools where these differ."""
     cost = state.cost[one] + state.cost[two]
     if flat.pool[one] != flat.pool[two]:
@@ -111,7 +118,7 @@ def _cost_of(flat: FlatProblem, state: State, one: int, two: int) -> float:
 
 
 @compiled
-def _prepare(flat: FlatProblem, limits: LoadLimits, state: State, split: Split, one: int, two: int, count: int) -> None:
+def _prepare(flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, one: int, two: int, count: int) -> None:
     """LoadLimits, the loads of both devices without any slot, and the largest slots first."""
     loads, columns = state.load.shape[1], _columns(flat, state, one, two)
     for side in range(2):
@@ -147,7 +154,9 @@ def _prepare(flat: FlatProblem, limits: LoadLimits, state: State, split: Split, 
 
 
 @compiled
-def _best_split(flat: FlatProblem, limits: LoadLimits, state: State, split: Split, one: int, two: int, count: int) -> tuple[bool, int]:
+def _best_split(
+    flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, one: int, two: int, count: int
+) -> tuple[bool, int]:
     """Whether there is a split with less overload than now, or another one without any, and how many sides were tried.
 
     Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left.
@@ -190,7 +199,7 @@ def _best_split(flat: FlatProblem, limits: LoadLimits, state: State, split: Spli
 
 
 @compiled
-def _apply(flat: FlatProblem, limits: LoadLimits, state: State, split: Split, one: int, two: int, count: int) -> None:
+def _apply(flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, one: int, two: int, count: int) -> None:
     loads = state.load.shape[1]
     for index in range(count):
         slot = split.slot[index]

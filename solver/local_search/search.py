@@ -14,12 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.solver.budget import MET
+from emplace.solver.budget import MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten, restricted, to_assignment
+from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
-from emplace.solver.relaxation.aggregate import or_all
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.column_generation import relax
 
@@ -34,17 +34,22 @@ beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
 LONG, LONG_AT_FIRST = 0.02, 0.002
-"""Of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
+"""Shares of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
 to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and
 no small move gets rid of them. With one stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
 """Weight of the reduced costs of options beside overload, and before there is any placement."""
+RESTART_WORK = 5.5e5
+"""Work per table of one search, where there is time for several: from nothing they find better plans than a long one does
+(30 tables on 16 devices, 127 on 64)."""
+RACERS = 5
+"""So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows."""
 MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 
 
 @dataclass(frozen=True)
-class Found:
+class Incumbent:
     """The best placement so far (None: none yet), after so much work of each lane."""
 
     assignment: Assignment | None
@@ -62,11 +67,11 @@ class Search:
         self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
-        self.best = Found(None, np.inf, 0.0, 0)
+        self.best = Incumbent(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
 
-    def run(self, gap: float, work: float) -> Iterator[Found]:
+    def run(self, gap: float, work: float) -> Iterator[Incumbent]:
         """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
@@ -93,7 +98,7 @@ class Search:
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
         return Goal(flat, target_us, work, any_time=target_us > self.bound.value_us * ANYTHING)
 
-    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Found]:
+    def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Incumbent]:
         """One annealing run of each lane at one target, until one of them meets it."""
         for lane in self.lanes:
             lane.begin(goal, self.known)
@@ -120,6 +125,28 @@ class Search:
         if objective < self.best.objective_us:
             assignment = to_assignment(self.problem, self.flat, lane.state.option, lane.state.target)
             self.best = replace(self.best, assignment=assignment, objective_us=objective)
+
+
+def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget) -> Iterator[Search]:
+    """The search that has just done a chunk of its share; what is not shared, the best one gets besides."""
+    work = budget.seconds * SEARCH_WORK_PER_SECOND
+    number = max(1, round(work / (RESTART_WORK * problem.num_tables)))
+    share = work / number
+    if problem.num_stages > 1 and number < RACERS:
+        number, share = RACERS, work * RACING_SHARE
+    leader: tuple[Search, Iterator[Incumbent]] | None = None
+    for index in range(number):
+        search = Search(problem, bounder, bound, budget.seed * number + index)
+        steps = search.run(budget.gap, work - (number - 1) * share)
+        for found in steps:
+            yield search
+            if found.work >= share:
+                break
+        if leader is None or search.best.objective_us < leader[0].best.objective_us:
+            leader = search, steps
+    if leader is not None:
+        for _ in leader[1]:
+            yield leader[0]
 
 
 def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: float) -> Bools:

@@ -1,5 +1,6 @@
 """What the compiled search works on: the problem laid out flat, and a placement with its loads."""
 
+# mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -7,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from emplace.solver.jit import compiled
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
 
-DEAREST = 1000.0
+MOST_MEMORY_WEIGHT = 1000.0
 """The most that the weight of memory beside time grows to while it stays exceeded."""
 
 
@@ -29,7 +31,7 @@ class LoadLimits(NamedTuple):
     """[4] the least and the most that the weight of HBM may be, and that of system memory."""
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """A placement and its loads. Slots that sit on single devices are chained per device."""
 
     option: Ints
@@ -108,12 +110,12 @@ class Split(NamedTuple):
     """[M] sides of the best split."""
 
 
-def empty_state(problem: Problem, flat: FlatProblem, seed: int) -> State:
+def empty_state(problem: Problem, flat: FlatProblem, seed: int) -> SearchState:
     """Nothing placed yet: options are -1."""
     devices, slots, columns = problem.num_devices, len(flat.slot_table), problem.num_stages + 1
     load = np.zeros((devices, columns))
     load[:, :-1] = problem.stage_base_us
-    return State(
+    return SearchState(
         option=np.full(problem.num_tables, -1),
         target=np.full(slots, -1),
         load=load,
@@ -129,7 +131,8 @@ def empty_state(problem: Problem, flat: FlatProblem, seed: int) -> State:
     )
 
 
-def empty_journal(flat: FlatProblem, state: State) -> Journal:
+def empty_journal(flat: FlatProblem, state: SearchState) -> Journal:
+    """A journal that no move has written to."""
     devices, pools = len(state.cost), len(state.ddr)
     widest = int(np.diff(flat.slot_first).max())
     return Journal(
@@ -148,7 +151,8 @@ def empty_journal(flat: FlatProblem, state: State) -> Journal:
     )
 
 
-def empty_split(state: State, most: int) -> Split:
+def empty_split(state: SearchState, most: int) -> Split:
+    """Space to split at most so many slots."""
     columns = state.load.shape[1] + 1
     return Split(
         slot=np.zeros(most, dtype=np.int64),
@@ -163,7 +167,7 @@ def empty_split(state: State, most: int) -> Split:
     )
 
 
-def limits_of(problem: Problem, makespan_us: Floats, dearest: float = DEAREST) -> LoadLimits:
+def limits_of(problem: Problem, makespan_us: Floats, most_memory_weight: float = MOST_MEMORY_WEIGHT) -> LoadLimits:
     """Excess over these makespans [K], as a share of their sum, and over the capacities, as a share of their mean."""
     load = np.empty((problem.num_devices, problem.num_stages + 1))
     load[:, :-1] = makespan_us
@@ -172,5 +176,22 @@ def limits_of(problem: Problem, makespan_us: Floats, dearest: float = DEAREST) -
     weight[-1] = 1.0 / max(float(problem.hbm_capacity.mean()), 1.0)
     ddr = problem.ddr_capacity.astype(np.float64)
     ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
-    memory_weight = np.array([weight[-1], weight[-1] * dearest, ddr_weight[0], ddr_weight[0] * dearest])
+    memory_weight = np.array([weight[-1], weight[-1] * most_memory_weight, ddr_weight[0], ddr_weight[0] * most_memory_weight])
     return LoadLimits(load, weight, ddr, ddr_weight, memory_weight)
+
+
+@compiled
+def random_bits(state: SearchState) -> int:
+    """31 random bits (xorshift64*): the same stream on every machine."""
+    x = state.random[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    state.random[0] = x
+    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
+
+
+@compiled
+def below(state: SearchState, n: int) -> int:
+    """A random number from 0 to n - 1."""
+    return (random_bits(state) * n) >> 31

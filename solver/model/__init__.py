@@ -1,1 +1,4 @@
-"""The integer program of a question as arrays, and an assignment of it read back. Imports placement and solver's result types, nothing of the search."""
+"""The integer program of a question as arrays: layouts, costs, and an assignment read back as shards.
+
+Imports placement and nothing of the search.
+"""

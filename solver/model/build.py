@@ -26,7 +26,7 @@ from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedQuestion:
     """A question on one topology, as arrays, with what is needed to read an assignment back.
 
     Tables of `problem` are the items, then one for each rank that fixed tables load.
@@ -41,7 +41,7 @@ class Priced:
     option_layout: Ints
     """[O] index into `layouts`; of a group, that of its first table; -1 for what fixed tables load."""
     option_layouts: Mapping[int, tuple[int, ...]]
-    """Of a group's options, one index for each of its tables."""
+    """For options of groups, one index for each table of the group."""
     apart: Groups
     """Items that may share no device; `problem` doesn't know of it."""
     fixed: Fixed
@@ -71,6 +71,7 @@ class Priced:
         return [self.layouts[index] for index in self.option_layouts.get(option, (int(self.option_layout[option]),))]
 
     def item_name(self, item: int) -> str:
+        """The names of an item's tables."""
         return " + ".join(self.question.model.tables[table].name for table in self.items[item])
 
 
@@ -81,7 +82,7 @@ def price(
     *,
     only_fitting: bool = True,
     held: Mapping[str, TablePlacement] | None = None,
-) -> Priced:
+) -> PricedQuestion:
     """Every option within `tiers`, priced; `only_fitting` drops those too large for any target; `held` tables stay so.
 
     Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
@@ -122,7 +123,7 @@ def price(
         unit_ddr_bytes=items.options.ddr_bytes,
         allowed=items.allowed,
     )
-    return Priced(
+    return PricedQuestion(
         question,
         topology,
         problem,
@@ -140,7 +141,7 @@ def price(
     )
 
 
-def type_cost_us(priced: Priced, sharding_type: ShardingType) -> Floats:
+def type_cost_us(priced: PricedQuestion, sharding_type: ShardingType) -> Floats:
     """[K] what every rank pays in each stage of the program for a sharding type in use."""
     fixed = sharding_type_stages_us(priced.question.cost_model, sharding_type, priced.topology)
     return np.array([fixed.get(stage, 0.0) for stage in PLACED_STAGES])

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emplace.solver.model.problem import Bools, Floats, Ints
+from emplace.solver.model.dominance import undominated
+from emplace.solver.model.problem import Floats, Ints
 
 MAX_COMBINATIONS = 48
 """Kept of one group on one kind of device. Of more that are not dominated, some evenly over their HBM bytes are kept."""
@@ -84,20 +85,10 @@ def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[
             [options.time_us[unit, kind], options.hbm_bytes[unit, kind][:, None], options.ddr_bytes[unit, kind][:, None]], axis=1
         )
         sums = (loads[:, None, :] + own[None, :, :]).reshape(-1, loads.shape[1])
-        kept = np.flatnonzero(_unbeaten(sums))
+        kept = np.flatnonzero(undominated(sums))
         kept = kept[np.argsort(sums[kept, -2], kind="stable")]
         if len(kept) > MAX_COMBINATIONS:
             kept, thinned = kept[np.linspace(0, len(kept) - 1, MAX_COMBINATIONS).round().astype(np.int64)], True
         picked = [(*picked[index // len(these)], int(options.layout[these[index % len(these)]])) for index in kept.tolist()]
         loads = sums[kept]
     return picked, loads, thinned
-
-
-def _unbeaten(loads: Floats) -> Bools:
-    """[n] rows that no other row is at most in every column; of equal rows the first stays."""
-    _, first = np.unique(loads, axis=0, return_index=True)
-    rows = loads[np.sort(first)]
-    beaten = np.array([bool(((rows <= row).all(axis=1) & (rows < row).any(axis=1)).any()) for row in rows])
-    stays = np.zeros(len(loads), dtype=bool)
-    stays[np.sort(first)[~beaten]] = True
-    return stays

@@ -14,7 +14,7 @@ from emplace.placement.model import DataType, ShardingType
 from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank
-from emplace.solver.model.build import Priced, type_cost_us
+from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.costing import ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
 from emplace.solver.model.problem import Assignment, Scope, target_devices
@@ -66,7 +66,7 @@ class Placement:
         )
 
 
-def assemble(priced: Priced, assignment: Assignment) -> Placement:
+def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     """The placement that an assignment stands for, each shard with its own rows and columns."""
     books = _Books(priced)
     placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
@@ -90,7 +90,7 @@ def assemble(priced: Priced, assignment: Assignment) -> Placement:
     return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
 
 
-def _plainly(priced: Priced, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
+def _plainly(priced: PricedQuestion, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
     """With whole tables as table_wise, where none is split into columns and the name costs nothing."""
     whole, split = ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
     costs_us = [float(type_cost_us(priced, kind).sum()) for kind in (whole, split)]
@@ -104,7 +104,7 @@ def _plainly(priced: Priced, tables: tuple[TablePlacement, ...]) -> tuple[TableP
 class _Books:
     """What every rank carries."""
 
-    def __init__(self, priced: Priced) -> None:
+    def __init__(self, priced: PricedQuestion) -> None:
         self.priced = priced
         self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
         self._base_us = rank_stages_us(priced.question.cost_model, priced.question.model, priced.topology)
@@ -148,7 +148,7 @@ class _Books:
         return tuple(loads)
 
 
-def _fixed(priced: Priced, books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
+def _fixed(priced: PricedQuestion, books: _Books, table: int, placement: TablePlacement) -> TablePlacement:
     shards = priced.pricer.placed_shards(placement, table)
     return placement.model_copy(
         update={"shards": tuple(books.enter(price, 0, shard.rank, shard.rows, shard.columns) for shard, price in shards)}
@@ -167,7 +167,7 @@ def _table(books: _Books, layout: Layout, shards: list[_Shard], prices: _Prices)
     )
 
 
-def _prices(priced: Priced, placed: list[tuple[Layout, list[_Shard]]]) -> _Prices:
+def _prices(priced: PricedQuestion, placed: list[tuple[Layout, list[_Shard]]]) -> _Prices:
     """What every shape costs: those of one layout, data type and kind of device at once."""
     alike: dict[tuple[Layout, DataType, str], dict[_Shape, Rank]] = defaultdict(dict)
     for layout, shards in placed:
@@ -182,7 +182,7 @@ def _prices(priced: Priced, placed: list[tuple[Layout, list[_Shard]]]) -> _Price
     return prices
 
 
-def _shards(priced: Priced, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Shard]:
+def _shards(priced: PricedQuestion, layout: Layout, table: int, targets: tuple[int, ...]) -> Iterator[_Shard]:
     """Every shard: each target's ranks, in order, hold the blocks of its piece."""
     num_rows = int(priced.pricer.tables.rows[table])
     widths = piece_widths(priced.pricer.tables.columns[table : table + 1], layout.pieces)[0].tolist()

@@ -25,7 +25,7 @@ class Items:
     options: OptionArrays
     option_kind: Ints
     option_layouts: dict[int, tuple[int, ...]]
-    """Of options of groups, one layout for each table."""
+    """For options of groups, one layout for each table of the group."""
     allowed: Bools | None
     """[items and loaded ranks, ranks]; None where everything may go anywhere."""
     is_thinned: bool

@@ -26,6 +26,8 @@ Bools = NDArray[np.bool_]
 
 
 class Scope(IntEnum):
+    """What a unit of an option is placed on."""
+
     DEVICE = 0
     NODE = 1
     WORLD = 2

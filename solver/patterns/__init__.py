@@ -1,1 +1,4 @@
-"""What single devices can hold, and the covering program over it. Imports solver.relaxation and below."""
+"""What single devices can hold: the pricing problem and the covering program over patterns.
+
+Imports solver.relaxation and below.
+"""

@@ -1,1 +1,4 @@
-"""An equal problem that is easier to solve. Imports solver.model."""
+"""An equal problem that is easier to solve.
+
+Imports solver.model and below.
+"""

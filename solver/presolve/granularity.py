@@ -7,7 +7,7 @@ import numpy as np
 from emplace.solver.model.problem import Floats
 
 LEAST_QUANTUM, FINEST = 1e-3, 1e-6
-"""Of the mean load: steps smaller than the first lose little, and differences below the second are rounding."""
+"""Shares of the mean load: steps smaller than the first lose little, and differences below the second are rounding."""
 
 
 def common_divisor(values: Floats, mean: float) -> float:

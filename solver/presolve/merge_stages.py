@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from emplace.solver.budget import SAME_SUM
 from emplace.solver.model.problem import Floats, Problem
-
-ROUNDING = 1e-12
-"""Relative difference that counts as none."""
 
 
 def merge_stages(problem: Problem) -> Problem:
@@ -42,4 +40,4 @@ def _ratio(one: Floats, other: Floats) -> float | None:
     """c where other = c one, else None."""
     at = np.unravel_index(int(np.argmax(one)), one.shape)
     ratio = float(other[at] / one[at])
-    return ratio if np.allclose(other, ratio * one, rtol=ROUNDING, atol=ROUNDING * float(other.max())) else None
+    return ratio if np.allclose(other, ratio * one, rtol=SAME_SUM, atol=SAME_SUM * float(other.max())) else None

@@ -1,1 +1,4 @@
-"""The proven lower bound. Imports solver.model and solver.presolve."""
+"""The proven lower bound: the class relaxation by column generation, its cuts and reduced-cost fixing.
+
+Imports solver.presolve and below.
+"""

@@ -7,81 +7,12 @@ that every row holds for every placement.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from emplace.solver.model.indexing import devices_covered, max_by_option, min_by_option, sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
-
-Number = TypeVar("Number", np.float64, np.int64)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """R rows over O options:  sum of coefficient[o, r] over the chosen options  <=  capacity[r] + slope[r] * s[stage[r]]
-
-    where s[k] >= 0 is how far the makespan of stage k exceeds its base. `stage` is -1 (and slope 0) for memory rows.
-    """
-
-    coefficient: Floats
-    """[O, R], scaled so that a row's right-hand side is of the order of 1."""
-    capacity: Floats
-    slope: Floats
-    stage: Ints
-
-    @property
-    def memory(self) -> Bools:
-        return self.stage < 0
-
-    def extended(self, coefficient: Floats, capacity: Floats, stage: Ints) -> Rows:
-        """With rows added:  coefficient . x <= capacity + s[stage],  without s where `stage` is -1."""
-        return Rows(
-            np.hstack([self.coefficient, coefficient]),
-            np.concatenate([self.capacity, capacity]),
-            np.concatenate([self.slope, np.where(stage >= 0, 1.0, 0.0)]),
-            np.concatenate([self.stage, stage]),
-        )
-
-
-def first_option(problem: Problem) -> Ints:
-    """[T + 1] options of table t are first_option[t] .. first_option[t + 1] - 1."""
-    return np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
-
-
-def unit_option(problem: Problem) -> Ints:
-    """[U] the option each unit belongs to."""
-    return np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
-
-
-def sum_by_option(problem: Problem, per_unit: NDArray[Number]) -> NDArray[Number]:
-    """[O, ...] from [U, ...]; every option has at least one unit."""
-    return np.add.reduceat(per_unit, problem.option_first_unit[:-1], axis=0)
-
-
-def max_by_option(problem: Problem, per_unit: NDArray[Number]) -> NDArray[Number]:
-    """[O, ...] from [U, ...]; every option has at least one unit."""
-    return np.maximum.reduceat(per_unit, problem.option_first_unit[:-1], axis=0)
-
-
-def min_by_option(problem: Problem, per_unit: NDArray[Number]) -> NDArray[Number]:
-    """[O, ...] from [U, ...]; every option has at least one unit."""
-    return np.minimum.reduceat(per_unit, problem.option_first_unit[:-1], axis=0)
-
-
-def devices_covered(problem: Problem) -> Floats:
-    """[O, G] how many devices of each kind one unit of an option loads, at least."""
-    kinds = problem.num_kinds
-    trainers = np.bincount(problem.device_kind[problem.device_is_trainer], minlength=kinds)
-    nodes = np.unique(problem.device_node[problem.device_is_trainer])
-    per_node = [np.bincount(problem.device_kind[problem.device_is_trainer & (problem.device_node == n)], minlength=kinds) for n in nodes]
-    covered = np.zeros((problem.num_options, kinds))
-    on_device = problem.option_scope == Scope.DEVICE
-    covered[on_device, problem.option_kind[on_device]] = 1
-    covered[problem.option_scope == Scope.NODE] = np.min(per_node, axis=0) if per_node else 0
-    covered[problem.option_scope == Scope.WORLD] = trainers
-    return covered
+from emplace.solver.relaxation.program import Rows
 
 
 def aggregate(problem: Problem) -> Rows:
@@ -102,12 +33,6 @@ def aggregate(problem: Problem) -> Rows:
         slope=np.concatenate([np.ones(kinds * stages), np.zeros(kinds + len(ddr_capacity))]),
         stage=np.concatenate([np.tile(np.arange(stages), kinds), np.full(kinds + len(ddr_capacity), -1)]),
     )
-
-
-def or_all(first: Ints, some: Bools, every: Bools) -> Bools:
-    """[O] `some` options, and `every` one of tables that would be left without; `first` is [T + 1]."""
-    without = ~np.logical_or.reduceat(some, first[:-1])
-    return np.asarray(some | (every & np.repeat(without, np.diff(first))))
 
 
 def largest_unit(problem: Problem) -> Floats:

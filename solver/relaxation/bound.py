@@ -9,33 +9,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, LEAST_VIOLATION, STEPPED_PRECISION
+from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.aggregate import aggregate, first_option, largest_unit, or_all, usable_options, world_load
-from emplace.solver.relaxation.column_generation import Program, Relaxation, least_makespans, relax
-from emplace.solver.relaxation.granular_stages import Steps
-from emplace.solver.relaxation.reduced_program import Part
+from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
+from emplace.solver.relaxation.column_generation import least_makespans, relax
+from emplace.solver.relaxation.granular_stages import GranularStages
+from emplace.solver.relaxation.program import Program, Relaxation
+from emplace.solver.relaxation.reduced_program import ReducedProgram
 
-CUT_ROUNDS = 12
-CUTS_PER_STAGE = 8
-VIOLATION = 1e-4
-"""Of the makespan: cuts violated by less are not worth a row."""
+CUT_ROUNDS, CUTS_PER_STAGE = 12, 8
+"""Rounds of single-table cuts, and those added for each stage in a round."""
 WIDE, FIRST_STEP = 0.1, 0.005
-"""Of the bound: how far above it the first value is tried, which is not meant to be refuted, and then the second."""
-PRECISION = 5e-4
-"""Of the bound: how closely the largest refuted value is found."""
-STEPPED_PRECISION = 1e-3
-"""The same where a stage lasts whole steps: the search for it starts anew, and stops sooner."""
-REFUTE_ROUNDS = 6
+"""Shares of the bound: how far above it the first value is tried, which is not meant to be ruled out, and then the second."""
+FIXING_ROUNDS = 6
+"""Rounds of dropping options below one value: later ones drop next to none."""
 LAST_STEP = 1e3
-ROUNDING = 1e-9
+"""Multiple of the bound beyond which no value is tried."""
 
 
 @dataclass(frozen=True)
 class Region:
     """Placements with an objective up to some value: options that one of them may have, and their relaxation."""
 
-    part: Part
+    part: ReducedProgram
     relaxation: Relaxation
     """Of `part.program`."""
 
@@ -59,7 +57,7 @@ class Bound:
 
 
 def bound_of(problem: Problem) -> Bound:
-    """Of the problem with as few stages as say the same."""
+    """The bound of a problem, with as few stages as say the same."""
     return Bounder(merge_stages(problem)).bound()
 
 
@@ -81,14 +79,14 @@ class Bounder:
             self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
 
     def bound(self) -> Bound:
-        """The class relaxation with cuts, raised by refuting values above it."""
-        root = Region(Part.of(self.program), relax(self.program))
+        """The class relaxation with cuts, raised by ruling out values above it."""
+        root = Region(ReducedProgram.of(self.program), relax(self.program))
         if not root.relaxation.feasible:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
         self.program, relaxation = self._tighten(root.relaxation)
-        root = wide = near = Region(Part.of(self.program), relaxation)
+        root = wide = near = Region(ReducedProgram.of(self.program), relaxation)
         low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
-        while high - low > PRECISION * (low + self.fixed_us) and step < LAST_STEP:
+        while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
             below = self.below(near, value)
             if below is None:
@@ -99,7 +97,7 @@ class Bounder:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
         stepped = self._in_whole_steps(near, wide, widest)
-        if stepped > low * (1 + PRECISION):
+        if stepped > low * (1 + BOUND_PRECISION):
             low, name = stepped, f"{name}, whole steps"
         return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
 
@@ -108,7 +106,7 @@ class Bounder:
         to `widest`."""
         if np.isinf(widest):
             return 0.0
-        steps = Steps(self.problem)
+        steps = GranularStages(self.problem)
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
             return 0.0
@@ -151,38 +149,38 @@ class Bounder:
         bound and those least makespans, which may drop more.
         """
         part, relaxation = region.part, region.relaxation
-        for _ in range(REFUTE_ROUNDS):
+        for _ in range(FIXING_ROUNDS):
             keep = self._within(relaxation, value)
             if not keep.all():
                 smaller = part.only(keep)
                 start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
                 part, relaxation = smaller, relax(smaller.program, start)
-                if relaxation.bound > value * (1 + ROUNDING):
+                if relaxation.bound > value * (1 + BOUND_ROUNDING):
                     return None
                 keep = self._within(relaxation, value)
             if self._short_enough(part, relaxation.makespan, value)[keep].all():
                 break
             lower = self._least_makespans(part.program, relaxation.x > 0, value)
-            if lower.sum() > value * (1 + ROUNDING):
+            if lower.sum() > value * (1 + BOUND_ROUNDING):
                 return None
             keep &= self._short_enough(part, lower, value)
             smaller = part.lasting(lower).only(keep)
             start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
             part, relaxation = smaller, relax(smaller.program, start)
-            if relaxation.bound > value * (1 + ROUNDING):
+            if relaxation.bound > value * (1 + BOUND_ROUNDING):
                 return None
             if keep.all():
                 break
         return Region(part, relaxation)
 
     def _within(self, relaxation: Relaxation, value: float) -> Bools:
-        return relaxation.reduced_cost <= value - relaxation.bound + ROUNDING * value
+        return relaxation.reduced_cost <= value - relaxation.bound + BOUND_ROUNDING * value
 
-    def _short_enough(self, part: Part, lower: Floats, value: float) -> Bools:
+    def _short_enough(self, part: ReducedProgram, lower: Floats, value: float) -> Bools:
         """Options of the part whose units leave room for stages of at least `lower` within `value`."""
         largest = self.cuts.largest[part.options, :-1]
-        upper = (value - (lower.sum() - lower)) * (1 + ROUNDING)
-        within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + ROUNDING)
+        upper = (value - (lower.sum() - lower)) * (1 + BOUND_ROUNDING)
+        within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + BOUND_ROUNDING)
         return np.asarray((largest <= upper).all(axis=1) & within)
 
     def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
@@ -220,7 +218,7 @@ class _SingleTableCuts:
         """Rows [O, cuts], their capacities and stages (-1 for bytes): the most violated ones of each kind."""
         x, stages = relaxation.x, len(relaxation.makespan)
         limit = np.append(relaxation.makespan, 1.0)
-        tolerance = VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
+        tolerance = LEAST_VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
         alone = np.add.reduceat(x[:, None] * np.maximum(self.largest - self.world, 0.0), program.first[:-1], axis=0)
         over = alone + x @ self.world - limit
         cuts = [

@@ -14,61 +14,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.solver.model.problem import Bools, Floats, Ints
-from emplace.solver.relaxation.aggregate import Rows
+from emplace.solver.budget import LP_PRECISION
+from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.master import Master
+from emplace.solver.relaxation.program import Program, Relaxation
 
 MAX_ROUNDS = 40
-PRECISION, LEAST_SCALE = 1e-6, 1e-9
+"""Times that the master is solved at most: where it has not met the bound by then, the bound is the best so far."""
+LEAST_SCALE = 1e-9
+"""Share of the slowest option that the unit of time is at least: HiGHS refuses coefficients beyond 1e15."""
 COLUMNS_PER_ROUND = 2
+"""Options of each table that are added in a round."""
 FEW = 4
 """Options per table below which all of them go into the master at once."""
 
 
-@dataclass(frozen=True)
-class Program:
-    """What to relax: rows, the options of each table, which of them may be used, limits of each s and of their sum."""
-
-    rows: Rows
-    first: Ints
-    usable: Bools
-    lower: Floats
-    price: Floats
-    budget: float = np.inf
-
-    @property
-    def tables(self) -> int:
-        return len(self.first) - 1
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """`bound` holds for every placement that keeps to the program; infinity when there is none."""
-
-    bound: float
-    """Of the priced sum of s."""
-    makespan: Floats
-    """[K] s of the linear program."""
-    x: Floats
-    """[O]"""
-    reduced_cost: Floats
-    """[O] at least what choosing this option adds to `bound`; infinity for unusable options."""
-    dual: Floats
-    """[R + 1] of the rows and of the budget."""
-
-    @property
-    def feasible(self) -> bool:
-        return bool(np.isfinite(self.bound))
-
-
 def relax(program: Program, start: Bools | None = None) -> Relaxation:
     """Solve, starting from the options in `start` ([O]) beside the few best under some plain prices."""
-    return _infeasible(program) if _lacks_options(program) else _Generation(program, start).relaxation(program.price)
+    return _infeasible(program) if program.lacks_options else _Generation(program, start).relaxation(program.price)
 
 
 def least_makespans(program: Program, start: Bools) -> Floats:
     """[K] what each s is at least, whatever its price; from the options in `start` as in `relax`."""
-    if _lacks_options(program):
+    if program.lacks_options:
         return np.full(len(program.lower), np.inf)
     generation = _Generation(program, start)
     return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))])
@@ -95,7 +63,7 @@ def lagrangian(program: Program, dual: Floats, *, elastic: bool = False) -> tupl
 class _Solution:
     relaxation: Relaxation
     overload: float
-    """Of all memory rows and the budget together, in shares of their limit."""
+    """What all memory rows and the budget are exceeded by, in shares of their limit."""
 
 
 class _Generation:
@@ -115,10 +83,10 @@ class _Generation:
         """With such a price of each s."""
         program = replace(self.program, price=price)
         solution = self._run(program, elastic=False)
-        if solution.overload <= PRECISION:
+        if solution.overload <= LP_PRECISION:
             return solution.relaxation
         overload = self._run(program, elastic=True)
-        return _infeasible(program) if overload.relaxation.bound > PRECISION else solution.relaxation
+        return _infeasible(program) if overload.relaxation.bound > LP_PRECISION else solution.relaxation
 
     def _run(self, program: Program, *, elastic: bool) -> _Solution:
         """Add priced-out options until the Lagrangian bound meets the master's value."""
@@ -130,7 +98,7 @@ class _Generation:
             if bound > best[0]:
                 best = bound, dual
             missing = _missing_columns(program, self.held, cost)
-            if optimum.value - best[0] <= PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
+            if optimum.value - best[0] <= LP_PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
                 break
             self._add(missing)
         bound, cost, least = lagrangian(program, best[1], elastic=elastic)
@@ -203,11 +171,6 @@ def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
         _, first = np.unique(np.searchsorted(program.first, best, side="right"), return_index=True)
         columns[best[first]] = True
     return columns
-
-
-def _lacks_options(program: Program) -> bool:
-    """Whether a table has none left."""
-    return bool((np.add.reduceat(program.usable, program.first[:-1], dtype=np.int64) == 0).any())
 
 
 def _infeasible(program: Program) -> Relaxation:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.solver.model.indexing import devices_covered, first_option, sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import LEAST_QUANTUM, common_divisor
-from emplace.solver.relaxation.aggregate import devices_covered, first_option, sum_by_option, unit_option
-from emplace.solver.relaxation.column_generation import Program
-from emplace.solver.relaxation.reduced_program import Part
+from emplace.solver.relaxation.program import Program
+from emplace.solver.relaxation.reduced_program import ReducedProgram
 
 FINER = 8
 """Into so many parts a step of single devices is cut at most, for options that load several devices."""
@@ -22,16 +22,16 @@ WHOLE = 1e-8
 
 
 @dataclass(frozen=True)
-class Level:
+class StepLevel:
     """Where the relaxation leaves a stage: at `whole` steps of `step_us` or more, but less than one more."""
 
     place: int
-    """In `Steps.stage`."""
+    """In `GranularStages.stage`."""
     whole: float
     step_us: float
 
 
-class Steps:
+class GranularStages:
     """Where all devices are alike, the Q stages in which single devices' loads come in equal steps."""
 
     def __init__(self, problem: Problem) -> None:
@@ -46,7 +46,7 @@ class Steps:
         self.stage = np.flatnonzero(step_us)
         self.part_us, self.parts, self.irregular = _in_parts(problem, self.single, self.stage, step_us[self.stage])
 
-    def level(self, part: Part, makespan_us: Floats) -> Level | None:
+    def level(self, part: ReducedProgram, makespan_us: Floats) -> StepLevel | None:
         """Where one step more would make the stages longest; None where single devices' loads do not come in steps."""
         left = part.left[self.single[part.left]]
         usual = makespan_us[self.stage]
@@ -56,16 +56,16 @@ class Steps:
             return None
         whole = np.floor(usual[has] / step_us[has] + self.slack)
         place = int(np.argmax((whole + 1) * step_us[has] - usual[has]))
-        return Level(int(has[place]), float(whole[place]), float(step_us[has[place]]))
+        return StepLevel(int(has[place]), float(whole[place]), float(step_us[has[place]]))
 
-    def above(self, part: Part, level: Level) -> Program:
+    def above(self, part: ReducedProgram, level: StepLevel) -> Program:
         """The stage lasts one step more."""
         lower = part.program.lower.copy()
         stage = self.stage[level.place]
         lower[stage] = max(lower[stage], (level.whole + 1 - self.slack) * level.step_us)
         return replace(part.program, lower=lower)
 
-    def below(self, part: Part, level: Level) -> Program:
+    def below(self, part: ReducedProgram, level: StepLevel) -> Program:
         """The stage does not: devices that hold whole steps only have at most `level.whole` of them, all others less than one more."""
         stage, left = self.stage[level.place], part.left
         parts, irregular = self.parts[:, level.place], self.irregular[:, level.place]

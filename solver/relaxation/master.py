@@ -8,10 +8,10 @@ import highspy
 import numpy as np
 
 from emplace.solver.model.problem import Floats, Ints
-from emplace.solver.relaxation.aggregate import Rows
+from emplace.solver.relaxation.program import Rows
 
 OVERLOAD_PRICE = 1e3
-"""Of a capacity exceeded once over, in sums of makespans: far above any price that capacity can have on real hosts."""
+"""Price of a capacity exceeded once over, in sums of makespans: far above any that capacity can have on real hosts."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Optimum:
     makespan: Floats
     """[K]"""
     overload: float
-    """Of all memory rows and the budget together, in shares of their limit."""
+    """What all memory rows and the budget are exceeded by, in shares of their limit."""
     dual: Floats
     """[R + 1] of the rows and of the budget."""
 

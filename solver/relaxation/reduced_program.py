@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emplace.solver.model.problem import Bools, Floats, Ints
-from emplace.solver.relaxation.column_generation import Program
+from emplace.solver.relaxation.program import Program
 
 
 @dataclass(frozen=True)
-class Part:
+class ReducedProgram:
     """The options that are left. Tables with a single one are settled: their load is taken off the capacities."""
 
     whole: Program
@@ -23,10 +23,11 @@ class Part:
     """Options of the settled tables."""
 
     @classmethod
-    def of(cls, program: Program) -> Part:
+    def of(cls, program: Program) -> ReducedProgram:
+        """A program with nothing ruled out."""
         return cls(program, program, np.arange(len(program.usable)), np.empty(0, dtype=np.int64))
 
-    def only(self, keep: Bools) -> Part:
+    def only(self, keep: Bools) -> ReducedProgram:
         """With the options of `program` in `keep` left; where that leaves a table none, its program is infeasible."""
         program, first = self.program, self.program.first
         keep = keep & program.usable
@@ -48,14 +49,14 @@ class Part:
             price=program.price,
             budget=program.budget,
         )
-        return Part(self.whole, smaller, self.options[stays], np.concatenate([self.settled, self.options[is_settled]]))
+        return ReducedProgram(self.whole, smaller, self.options[stays], np.concatenate([self.settled, self.options[is_settled]]))
 
     @property
     def left(self) -> Ints:
         """The options of `whole` that are left, those of settled tables included."""
         return np.concatenate([self.options[self.program.usable], self.settled])
 
-    def lasting(self, lower: Floats) -> Part:
+    def lasting(self, lower: Floats) -> ReducedProgram:
         """With makespans of at least `lower` ([K])."""
         return replace(self, program=replace(self.program, lower=lower))
 

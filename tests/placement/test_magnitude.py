@@ -15,8 +15,8 @@ from emplace.placement.lengths import MAX_LENGTH
 from emplace.placement.model import DataType, ModelSpec, Optimizer
 from emplace.placement.plan import PlanOptions, Question
 from emplace.solver.driver.variants import allowed_tiers
-from emplace.solver.heuristics.greedy import devices_covered
 from emplace.solver.model.build import price
+from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
 
@@ -65,7 +65,7 @@ def test_the_largest_table_that_is_counted_does_not_overflow(
     for unit_bytes, capacity in units:
         assert unit_bytes.dtype == capacity.dtype == np.int64
         assert unit_bytes.min() >= 0
-        assert (devices_covered(problem).astype(object) * unit_bytes.astype(object)).sum(axis=1).max() < 2**63
+        assert (devices_covered(problem)[unit_option(problem)].astype(object) * unit_bytes.astype(object)).sum(axis=1).max() < 2**63
         assert sum(capacity.tolist()) < 2**63
 
 

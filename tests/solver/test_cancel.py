@@ -11,9 +11,9 @@ from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.workload import Objective
 from emplace.solver.progress import Monitor
 from emplace.solver.solve import solve_question
+from tests.solver.driver.test_type_search import best_step_us, drawn, with_costs, with_options
+from tests.solver.infeasibility.test_explain import too_many_tables
 from tests.solver.questions import gpu_host, question, table
-from tests.solver.test_explain import too_many_tables
-from tests.solver.test_sharding_sets import best_step_us, drawn, with_costs, with_options
 
 ROUNDING = 1e-9
 

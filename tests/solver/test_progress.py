@@ -10,14 +10,14 @@ import pytest
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Question
 from emplace.solver.budget import Budget
-from emplace.solver.driver.solve_types import solve_types
+from emplace.solver.driver.solve_variants import solve_types
 from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor, Progress
 from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
+from tests.solver.driver.test_type_search import best_step_us, drawn, sets_of, with_costs, with_options
 from tests.solver.questions import gpu_host, question, table
-from tests.solver.test_sharding_sets import best_step_us, drawn, sets_of, with_costs, with_options
 
 ROUNDING = 1e-7
 """Plans of CP-SAT are reported in whole ticks."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ShardingType, Tier
 from emplace.placement.topology import build_topology
-from emplace.solver.model.build import Priced, price
+from emplace.solver.model.build import PricedQuestion, price
 from emplace.solver.model.layouts import CACHE_STEPS, Layout, piece_widths, table_columns
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
@@ -20,7 +20,9 @@ S, K = ShardingType, ComputeKernel
 HBM, DDR, REMOTE = Tier.HBM, Tier.DDR, Tier.REMOTE
 
 
-def priced(host: HostSpec, tiers: set[Tier], with_servers: bool = False, optimizer: str = "rowwise_adagrad", **one_table: Any) -> Priced:
+def priced(
+    host: HostSpec, tiers: set[Tier], with_servers: bool = False, optimizer: str = "rowwise_adagrad", **one_table: Any
+) -> PricedQuestion:
     spec = table("t", **({"rows": 100_000, "dim": 64} | one_table))
     return price(
         question(host, [spec], optimizer), build_topology(host, None, None, with_servers=with_servers), frozenset(tiers), only_fitting=False

@@ -12,7 +12,7 @@ from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, ob
 from emplace.solver.relaxation.aggregate import usable_options
 from emplace.solver.relaxation.bound import Bounder, Region
 from emplace.solver.relaxation.column_generation import lagrangian, relax
-from emplace.solver.relaxation.reduced_program import Part
+from emplace.solver.relaxation.reduced_program import ReducedProgram
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 
@@ -35,7 +35,7 @@ def test_what_a_value_leaves_holds_every_assignment_within_it(seed: int) -> None
     """`below` may refuse a value, or an option, only if no assignment within the value has it."""
     problem = rich_problem(seed)
     bounder = Bounder(problem)
-    root = Region(Part.of(bounder.program), relax(bounder.program))
+    root = Region(ReducedProgram.of(bounder.program), relax(bounder.program))
     within = sorted((cost, tuple(a.option)) for a in every_assignment(problem) if (cost := _cost(problem, a)) < np.inf)
     if not within:
         return

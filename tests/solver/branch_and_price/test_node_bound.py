@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from emplace.solver.branch_and_price.node_bound import Patterns
+from emplace.solver.branch_and_price.node_bound import PatternBound
 from emplace.solver.model.problem import Problem, Scope
-from emplace.solver.patterns.device_classes import Window
+from emplace.solver.patterns.device_classes import MakespanBox
 
 SEEDS = range(80)
 
@@ -58,27 +58,27 @@ def makespans(seed: int) -> np.ndarray:
     return np.array(found)
 
 
-def refuted(seed: int, window: Window) -> bool:
+def refuted(seed: int, window: MakespanBox) -> bool:
     problem = staged(seed)
-    return Patterns(problem).refute(np.ones(problem.num_options, dtype=bool), window).refuted
+    return PatternBound(problem).bound(np.ones(problem.num_options, dtype=bool), window).is_infeasible
 
 
-def windows(seed: int) -> list[tuple[Window, float]]:
+def windows(seed: int) -> list[tuple[MakespanBox, float]]:
     """Of all placements, and of those whose stages take within half and one and a half times what one of them takes; the best value in each."""
     every, rng = makespans(seed), np.random.default_rng(1000 + seed)
     stages = every.shape[1]
     best = float(every.sum(axis=1).min())
-    found = [(Window(np.zeros(stages), np.full(stages, best * 2), best), best)]
+    found = [(MakespanBox(np.zeros(stages), np.full(stages, best * 2), best), best)]
     for of in every[rng.integers(0, len(every), 8)]:
         lower, upper = of * rng.uniform(0.5, 1.0, stages), of * rng.uniform(1.0, 1.5, stages)
         inside = every[((every >= lower) & (every <= upper)).all(axis=1)]
         within = float(inside.sum(axis=1).min())
-        found.append((Window(lower, upper, within), within))
+        found.append((MakespanBox(lower, upper, within), within))
     return found
 
 
-def at(window: Window, value: float) -> Window:
-    return Window(window.lower, np.minimum(window.upper, value), value)
+def at(window: MakespanBox, value: float) -> MakespanBox:
+    return MakespanBox(window.lower, np.minimum(window.upper, value), value)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from ortools.linear_solver import pywraplp
 
-from emplace.solver.branch_and_price.node_bound import Patterns
+from emplace.solver.branch_and_price.node_bound import PatternBound
 from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.branch_and_price.tree import Tree
 from emplace.solver.budget import Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
-from emplace.solver.patterns.device_classes import Window, classes_of
+from emplace.solver.patterns.device_classes import MakespanBox, device_classes
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
@@ -52,8 +52,8 @@ def alike(seed: int) -> Problem:
 def refuted(problem: Problem, value_us: float) -> bool:
     value = value_us - problem.constant_us - float(problem.stage_base_us.sum())
     stages = problem.num_stages
-    window = Window(np.zeros(stages), np.full(stages, max(value, 0.0)), max(value, 0.0))
-    return value < 0 or Patterns(problem).refute(np.ones(problem.num_options, dtype=bool), window).refuted
+    window = MakespanBox(np.zeros(stages), np.full(stages, max(value, 0.0)), max(value, 0.0))
+    return value < 0 or PatternBound(problem).bound(np.ones(problem.num_options, dtype=bool), window).is_infeasible
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -184,8 +184,8 @@ def test_a_tree_that_runs_out_of_steps_stops_there_and_loses_no_part(most_steps:
 
 def test_devices_that_differ_in_anything_are_of_different_classes() -> None:
     problem = alike(2)
-    assert len(classes_of(problem)) == 1
-    assert len(classes_of(replace(problem, hbm_capacity=np.arange(problem.num_devices) + 100))) == problem.num_devices
+    assert len(device_classes(problem)) == 1
+    assert len(device_classes(replace(problem, hbm_capacity=np.arange(problem.num_devices) + 100))) == problem.num_devices
     allowed = np.ones((problem.num_tables, problem.num_devices), dtype=bool)
     allowed[0, 0] = False
-    assert len(classes_of(replace(problem, allowed=allowed))) == 2
+    assert len(device_classes(replace(problem, allowed=allowed))) == 2

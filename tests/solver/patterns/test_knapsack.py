@@ -1,4 +1,4 @@
-"""The dearest pattern against every pattern there is."""
+"""The most_violated pattern against every pattern there is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from emplace.solver.model.problem import Floats
 from emplace.solver.patterns import knapsack as exact_pricing
-from emplace.solver.patterns.knapsack import Knapsack, dearest
+from emplace.solver.patterns.knapsack import Knapsack, most_violated
 
 
 def drawn(seed: int, tables: int, tight: float) -> tuple[Knapsack, Floats]:
@@ -34,14 +34,14 @@ def test_finds_the_dearest_pattern(seed: int, quick_steps: int, monkeypatch: pyt
     monkeypatch.setattr(exact_pricing, "QUICK_STEPS", quick_steps)
     knapsack, value = drawn(seed, tables=6, tight=0.7)
     most = best_of_all(knapsack, value)
-    found = dearest(knapsack, value, 0.0, 10**6)
+    found = most_violated(knapsack, value, 0.0, 10**6)
     assert found.finished
     assert found.value == pytest.approx(most, rel=1e-12)
     assert found.items is not None
     items = found.items[found.items >= 0]
     assert value[items].sum() == pytest.approx(most, rel=1e-12)
     assert (knapsack.use[items].sum(axis=0) <= 1 + 1e-12).all()
-    above = dearest(knapsack, value, most * (1 + 1e-9), 10**6)
+    above = most_violated(knapsack, value, most * (1 + 1e-9), 10**6)
     assert above.finished
     assert above.items is None
 
@@ -49,5 +49,5 @@ def test_finds_the_dearest_pattern(seed: int, quick_steps: int, monkeypatch: pyt
 def test_a_grid_finishes_what_is_too_much_without() -> None:
     knapsack, value = drawn(0, tables=30, tight=0.6)
     value = knapsack.use.sum(axis=1) + value * 0.02
-    assert not dearest(knapsack, value, 0.0, exact_pricing.QUICK_STEPS).finished
-    assert dearest(knapsack, value, 0.0, 3_000_000).finished
+    assert not most_violated(knapsack, value, 0.0, exact_pricing.QUICK_STEPS).finished
+    assert most_violated(knapsack, value, 0.0, 3_000_000).finished

@@ -12,7 +12,7 @@ from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
 from emplace.solver.driver.relabel_ranks import relabelled
-from emplace.solver.driver.replan_local_search import Mixer
+from emplace.solver.driver.replan_local_search import ReplanLocalSearch
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import assemble
 from emplace.solver.solve import solve_question
@@ -141,7 +141,7 @@ def test_tables_go_back_only_where_there_is_room() -> None:
     topology = free.topology(with_servers=False)
     priced = price(free, topology, frozenset([Tier.HBM]))
     held = {each.name: each for each in start.tables}
-    mixer = Mixer(priced, start.tables, 1e9, [swapped.tables, half.tables], held)
+    mixer = ReplanLocalSearch(priced, start.tables, 1e9, [swapped.tables, half.tables], held)
     ranks = [each.shards[0].rank for each in mixer.improved(swapped.tables)]
     assert ranks == [1, 1, 0, 0]
     assert all(rank.hbm_bytes * 1.3 > rank.hbm_capacity_bytes for rank in start.ranks)

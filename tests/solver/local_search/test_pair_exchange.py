@@ -7,7 +7,7 @@ import pytest
 
 from emplace.solver.local_search.loads import recount
 from emplace.solver.local_search.pair_exchange import resplit_pairs
-from emplace.solver.local_search.state import LoadLimits, State, empty_split, empty_state, limits_of
+from emplace.solver.local_search.state import LoadLimits, SearchState, empty_split, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem, flatten
 from emplace.solver.model.problem import Problem, Scope
 
@@ -36,7 +36,7 @@ def problem_of(times_us: list[float], ddr_bytes: list[int], ddr_capacity: int) -
     )
 
 
-def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[FlatProblem, LoadLimits, State, float]:
+def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[FlatProblem, LoadLimits, SearchState, float]:
     flat = flatten(problem)
     limits, state = limits_of(problem, np.array([makespan_us])), empty_state(problem, flat, 0)
     state.option[:], state.target[:] = np.arange(problem.num_tables), devices

@@ -16,8 +16,7 @@ from emplace.placement.plan import Plan, PlanStatus, Question, Shard, TablePlace
 from emplace.solver.budget import Budget
 from emplace.solver.driver import type_search as sharding_sets
 from emplace.solver.driver.lower_bound import lower_bound
-from emplace.solver.driver.solve_types import solve_types
-from emplace.solver.driver.solve_variants import type_searches
+from emplace.solver.driver.solve_variants import solve_types, type_searches
 from emplace.solver.driver.type_search import TypeSearch
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from emplace.solver.heuristics.dive import Dive
+from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import Dives, divable
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
-from emplace.solver.patterns.device_classes import classes_of
-from emplace.solver.patterns.dive_cover import Effort
+from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us, random_problem, worst
 
@@ -50,7 +50,7 @@ def alike(seed: int, shared: bool = False) -> Problem:
     )
 
 
-def bettered(problem: Problem, plan: Assignment, effort: Effort) -> tuple[Assignment, list[float]]:
+def bettered(problem: Problem, plan: Assignment, effort: StepMeter) -> tuple[Assignment, list[float]]:
     bounder = Bounder(problem)
     bound = bounder.bound()
     dives, values = Dives(problem, bounder, bound, 0, effort), [objective_us(problem, loads_of(problem, plan))]
@@ -70,7 +70,7 @@ def test_every_step_is_better_and_the_last_is_optimal(seed: int) -> None:
     if start is None:
         return
     assert divable(problem, start)
-    _, values = bettered(problem, start, Effort(EFFORT))
+    _, values = bettered(problem, start, StepMeter(EFFORT))
     assert all(b < a for a, b in pairwise(values))
     best = optimum_us(problem)
     assert best * (1 - 1e-9) <= values[-1] <= best * (1 + 1e-3)
@@ -82,7 +82,7 @@ def test_tables_that_load_nodes_stay(seed: int) -> None:
     start = worst(problem)
     if start is None:
         return
-    plan, values = bettered(problem, start, Effort(EFFORT))
+    plan, values = bettered(problem, start, StepMeter(EFFORT))
     assert all(b < a for a, b in pairwise(values))
     for table in np.flatnonzero(problem.option_scope[start.option] != Scope.DEVICE):
         assert plan.option[table] == start.option[table]
@@ -96,7 +96,7 @@ def on_device(problem: Problem, plan: Assignment, device: int) -> list[int]:
 
 
 def finished(dive: Dive) -> Assignment | None:
-    steps = dive.run(Effort(EFFORT))
+    steps = dive.run(StepMeter(EFFORT))
     while True:
         try:
             next(steps)
@@ -110,7 +110,7 @@ def test_devices_that_stay_hold_what_they_held() -> None:
         upper = np.array([objective_us(problem, loads_of(problem, start)) - Bounder(problem).bound().fixed_us])
         everything = np.ones(problem.num_options, dtype=bool)
         for stay in ([0], [0, 1]):
-            dive = Dive(problem, classes_of(problem)[0], everything, upper, {}, np.random.default_rng(0), 0.2)
+            dive = Dive(problem, device_classes(problem)[0], everything, upper, {}, np.random.default_rng(0), 0.2)
             dive.hold(start, np.array(stay))
             found = finished(dive)
             if found is not None:
@@ -123,21 +123,23 @@ def test_devices_that_stay_hold_what_they_held() -> None:
 def test_dives_that_keep_a_part_find_better_plans_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emplace.solver.heuristics.diving.WHOLE", 1.0)
     steps = [
-        len(bettered(problem, start, Effort(EFFORT // 6))[1]) for problem in map(alike, range(12)) if (start := worst(problem)) is not None
+        len(bettered(problem, start, StepMeter(EFFORT // 6))[1])
+        for problem in map(alike, range(12))
+        if (start := worst(problem)) is not None
     ]
     assert sum(each > 1 for each in steps) > len(steps) / 2
 
 
 def test_the_same_seed_finds_the_same() -> None:
     problem, start = next((problem, start) for problem in map(alike, SEEDS) if (start := worst(problem)) is not None)
-    one, other = bettered(problem, start, Effort(EFFORT))[0], bettered(problem, start, Effort(EFFORT))[0]
+    one, other = bettered(problem, start, StepMeter(EFFORT))[0], bettered(problem, start, StepMeter(EFFORT))[0]
     assert np.array_equal(one.option, other.option)
     assert one.targets == other.targets
 
 
 def test_ends_where_the_effort_does_or_someone_asks() -> None:
     problem, start = next((problem, start) for problem in map(alike, SEEDS) if (start := worst(problem)) is not None)
-    for effort in (Effort(1), Effort(EFFORT, lambda: True)):
+    for effort in (StepMeter(1), StepMeter(EFFORT, lambda: True)):
         assert bettered(problem, start, effort)[1] == [objective_us(problem, loads_of(problem, start))]
         assert effort.ended
 
@@ -162,6 +164,6 @@ def test_devices_filled_at_once_hold_every_unit_once(monkeypatch: pytest.MonkeyP
     start = worst(problem)
     if start is None:
         return
-    plan, _ = bettered(problem, start, Effort(EFFORT // 3))
+    plan, _ = bettered(problem, start, StepMeter(EFFORT // 3))
     for option, targets in zip(plan.option, plan.targets, strict=True):
         assert len(set(targets)) == len(targets) == np.diff(problem.option_first_unit)[option]
