@@ -1,4 +1,4 @@
-"""`python -m benchmarks.executed_table FILE`: what benchmarks.executed wrote, as the table of docs/reference/benchmarks.md."""
+"""`python -m benchmarks.executed_table FILE`: what benchmarks.executed wrote, as the table of docs/lab/executed.md."""
 
 from __future__ import annotations
 

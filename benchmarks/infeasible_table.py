@@ -1,4 +1,4 @@
-"""The table in docs/reference/benchmarks.md from the lines of benchmarks/infeasible.py:  python -m benchmarks.infeasible_table RESULTS.jsonl"""
+"""The table of docs/lab/infeasible.md from the lines of benchmarks/infeasible.py:  python -m benchmarks.infeasible_table RESULTS.jsonl"""
 
 from __future__ import annotations
 

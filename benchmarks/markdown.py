@@ -1,4 +1,4 @@
-"""Tables of docs/reference/benchmarks.md, from the JSON lines that a benchmark wrote."""
+"""Tables of the pages in docs/lab, from the JSON lines that a benchmark wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.prediction_table FILE [PLOT.svg]`: what benchmarks.prediction wrote, as the tables of docs/reference/benchmarks.md."""
+"""`python -m benchmarks.prediction_table FILE [PLOT.svg]`: what benchmarks.prediction wrote, as table and plot of docs/lab/prediction.md."""
 
 from __future__ import annotations
 

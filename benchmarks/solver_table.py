@@ -1,4 +1,4 @@
-"""The table in docs/reference/benchmarks.md from the lines of benchmarks/solver.py:  python -m benchmarks.solver_table RESULTS.jsonl"""
+"""The table of docs/lab/solver.md from the lines of benchmarks/solver.py:  python -m benchmarks.solver_table RESULTS.jsonl"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table in docs/reference/benchmarks.md from lines of benchmarks/torchrec_planner.py:  python -m benchmarks.torchrec_table RESULTS.jsonl"""
+"""The table of docs/lab/planner.md from lines of benchmarks/torchrec_planner.py:  python -m benchmarks.torchrec_table RESULTS.jsonl"""
 
 from __future__ import annotations
 

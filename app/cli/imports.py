@@ -18,7 +18,7 @@ from emplace.planning import resolve_host
 
 
 def import_torchrec(
-    plan: Annotated[Path, typer.Argument(metavar="TORCHREC_PLAN", help="A TorchRec ShardingPlan as JSON (docs/explanation/execution.md).")],
+    plan: Annotated[Path, typer.Argument(metavar="TORCHREC_PLAN", help="A TorchRec ShardingPlan as JSON (docs/how-to/torchrec.md).")],
     model: Annotated[str, typer.Option("--model", metavar="MODEL", help="A built-in model or a model file: what the plan places.")],
     host: options.Host,
     nodes: options.Nodes = None,

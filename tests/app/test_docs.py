@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from emplace.app.settings import Settings
+from emplace.gate import Budgets
+from emplace.placement.plan import PlanOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,6 +22,16 @@ def test_every_route_is_documented_and_every_documented_route_exists(api: httpx.
     served = {f"{method.upper()} {path}" for path, operations in paths.items() for method in operations}
     documented = set(re.findall(r"`((?:GET|POST|DELETE) /[^`\s]*)`", (DOCS / "reference" / "api.md").read_text()))
     assert documented == served
+
+
+def test_every_option_and_every_budget_is_named() -> None:
+    text = (DOCS / "reference" / "api.md").read_text()
+    (options,) = re.findall(r"^`options` are .*?\n\n", text, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", options)) - {"options"} == set(PlanOptions.model_fields)
+    (budgets,) = re.findall(r"^\| budget \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    assert {name for cell in re.findall(r"^\| (`.*?`) \|", budgets, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)} == set(
+        Budgets.model_fields
+    )
 
 
 def test_every_setting_is_documented() -> None:

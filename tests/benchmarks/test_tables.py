@@ -1,4 +1,4 @@
-"""The tables of docs/reference/benchmarks.md, as their programs print them."""
+"""The tables of the pages in docs/lab, as their programs print them."""
 
 from __future__ import annotations
 

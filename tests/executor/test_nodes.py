@@ -54,7 +54,7 @@ def _delete(names: list[str]) -> None:
 
 
 def _agent(node: str, number: int, *arguments: str) -> subprocess.Popen[str]:
-    """The command of docs/explanation/execution.md, inside a namespace."""
+    """The command of docs/how-to/run-a-plan.md, inside a namespace."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(number), "--nproc-per-node", "2"]
     rendezvous = ["--master-addr", ADDRESSES[0], "--master-port", "29511", "--max-restarts", "0"]
     return subprocess.Popen(

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from emplace.placement.access import ACCESS_SPELLINGS, Access
+from emplace.placement.catalog import LOCAL_HOST, host_names, model_names
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS, DeviceType, HostSpec
 from emplace.placement.lengths import LENGTH_SPELLINGS, MAX_LENGTH, FeatureLength
@@ -77,3 +78,8 @@ def test_the_limits_are_stated() -> None:
         "the first is none of `-` and `:`",
     ):
         assert limit in TEXT
+
+
+@pytest.mark.parametrize("name", [*model_names(), *host_names(), LOCAL_HOST])
+def test_every_built_in_document_is_listed(name: str) -> None:
+    assert re.search(rf"^\| .*`{name}`", TEXT, re.MULTILINE)

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
 from torchrec.distributed import DistributedModelParallel, types
 
-# docs/explanation/execution.md, to the letter:
+# docs/how-to/torchrec.md, to the letter:
 build = lambda node: getattr(types, node.pop("@class"))(**node) if "@class" in node else node  # noqa: E731
 modules = json.load(open("plan.torchrec.json"), object_hook=build)["plan"]  # noqa: SIM115
 plan = types.ShardingPlan({path: types.EmbeddingModuleShardingPlan(tables) for path, tables in modules.items()})
