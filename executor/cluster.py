@@ -1,4 +1,4 @@
-"""The program of one rank of a plan for several nodes, started by torchrun on each of them; docs/explanation/execution.md shows the command.
+"""The program of one rank of a plan for several nodes, started by torchrun on each of them; docs/how-to/run-a-plan.md shows the command.
 
     torchrun --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr ADDR --master-port PORT -m emplace.executor.cluster PLAN.json
 

@@ -1,6 +1,6 @@
 """A plan as plain JSON that a TorchRec program turns into a ShardingPlan. Imports no torch.
 
-docs/explanation/execution.md shows the three lines that load it.
+docs/how-to/torchrec.md shows the three lines that load it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Better plans of few tables, dive by dive: how much better each looks for, and what of the plan it keeps.
 
 Where devices hold a few large pieces each, what fits together decides, and a search that moves a table or two at a time does
-not see it. docs/explanation/formulation.md describes a dive.
+not see it. docs/explanation/search.md describes a dive.
 """
 
 from __future__ import annotations
