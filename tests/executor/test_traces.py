@@ -27,6 +27,8 @@ from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
 
+pytestmark = pytest.mark.torch
+
 EXAMPLES = 2 * CHUNK_EXAMPLES + 5
 FORMATS = ["pt", "parquet", "csv"]
 
