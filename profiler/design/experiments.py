@@ -14,6 +14,7 @@ from scipy.stats import qmc
 
 from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
+from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
 
@@ -244,7 +245,7 @@ def _lookup_point(
         return _reused_point(effort, place, kernel, variant, table_bytes)
     tables = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
     shapes = [_table(place[:4] if index == 0 else rng.random(4), table_bytes // tables, kernel) for index in range(tables)]
-    lookups, columns = sum(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
+    lookups, columns = add_up(shape.lookups_per_bag for shape in shapes), sum(shape.columns for shape in shapes)
     most = max(16.0, min(65_536.0, effort.max_lookups / lookups, effort.max_output_bytes / (columns * _VALUE_BYTES)))
     return LookupPoint(
         kernel=kernel,

@@ -14,6 +14,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Optimizer
+from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
@@ -68,7 +69,7 @@ def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
     groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
     dense = [design.dense[index] for kind, index in timed if kind is Kind.DENSE]
     return LargestMeasured(
-        lookups=max(sum(table.lookups for table in tables) for tables in groups),
+        lookups=max(add_up(table.lookups for table in tables) for tables in groups),
         output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
         sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
         dense_flops=max(point.batch * dense_part(dense_model(point)).training_flops for point in dense),

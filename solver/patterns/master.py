@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.linear_solver import pywraplp
 
+from emplace.placement.sums import add_up
 from emplace.solver.model.problem import Floats, Ints
 
 
@@ -121,7 +122,7 @@ class Master:
 
     def missing(self) -> float:
         """How much of all tables is not covered."""
-        return float(sum(variable.solution_value() for variable in self._missing))
+        return add_up(variable.solution_value() for variable in self._missing)
 
     def makespans(self) -> Floats:
         """[K]"""
