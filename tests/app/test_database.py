@@ -11,7 +11,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import create_engine, inspect, text
 
 from emplace.app.database import jobs, plans, workers
 from emplace.app.database.connection import Database
@@ -79,6 +79,11 @@ def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
         fail_half_way()
     with database.reading() as session:
         assert plans.page(session, {}, None, 10) == ([], None)
+
+
+def test_every_sqlite_has_the_clock_that_the_job_queue_reads() -> None:
+    with create_engine("sqlite://").connect() as connection:
+        assert connection.scalar(text("SELECT unixepoch('subsec')")) == pytest.approx(time.time(), abs=5)
 
 
 def test_pages_walk_over_every_row_once_newest_first(database: Database) -> None:
