@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import Emplace, small_model, write_model
 
 
 def test_a_trace_becomes_lengths_and_accesses_of_a_model_that_can_be_planned(emplace_here: Emplace, tmp_path: Path) -> None:

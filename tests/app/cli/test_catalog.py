@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.command import Emplace
+from tests.app.cli.command import Emplace
 
 MODELS = {"m1", "m2", "m3", "criteo-kaggle", "criteo-terabyte", "dlrm-dcnv2", "rm1", "rm2", "rm3", "ncf", "wnd", "mtwnd", "din", "dien"}
 HOSTS = {"cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion", "dgx-a100-40g", "dgx-a100-80g", "dgx-h100", "local"}

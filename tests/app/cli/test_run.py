@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.command import Emplace
+from tests.app.cli.command import Emplace
 
 
 def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:

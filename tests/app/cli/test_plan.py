@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import COMMAND, Emplace, small_model, write_model
+from tests.app.cli.command import COMMAND, Emplace, small_model, write_model
 
 
 def _untimed(plan: dict[str, Any]) -> dict[str, Any]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from emplace.gate import Budgets, Verdict, judge
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.plan import Plan
-from emplace.placement.reading import read_file
+from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.plan import Plan, PlanOptions
+from tests.placement.example_models import gpu_host, model
+from tests.placement.naive_plan import naive_plan
 
 
 @pytest.fixture
-def plan(small_plan: Path) -> Plan:
-    """A plan of 1000 us whose best is proven to take at least 900 us."""
-    return read_file(small_plan, Plan).model_copy(update={"step_time_us": 1000.0, "lower_bound_us": 900.0, "gap": 0.1})
+def plan() -> Plan:
+    """A plan of 1000 us, for two ranks of 512 examples each, whose best is proven to take at least 900 us."""
+    whole = (ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)
+    made = naive_plan(model(local_batch_size=512), gpu_host(), [whole] * 3, PlanOptions(nodes=1, ranks=2))
+    return made.model_copy(update={"step_time_us": 1000.0, "lower_bound_us": 900.0, "gap": 0.1})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.command import write_model
+from tests.app.cli.command import write_model
 
 HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic")
 

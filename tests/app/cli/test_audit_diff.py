@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import Emplace, small_model, write_model
 
 
 def test_a_plan_is_sound(emplace_here: Emplace, small_plan: Path) -> None:

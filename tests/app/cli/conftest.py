@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emplace.app.cli.main import exit_code
-from tests.cli.command import Emplace, run_emplace, write_model
+from tests.app.cli.command import Emplace, run_emplace, write_model
 
 
 @pytest.fixture

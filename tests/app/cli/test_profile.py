@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from emplace.profiler.alone import alone
-from tests.cli.command import Emplace, start_emplace
+from tests.app.cli.command import Emplace, start_emplace
 
 
 def test_two_profiles_at_once_do_not_share_a_file(emplace_here: Emplace, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.command import Emplace, small_model
+from tests.app.cli.command import Emplace, small_model
 
 
 def _with_table(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from emplace.app.cli.commands import cli
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 ELSEWHERE = {"--help", "--no-deps", "--build-arg", "--constraint", "--requirement"}
 """Options of pip, docker and typer."""

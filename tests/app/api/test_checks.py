@@ -13,10 +13,10 @@ import pytest
 from emplace.app.database.connection import Database
 from emplace.gate import CheckResult
 from emplace.placement.reading import from_data
+from tests.app.cli.command import run_emplace
 from tests.app.finished import finish_plan
 from tests.app.processes import step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data
-from tests.cli.command import run_emplace
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

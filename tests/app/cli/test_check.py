@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import Emplace, small_model, write_model
 
 HOST = ("--host", "dgx-h100", "--ranks", "2")
 

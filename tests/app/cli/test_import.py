@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.command import Emplace, write_model
+from tests.app.cli.command import Emplace, write_model
 
 
 def test_there_and_back(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import COMMAND, Emplace, write_model
+from tests.app.cli.command import COMMAND, Emplace, write_model
 
 PLAN = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
 

@@ -1,93 +1,32 @@
-"""Trace files of every format hold the same examples; what is measured of them is what they were drawn from."""
+"""What is measured of a trace is what its examples were drawn from, in every format alike."""
 
 from __future__ import annotations
 
-import csv
 import tracemalloc
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow as arrow
-import pyarrow.parquet as parquet
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emplace.executor.traces.batches import TraceBatches, lay_out, prepared_batches
+from emplace.executor.traces.batches import TraceBatches, lay_out
 from emplace.executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
 from emplace.executor.traces.opening import open_trace
-from emplace.executor.traces.trace import CHUNK_EXAMPLES
 from emplace.placement.access import IcdfAccess, access_distribution
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.lengths import HistogramLength, length_distribution
 from emplace.placement.model import ModelSpec
-from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
-
-EXAMPLES = 2 * CHUNK_EXAMPLES + 5
-FORMATS = ["pt", "parquet", "csv"]
-
-
-@pytest.fixture(scope="module")
-def drawn() -> Batch:
-    return draw_batch(make_model(), EXAMPLES, 1, 0, 0)
-
-
-@pytest.fixture(scope="module")
-def files(drawn: Batch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same examples in each format."""
-    folder = tmp_path_factory.mktemp("traces")
-    sparse, names = drawn.sparse, drawn.sparse.keys()
-    lists = {name: [ids.tolist() for ids in sparse[name].to_dense()] for name in names}
-    torch.save((sparse.values(), sparse.offsets(), sparse.lengths().view(len(names), EXAMPLES)), folder / "trace.pt")
-    parquet.write_table(arrow.table({"note": ["x"] * EXAMPLES} | lists), folder / "trace.parquet")
-    with (folder / "trace.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows([" ".join(map(str, lists[name][example])) for name in names] for example in range(EXAMPLES))
-    return {suffix: folder / f"trace.{suffix}" for suffix in FORMATS}
-
-
-def names_of(batch: Batch) -> list[str]:
-    return list(batch.sparse.keys())
+from tests.executor.traces.examples import FORMATS, names_of
 
 
 def _measured(path: Path, model: ModelSpec, folder: Path, warnings: list[str] | None = None) -> ModelSpec:
     warn = (warnings if warnings is not None else []).append
     return measured_model(open_trace(path, folder), model, lambda _: None, warn)
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_batches_are_the_examples_of_the_file(suffix: str, files: dict[str, Path], drawn: Batch, tmp_path: Path) -> None:
-    """`clicks` is cut to 5 ids by the model; after the last example comes the first one."""
-    spec = make_model()
-    user, item, *others = spec.tables
-    clicks = item.features[0].model_copy(update={"truncate": 5})
-    spec = spec.model_copy(update={"tables": (user, item.model_copy(update={"features": (clicks,)}), *others)})
-    (tmp_path / "laid").mkdir()
-    lay_out(open_trace(files[suffix], tmp_path), spec, 10**6, tmp_path / "laid", lambda _: None)
-    batches = TraceBatches(spec, tmp_path / "laid")
-    for start, examples in ((0, 64), (CHUNK_EXAMPLES - 3, 10), (EXAMPLES - 7, 12), (3, 2 * EXAMPLES)):
-        batch = batches.batch(start, examples, np.random.default_rng(0))
-        which = [number % EXAMPLES for number in range(start, start + examples)]
-        for feature in names_of(drawn):
-            lists = drawn.sparse[feature].to_dense()
-            expected = [lists[number][:5] if feature == "clicks" else lists[number] for number in which]
-            assert batch.sparse[feature].lengths().tolist() == [len(ids) for ids in expected]
-            assert torch.equal(batch.sparse[feature].values(), torch.cat(expected))
-        assert (batch.dense.shape, batch.labels.shape) == ((examples, 8), (examples,))
-
-
-def test_ranks_take_the_examples_in_turns(files: dict[str, Path], drawn: Batch, tmp_path: Path) -> None:
-    spec = make_model()
-    lay_out(open_trace(files["pt"], tmp_path), spec, 6, tmp_path, lambda _: None)
-    ranks = [prepared_batches(spec, 3, 0, rank, 2, tmp_path) for rank in (0, 1)]
-    users = [batch.sparse["user"].values() for turn in zip(*ranks, strict=True) for batch in turn]
-    assert torch.equal(torch.cat(users), drawn.sparse["user"].values()[: 6 * 64])
-    assert not torch.equal(ranks[0][0].dense, ranks[1][0].dense)
 
 
 def test_every_format_is_measured_alike(files: dict[str, Path], tmp_path: Path) -> None:
@@ -190,51 +129,6 @@ def test_accesses_are_always_a_valid_distribution(counts: list[int], unseen: int
         assert top == pytest.approx(often[0] / sum(counts), rel=0.01) or spelled == "uniform"
 
 
-BAD_FILES = {
-    "no.pt": (None, "no such file"),
-    "a.txt": ("", "must end in .pt, .parquet or .csv"),
-    "a.pt.gz": ("", "unpack it first"),
-    "old.pt": ("not a zip", "not in the zip format"),
-    "text.parquet": ("PAR?", "can't be read as Parquet"),
-    "empty.csv": ("", "must begin with a line of feature names"),
-    "twice.csv": ("a,a\n1,2\n", "each once"),
-    "nothing.csv": ("a,b\n", "has no examples"),
-    "ragged.csv": ("a,b\n1,2\n1\n", "line 3 has 1 cells, the first line has 2"),
-    "words.csv": ("a,b\n1,2\n1,2 x\n", "/b: line 3: ids must be whole numbers from 0 on (got 'x')"),
-    "negative.csv": ("a,b\n5,2\n3,4 -7\n", "/b: line 3: ids must be whole numbers from 0 on (got '-7')"),
-    "huge.csv": ("a,b\n1,99999999999999999999\n", "must be whole numbers"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_what_is_no_trace_is_refused(name: str, tmp_path: Path) -> None:
-    text, rule = BAD_FILES[name]
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(InvalidDocument) as refusal:
-        open_trace(tmp_path / name, tmp_path)
-    assert name in str(refusal.value)
-    assert rule in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("tensors", "rule"),
-    [
-        (torch.arange(3), "three tensors"),
-        ((torch.arange(3), torch.arange(3), torch.arange(3)), "lengths [T, B]"),
-        ((torch.arange(3), torch.arange(3), torch.ones(1, 3).long()), "one offset more"),
-        ((torch.arange(3), torch.tensor([0, 1, 2, 2]), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
-        ((torch.arange(2), torch.arange(4), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
-        ((torch.arange(3) - 1, torch.arange(4), torch.ones(1, 3).long()), "/0: ids must be whole numbers from 0 on (got -1)"),
-    ],
-)
-def test_tensors_that_are_no_batch_are_refused(tensors: object, rule: str, tmp_path: Path) -> None:
-    torch.save(tensors, tmp_path / "bad.pt")
-    with pytest.raises(InvalidDocument) as refusal:
-        list(open_trace(tmp_path / "bad.pt", tmp_path).chunks(0))
-    assert rule in str(refusal.value)
-
-
 def test_missing_features_are_named(files: dict[str, Path], tmp_path: Path) -> None:
     model = make_model()
     (tmp_path / "t.csv").write_text("user,friends,clicks,pages,country\n1,2,3,4,5\n")
@@ -243,18 +137,3 @@ def test_missing_features_are_named(files: dict[str, Path], tmp_path: Path) -> N
     fewer = model.model_copy(update={"tables": model.tables[:2]})
     with pytest.raises(InvalidDocument, match="has 6 features without names, the model has 3"):
         _measured(files["pt"], fewer, tmp_path)
-
-
-def test_lists_with_missing_ids_are_refused_and_missing_lists_are_empty(tmp_path: Path) -> None:
-    parquet.write_table(
-        arrow.table({"a": [[1], None, [2, 3]], "b": [[1], [None], []], "c": [4, None, 5], "d": [4, -9, 5]}), tmp_path / "t.parquet"
-    )
-    trace = open_trace(tmp_path / "t.parquet", tmp_path)
-    [(lengths, ids)] = trace.chunks(0)
-    assert (lengths.tolist(), ids.tolist()) == ([1, 0, 2], [1, 2, 3])
-    [(lengths, ids)] = trace.chunks(2)
-    assert (lengths.tolist(), ids.tolist()) == ([1, 0, 1], [4, 5])
-    with pytest.raises(InvalidDocument, match="/b: has a list with a missing id"):
-        list(trace.chunks(1))
-    with pytest.raises(InvalidDocument, match=r"/d: ids must be whole numbers from 0 on \(got -9\)"):
-        list(trace.chunks(3))
