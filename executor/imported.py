@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 
 from emplace.placement.choice import choice_findings
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS
 from emplace.placement.layout import layout_findings
 from emplace.placement.model import ComputeKernel, ShardingType, Table
@@ -79,14 +79,14 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
     """
     tables = {table.name: table for table in question.model.tables}
     found: dict[str, TablePlacement] = {}
-    problems: list[Problem] = []
+    broken: list[BrokenRule] = []
     for where, name, sharding in _named(theirs):
         table = tables.get(name)
         if table is None:
-            problems.append(Problem(where, "", f"the model {question.model.name} has no table {name}"))
+            broken.append(BrokenRule(where, "", f"the model {question.model.name} has no table {name}"))
             continue
         if name in found:
-            problems.append(Problem(where, "", f"the table {name} is placed twice"))
+            broken.append(BrokenRule(where, "", f"the table {name} is placed twice"))
             continue
         found[name] = placement = TablePlacement(
             name=name,
@@ -96,10 +96,10 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
             shards=tuple(_joined(sharding.sharding_type, list(_shards(where, source, sharding, table, topology)))),
         )
         findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
-        problems += [Problem(where, "", what) for _, what in findings]
-    problems += [Problem("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
-    if problems:
-        raise InvalidDocument(source, problems)
+        broken += [BrokenRule(where, "", what) for _, what in findings]
+    broken += [BrokenRule("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
+    if broken:
+        raise InvalidDocument(source, broken)
     return tuple(found[name] for name in tables)
 
 
@@ -123,7 +123,7 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
             yield _shard(trainer.rank, (0, table.num_embeddings), (0, table.embedding_dim))
         return
     if sharding.sharding_spec is None:
-        raise InvalidDocument(source, [Problem(f"{where}/sharding_spec", "", f"is required of {sharding.sharding_type}")])
+        raise InvalidDocument(source, [BrokenRule(f"{where}/sharding_spec", "", f"is required of {sharding.sharding_type}")])
     for index, shard in enumerate(sharding.sharding_spec.shards):
         (row, column), (rows, columns) = shard.shard_offsets, shard.shard_sizes
         rank = _rank(f"{where}/sharding_spec/shards/{index}/placement", source, shard.placement)
@@ -152,5 +152,5 @@ def _shard(rank: int, rows: tuple[int, int], columns: tuple[int, int]) -> Shard:
 def _rank(where: str, source: str, placement: str | None) -> int:
     found = _RANK.fullmatch(placement or "")
     if found is None:
-        raise InvalidDocument(source, [Problem(where, repr(placement), "must name a rank, such as 'rank:3/cuda:3'")])
+        raise InvalidDocument(source, [BrokenRule(where, repr(placement), "must name a rank, such as 'rank:3/cuda:3'")])
     return int(found[1])

@@ -12,7 +12,7 @@ from typing import Any
 from emplace.placement.choice import choice_findings
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.layout import layout_findings
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
@@ -68,14 +68,14 @@ def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
     try:
         topology = plan.topology()
     except InvalidDocument as error:
-        return None, [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
+        return None, [Violation(where=f"/question/{error.source}{broken.pointer}", what=broken.rule) for broken in error.broken_rules]
     return topology, [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
 
 
 def refuse(source: str, violations: list[Violation]) -> None:
     """Raises InvalidDocument naming every violation of the plan from `source`."""
     if violations:
-        raise InvalidDocument(source, [Problem(violation.where, "", violation.what) for violation in violations])
+        raise InvalidDocument(source, [BrokenRule(violation.where, "", violation.what) for violation in violations])
 
 
 def _references(plan: Plan) -> Iterator[Violation]:

@@ -19,7 +19,7 @@ class EmplaceError(Exception):
 
 
 @dataclass(frozen=True)
-class Problem:
+class BrokenRule:
     """One broken rule: `pointer` is a JSON pointer (RFC 6901) into the document."""
 
     pointer: str
@@ -34,10 +34,10 @@ class Problem:
 class InvalidDocument(EmplaceError):
     """The document from `source` breaks one or more rules."""
 
-    def __init__(self, source: str, problems: list[Problem]) -> None:
+    def __init__(self, source: str, broken_rules: list[BrokenRule]) -> None:
         self.source = source
-        self.problems = problems
-        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+        self.broken_rules = broken_rules
+        super().__init__("\n".join(f"{source}: {broken}" for broken in broken_rules))
 
 
 class UnknownName(EmplaceError):

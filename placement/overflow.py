@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.memory import buffer_bytes, optimizer_state_bytes, rank_bytes, row_bytes
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.topology import Topology
@@ -23,7 +23,7 @@ def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
             f"must come to at most 2^62 bytes ({MAX_TOTAL_BYTES:.2g}) if each of the {ranks} ranks held every table with its buffers; "
             "use smaller or fewer tables, fewer or shorter features, a smaller local_batch_size or fewer ranks"
         )
-        raise InvalidDocument("model", [Problem("/tables", f"about {most:.2g} bytes", rule)])
+        raise InvalidDocument("model", [BrokenRule("/tables", f"about {most:.2g} bytes", rule)])
 
 
 def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.reserve import reserve_bytes
@@ -94,7 +94,7 @@ def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int,
         return left
     if reserve_bytes(reserve, capacity_bytes) >= left:
         rule = f"must leave something of the {format_size(left)} that {whose} has beside the host's own reserve"
-        raise InvalidDocument("options", [Problem(f"/{memory}_reserve", reserve, rule)])
+        raise InvalidDocument("options", [BrokenRule(f"/{memory}_reserve", reserve, rule)])
     return left - reserve_bytes(reserve, capacity_bytes)
 
 
@@ -120,4 +120,4 @@ def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int) -> None:
     elif ranks > nodes * host.devices_per_node and host.has_cuda:
         rule = f"{nodes} node(s) of {host.name} have {nodes * host.devices_per_node} devices, one rank each"
     if rule is not None:
-        raise InvalidDocument("options", [Problem("/ranks", str(ranks), rule)])
+        raise InvalidDocument("options", [BrokenRule("/ranks", str(ranks), rule)])

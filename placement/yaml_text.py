@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 
 MAX_NODES = 4_000_000
 """Values in a document after aliases are written out."""
@@ -39,7 +39,7 @@ def parse_yaml(text: str, source: str) -> Any:
         rule = f"is not valid YAML: {str(error).partition(';')[0]}"
     finally:
         loader.dispose()
-    raise InvalidDocument(source, [Problem("", "", rule)])
+    raise InvalidDocument(source, [BrokenRule("", "", rule)])
 
 
 class _TooMuch(Exception):

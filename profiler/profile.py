@@ -14,7 +14,7 @@ from pathlib import Path
 from emplace.hardware.discover import discover_host
 from emplace.hardware.machine import available_memory_bytes, usable_memory_bytes
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import ComputeKernel
 from emplace.placement.units import show_gib
@@ -154,7 +154,7 @@ def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:
     device = host.node.devices[0]
     most = device.count if device.type is DeviceType.CUDA else MAX_RANKS
     if not 1 <= ranks <= most:
-        raise InvalidDocument("options", [Problem("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
+        raise InvalidDocument("options", [BrokenRule("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
 
 
 def _report_errors(model: CostModel, report: Report) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 
 Ints = NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class Trace(Protocol):
 
 def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") -> InvalidDocument:
     """The file breaks a rule."""
-    return InvalidDocument(str(path), [Problem(pointer, value, rule)])
+    return InvalidDocument(str(path), [BrokenRule(pointer, value, rule)])
 
 
 def refuse_negative(source: str, pointer: str, ids: Ints) -> None:

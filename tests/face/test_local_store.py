@@ -35,7 +35,7 @@ def test_a_model_that_another_version_stored_is_to_be_measured_again() -> None:
     path.write_text(path.read_text().replace('"step_overhead_us"', '"overhead_us"'))
     with pytest.raises(InvalidDocument, match=f"{path.name}.*stored by another version.*measure this machine again.*overhead_us") as caught:
         find_cost_model(machine("sha256:a"), 2)
-    assert len(caught.value.problems) == 1
+    assert len(caught.value.broken_rules) == 1
     save_cost_model(measured("sha256:a", 4))
     found = find_cost_model(machine("sha256:a"), 4)
     assert found is not None
