@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from emplace.placement.choice import choice_findings
+from emplace.placement.choice import choice_flaws
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS
-from emplace.placement.layout import layout_findings
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
@@ -95,8 +95,8 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
             cache_load_factor=_load_factor(sharding),
             shards=tuple(_joined(sharding.sharding_type, list(_shards(where, source, sharding, table, topology)))),
         )
-        findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
-        broken += [BrokenRule(where, "", what) for _, what in findings]
+        flaws = layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology)
+        broken += [BrokenRule(where, "", what) for _, what in flaws]
     broken += [BrokenRule("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
     if broken:
         raise InvalidDocument(source, broken)

@@ -33,7 +33,7 @@ MAX_EXAMPLES = 128
 _TABLE_STEP, _LAYER_STEP = 0.02, 0.002
 _LOST = 1e9
 
-State = dict[str, Tensor]
+StateDict = dict[str, Tensor]
 
 
 def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.ProcessGroup) -> list[UpdateError]:
@@ -105,7 +105,7 @@ def _train_reference(reference: Dlrm, everyone: list[list[Batch]], sparse_rate: 
         optimizer.step()
 
 
-def _load(training: Training, start: State) -> None:
+def _load(training: Training, start: StateDict) -> None:
     """Give every shard its part of the reference's weights."""
     with torch.no_grad():
         for part in local_parts(training.dmp):
@@ -127,7 +127,7 @@ def _dense_state(training: Training) -> Iterator[tuple[str, Tensor]]:
     return (("dense." + name, value) for name, value in training.dlrm.get_submodule("dense").state_dict().items())
 
 
-def _assembled(start: State, parts: list[Any]) -> dict[str, list[Tensor]]:
+def _assembled(start: StateDict, parts: list[Any]) -> dict[str, list[Tensor]]:
     """Whole parameters from the ranks' parts, for everything replicated one per rank. What no rank holds stays NaN."""
     whole: dict[str, list[Tensor]] = {}
     for rank_parts in parts:
@@ -140,7 +140,7 @@ def _assembled(start: State, parts: list[Any]) -> dict[str, list[Tensor]]:
     return whole
 
 
-def _errors(start: State, reference: State, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
+def _errors(start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
     """One per table, and one for all dense layers: a single bias may move by next to nothing, and rounding would judge it."""
     groups: dict[str, list[str]] = {}
     for name in start:
@@ -149,7 +149,7 @@ def _errors(start: State, reference: State, sharded: dict[str, list[Tensor]]) ->
     return [_error(group, names, start, reference, sharded) for group, names in groups.items()]
 
 
-def _error(group: str, names: list[str], start: State, reference: State, sharded: dict[str, list[Tensor]]) -> UpdateError:
+def _error(group: str, names: list[str], start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> UpdateError:
     before, expected = (_joined([state[name] for name in names]) for state in (start, reference))
     copies = min(len(sharded.get(name, [])) for name in names)
     trained = [_joined([sharded[name][copy] for name in names]) for copy in range(copies)]

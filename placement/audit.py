@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from emplace.placement.choice import choice_findings
+from emplace.placement.choice import choice_flaws
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.layout import layout_findings
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import JobSize, Plan, PlanStatus, job_sizes
@@ -177,9 +177,9 @@ def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:
         elif placement.name in seen:
             yield Violation(where=f"{where}/name", what=f"the table {placement.name} is placed twice")
         else:
-            findings = layout_findings(table, placement, topology)
-            findings = findings or choice_findings(plan.question, table, placement, topology)
-            yield from (Violation(where=where + pointer, what=f"table {table.name}: {what}") for pointer, what in findings)
+            flaws = layout_flaws(table, placement, topology)
+            flaws = flaws or choice_flaws(plan.question, table, placement, topology)
+            yield from (Violation(where=where + pointer, what=f"table {table.name}: {what}") for pointer, what in flaws)
         seen.add(placement.name)
     for name in tables:
         if name not in seen:

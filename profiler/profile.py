@@ -28,7 +28,7 @@ from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
 Report = Callable[[str], None]
 
-MAX_RANKS = 64
+MAX_PROFILED_RANKS = 64
 _PROGRAM = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
 _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
@@ -152,7 +152,7 @@ def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:
     if len(host.node.devices) > 1:
         raise ToolError("this machine has several kinds of GPU; only machines with equal GPUs can be measured")
     device = host.node.devices[0]
-    most = device.count if device.type is DeviceType.CUDA else MAX_RANKS
+    most = device.count if device.type is DeviceType.CUDA else MAX_PROFILED_RANKS
     if not 1 <= ranks <= most:
         raise InvalidDocument("options", [BrokenRule("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
 

@@ -55,7 +55,7 @@ class Batch:
         return Batch(self.dense.to(device, copy=True), sparse, self.labels.to(device, copy=True))
 
 
-class DensePart(nn.Module):
+class DenseLayers(nn.Module):
     """Bottom MLP, interaction, top MLP: the layers of placement.dense_part, in its order."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -95,7 +95,7 @@ class Dlrm(nn.Module):
     def __init__(self, spec: ModelSpec, embedding_device: torch.device) -> None:
         super().__init__()
         self.ebc = EmbeddingBagCollection(tables=_embedding_configs(spec), device=embedding_device)
-        self.dense = DensePart(spec)
+        self.dense = DenseLayers(spec)
 
     def forward(self, batch: Batch) -> Tensor:
         return self.loss(batch, self.ebc(batch.sparse))

@@ -55,7 +55,7 @@ def trace(
         from_data({"embedding_dim": embedding_dim, "local_batch_size": local_batch_size}, _NewModel, source="options")
     if file.suffix == ".pt":
         require_extra("execute")
-    from emplace.executor.traces.measuring import measured_model, model_of
+    from emplace.executor.traces.measuring import measured_model, model_from_trace
     from emplace.executor.traces.opening import open_trace
 
     warnings: list[str] = []
@@ -63,7 +63,7 @@ def trace(
         status.say(f"opening {file}")
         found = open_trace(file, folder)
         status.say(f"looking for the largest ids of {found.num_features} features")
-        base = read_model(model) if model is not None else model_of(found, embedding_dim or 0, local_batch_size)
+        base = read_model(model) if model is not None else model_from_trace(found, embedding_dim or 0, local_batch_size)
         measured = measured_model(found, base, status.say, warnings.append)
     for message in [*warnings, f"measured {found.examples:,} examples"]:
         note(message)

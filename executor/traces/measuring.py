@@ -51,7 +51,7 @@ def measured_model(trace: Trace, model: ModelSpec, report: Callable[[str], None]
     return from_data(data, ModelSpec, source=trace.source)
 
 
-def model_of(trace: Trace, embedding_dim: int, local_batch_size: int) -> ModelSpec:
+def model_from_trace(trace: Trace, embedding_dim: int, local_batch_size: int) -> ModelSpec:
     """A model with nothing but one table for every feature, just large enough for the ids that occur; to be edited."""
     names = trace.features or tuple(f"feature_{number}" for number in range(trace.num_features))
     tables = []

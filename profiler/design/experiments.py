@@ -15,7 +15,16 @@ from scipy.stats import qmc
 from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
 from emplace.profiler.design.point_models import dense_model
-from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
+from emplace.profiler.design.points import (
+    CollectivePoint,
+    DensePoint,
+    Design,
+    LookupPoint,
+    Operation,
+    ReferencePoints,
+    StepPoint,
+    TableShape,
+)
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
@@ -45,7 +54,7 @@ _TOGETHER = (
 )
 
 
-_REFERENCE = Reference(
+_REFERENCE = ReferencePoints(
     step=StepPoint(types=(ShardingType.TABLE_WISE,), tables=2, rows=100_000, columns=64, lookups_per_bag=8, batch=256, width=256),
     collective=CollectivePoint(operation=Operation.OUTPUT_ALL_TO_ALL, sent_bytes=2**19),
     dense=DensePoint(batch=256, interaction=Interaction.CAT, features=8, columns=64, bottom=(256,), top=(256,)),

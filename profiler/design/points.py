@@ -84,7 +84,7 @@ class StepPoint(Document):
     width: int
 
 
-class Reference(Document):
+class ReferencePoints(Document):
     """Measured again in every round of its kind, to see how fast the machine is at that moment."""
 
     step: StepPoint
@@ -106,7 +106,7 @@ class Design(Document):
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
     lookups: tuple[LookupPoint, ...]
-    reference: Reference
+    reference: ReferencePoints
 
     @property
     def size(self) -> int:

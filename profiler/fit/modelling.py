@@ -18,8 +18,17 @@ from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together
-from emplace.profiler.fit.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, StepFit, fit_points, fit_updates, ranks_per_core
-from emplace.profiler.fit.step_fit import residuals as step_residuals
+from emplace.profiler.fit.step_fit import (
+    COLLECTIVES,
+    DENSE_LAYERS,
+    WHOLE_STEPS,
+    Known,
+    StepFit,
+    fit_points,
+    fit_updates,
+    held_out_residuals,
+    ranks_per_core,
+)
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
@@ -50,7 +59,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
     uncorrected = fit.points(design, {point: timed[point] if point[0] is Kind.STEP else one for point, one in usual.items()})
-    ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
+    ways = [(each, held_out_residuals(each, design.seed)) for each in (points, uncorrected)]
     points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
     model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:

@@ -191,7 +191,7 @@ def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: 
         points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
         quantities, times, known, weights = _arrays(points)
         per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
-        errors += residuals(points, design.seed, np.array([True, False]))
+        errors += held_out_residuals(points, design.seed, np.array([True, False]))
     return per_byte_us, errors
 
 
@@ -201,7 +201,7 @@ def fit_points(points: list[Point]) -> dict[str, float]:
     return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
 
 
-def residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
+def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
     """How far predictions are from points that the fit did not see, for each kind of point, all of a kind first; `fixed` are the
     coefficients of what does not grow with a point's work."""
     quantities, times, known, weights = _arrays(points)

@@ -6,7 +6,7 @@ import torch
 
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import DensePoint
-from emplace.runtime.dlrm import DensePart
+from emplace.runtime.dlrm import DenseLayers
 
 
 class DenseExercise:
@@ -14,7 +14,7 @@ class DenseExercise:
 
     def __init__(self, point: DensePoint, device: torch.device) -> None:
         spec = dense_model(point)
-        self._part = DensePart(spec).to(device)
+        self._part = DenseLayers(spec).to(device)
         self._input = torch.rand(point.batch, spec.dense_features, device=device)
         self._pooled = torch.rand(point.batch, point.features * point.columns, device=device, requires_grad=True)
         self._columns = point.columns

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.prediction_cases import draw_model, draw_plans
 from benchmarks.prediction_plot import plot
 from benchmarks.prediction_table import chose_well, is_right_again, is_undecided, table
-from emplace.placement.layout import layout_findings
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.topology import build_topology
 from tests.solver.questions import cpu_host
@@ -28,7 +28,7 @@ def test_plans_are_sound_repeatable_and_use_every_type(ranks: int) -> None:
         assert plans == dict(draw_plans(np.random.default_rng(number), first, ranks))
         for placements in plans.values():
             for one, placed in zip(first.tables, placements, strict=True):
-                assert layout_findings(one, placed, topology) == []
+                assert layout_flaws(one, placed, topology) == []
                 used.add(placed.sharding_type)
     assert used == set(ShardingType)
 

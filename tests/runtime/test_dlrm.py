@@ -10,7 +10,7 @@ import torch
 from emplace.placement.catalog import builtin_model, model_names
 from emplace.placement.dense_part import dense_part
 from emplace.runtime.batches import draw_batch
-from emplace.runtime.dlrm import DensePart, Dlrm
+from emplace.runtime.dlrm import DenseLayers, Dlrm
 from tests.executor.plans import make_model
 
 
@@ -18,7 +18,7 @@ from tests.executor.plans import make_model
 def test_parameters_of_every_built_in_model(name: str) -> None:
     spec = builtin_model(name)
     with torch.device("meta"):
-        layers = DensePart(spec)
+        layers = DenseLayers(spec)
     assert sum(parameter.numel() for parameter in layers.parameters()) == dense_part(spec).parameters
 
 
@@ -42,7 +42,7 @@ def test_every_part_takes_part_in_the_loss(changes: dict[str, Any]) -> None:
 
 def test_dot_interaction_is_the_products_of_all_pairs() -> None:
     spec = make_model()
-    layers = DensePart(spec)
+    layers = DenseLayers(spec)
     vectors = [torch.randn(3, 16) for _ in range(spec.num_features + 1)]
     joined = layers._dot(vectors[0], vectors)
     pairs = [(vectors[i] * vectors[j]).sum(dim=1) for i in range(len(vectors)) for j in range(i)]

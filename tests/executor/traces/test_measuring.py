@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emplace.executor.traces.batches import TraceBatches, lay_out
-from emplace.executor.traces.measuring import MAX_LENGTHS, measured_model, model_of, spell_accesses, spell_lengths
+from emplace.executor.traces.measuring import MAX_LENGTHS, measured_model, model_from_trace, spell_accesses, spell_lengths
 from emplace.executor.traces.opening import open_trace
 from emplace.placement.access import IcdfAccess, access_distribution
 from emplace.placement.errors import InvalidDocument
@@ -75,11 +75,11 @@ def test_ids_beyond_a_table_are_taken_modulo_and_told(tmp_path: Path) -> None:
 
 def test_a_model_is_made_where_there_is_none(files: dict[str, Path], drawn: Batch, tmp_path: Path) -> None:
     trace = open_trace(files["pt"], tmp_path)
-    model = model_of(trace, 64, 512)
+    model = model_from_trace(trace, 64, 512)
     assert [table.name for table in model.tables] == [f"feature_{number}" for number in range(6)]
     assert [table.num_embeddings for table in model.tables] == [int(drawn.sparse[key].values().max()) + 1 for key in names_of(drawn)]
     assert {table.embedding_dim for table in model.tables} == {64}
-    assert [table.name for table in model_of(open_trace(files["parquet"], tmp_path), 64, 512).tables] == names_of(drawn)
+    assert [table.name for table in model_from_trace(open_trace(files["parquet"], tmp_path), 64, 512).tables] == names_of(drawn)
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
