@@ -12,6 +12,7 @@ import numpy as np
 
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
 STATE_BYTES = 4
@@ -61,21 +62,11 @@ def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
     return np.ceil(np.asarray(rows) * cache_load_factor).astype(np.int64)
 
 
-def shard_bytes(
-    kernel: ComputeKernel,
-    data_type: DataType,
-    optimizer: Optimizer,
-    rows: Any,
-    columns: Any,
-    peak_ids: Any,
-    bags: Any,
-    *,
-    cache_load_factor: Any = 0.0,
-    on_cuda: bool,
-) -> tuple[Any, Any]:
-    """(hbm_bytes, ddr_bytes) of one shard. On a CPU device everything is system memory."""
-    weights = rows * row_bytes(data_type, columns)
-    state = optimizer_state_bytes(optimizer, rows, columns)
+def shard_bytes(sharding: TableSharding, shape: ShardShape, peak_ids: Any, bags: Any, *, on_cuda: bool) -> tuple[Any, Any]:
+    """(hbm_bytes, ddr_bytes) of a shard at peak, with so many ids and bags in a step. On a CPU device all is system memory."""
+    kernel, rows, columns = sharding.kernel, shape.rows, shape.columns
+    weights = rows * row_bytes(sharding.data_type, columns)
+    state = optimizer_state_bytes(sharding.optimizer, rows, columns)
     buffers = buffer_bytes(peak_ids, bags, columns, exchanged=kernel is not ComputeKernel.DENSE)
     if kernel is ComputeKernel.DENSE:
         # Gradient and all-reduce bucket, each as large as the weights.
@@ -86,10 +77,10 @@ def shard_bytes(
     if kernel is ComputeKernel.FUSED:
         return weights + state + buffers, rows * 0
     # Row-wise state of a table in system memory still lives on the device (FBGEMM construct_split_state).
-    on_device, in_system = (state, weights) if optimizer is Optimizer.ROWWISE_ADAGRAD else (rows * 0, weights + state)
+    on_device, in_system = (state, weights) if sharding.optimizer is Optimizer.ROWWISE_ADAGRAD else (rows * 0, weights + state)
     if kernel is ComputeKernel.FUSED_UVM_CACHING:
-        slots = cached_rows(rows, cache_load_factor)
-        on_device = on_device + slots * (row_bytes(data_type, columns) + _CACHE_SLOT_BYTES) + rows * _CACHE_INDEX_BYTES
+        slots = cached_rows(rows, sharding.load_factor)
+        on_device = on_device + slots * (row_bytes(sharding.data_type, columns) + _CACHE_SLOT_BYTES) + rows * _CACHE_INDEX_BYTES
     return on_device + buffers, in_system
 
 

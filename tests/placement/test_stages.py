@@ -15,27 +15,21 @@ from emplace.placement.cost_model import (
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import ROW_SPLIT, ShardWorkload
 from tests.placement.example_load import LOAD, topology, work
 from tests.placement.example_models import gpu_host, gpu_host_data, model
 
+SHAPE = ShardShape(1000, 16)
+"""64 bytes a row, 64,000 bytes of weights."""
+
 
 def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
     cost = datasheet_cost_model(gpu_host())
-    stages = shard_stages_us(
-        cost,
-        "gpu",
-        ComputeKernel.FUSED,
-        ShardingType.TABLE_WISE,
-        work(ShardingType.TABLE_WISE),
-        row_bytes=64,
-        columns=16,
-        weight_bytes=64_000,
-        optimizer=Optimizer.ROWWISE_ADAGRAD,
-        data_type=DataType.FP32,
-    )
+    sharding = TableSharding(ShardingType.TABLE_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ROWWISE_ADAGRAD)
+    stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work(ShardingType.TABLE_WISE))
     assert stages[Stage.INPUT_DIST] == pytest.approx(16_896 * 3 / 8 / 1e5 + 16_896 / 2 * 4 / 12_500)
     assert stages[Stage.OUTPUT_DIST] == stages[Stage.GRADIENT_DIST]
     assert stages[Stage.ALL_REDUCE] == 0
@@ -46,19 +40,8 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
     cost = datasheet_cost_model(gpu_host())
 
     def forward(kernel: ComputeKernel, hit_rate: float = 0.0) -> float:
-        stages = shard_stages_us(
-            cost,
-            "gpu",
-            kernel,
-            ShardingType.TABLE_WISE,
-            work(ShardingType.TABLE_WISE),
-            row_bytes=64,
-            columns=16,
-            weight_bytes=0,
-            optimizer=Optimizer.ROWWISE_ADAGRAD,
-            data_type=DataType.FP32,
-            hit_rate=hit_rate,
-        )
+        sharding = TableSharding(ShardingType.TABLE_WISE, kernel, DataType.FP32, Optimizer.ROWWISE_ADAGRAD, hit_rate=hit_rate)
+        stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work(ShardingType.TABLE_WISE))
         return float(stages[Stage.LOOKUP_FORWARD])
 
     rates = np.linspace(0, 1, 5)
@@ -78,18 +61,8 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
         work = ShardWorkload(10.0, 5.0, 10.0, 4.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
-        stages = shard_stages_us(
-            cost,
-            "gpu",
-            ComputeKernel.FUSED,
-            kind,
-            work,
-            row_bytes=64,
-            columns=16,
-            weight_bytes=64_000,
-            optimizer=optimizer,
-            data_type=DataType.FP32,
-        )
+        sharding = TableSharding(kind, ComputeKernel.FUSED, DataType.FP32, optimizer)
+        stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work)
         return float(stages[Stage.ALL_REDUCE])
 
     replicated, whole = ShardingType.DATA_PARALLEL, ShardingType.TABLE_WISE
@@ -172,20 +145,9 @@ def test_every_bag_that_goes_to_a_shard_costs_on_its_way(kind: ShardingType) -> 
 
 
 def shard_us(cost: CostModel, kind: ShardingType) -> dict[Stage, float]:
-    """Of 16 columns."""
     kernel = ComputeKernel.DENSE if kind is ShardingType.DATA_PARALLEL else ComputeKernel.FUSED
-    found = shard_stages_us(
-        cost,
-        "gpu",
-        kernel,
-        kind,
-        work(kind),
-        row_bytes=64,
-        columns=16,
-        weight_bytes=64_000,
-        optimizer=Optimizer.SGD,
-        data_type=DataType.FP32,
-    )
+    sharding = TableSharding(kind, kernel, DataType.FP32, Optimizer.SGD)
+    found = shard_stages_us(cost, "gpu", sharding, SHAPE, work(kind))
     return dict.fromkeys(Stage, 0.0) | {stage: float(time_us) for stage, time_us in found.items()}
 
 
