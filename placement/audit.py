@@ -35,7 +35,7 @@ class Violation(Document):
 
 
 def audit(plan: Plan) -> list[Violation]:
-    """Every violation found; none for a sound plan.
+    """Every violation of the plan; an empty list for a sound one.
 
     Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
     """
@@ -62,7 +62,7 @@ def structural_violations(plan: Plan) -> list[Violation]:
 
 
 def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
-    """The ranks that tables lie on, where there are any, and what is wrong with both."""
+    """The plan's ranks, None where it places nothing or can't have them, and what is wrong with its ranks and tables."""
     if not plan.has_placement:
         return None, list(_nothing_placed(plan))
     try:
@@ -105,7 +105,7 @@ def _record(plan: Plan) -> Iterator[Violation]:
 
 
 def _fewest(plan: Plan) -> Iterator[Violation]:
-    """The plan must speak of every size up to its own, once."""
+    """A plan for the fewest devices must name each smaller size once, as impossible or undecided."""
     record = plan.fewest
     if (plan.question.options.objective is Objective.DEVICES) != (record is not None):
         yield Violation(where="/fewest", what="belongs to the objective devices and to no other")

@@ -30,14 +30,15 @@ class DerivedLoads:
     """What a placement puts on R ranks and N nodes, in the K stages of `STAGES`."""
 
     shard_hbm: list[NDArray[np.int64]]
-    """Per table of the plan, per shard."""
+    """For each table of the plan, the device bytes of its shards."""
     shard_ddr: list[NDArray[np.int64]]
+    """For each table of the plan, the system bytes of its shards."""
     rank_hbm: NDArray[np.int64]
-    """[R] with what the rank holds apart from its shards."""
+    """[R] device bytes, what a rank holds apart from its shards included."""
     rank_ddr: NDArray[np.int64]
-    """[R]"""
+    """[R] system bytes, likewise."""
     node_ddr: NDArray[np.int64]
-    """[N]"""
+    """[N] system bytes of a node's ranks together."""
     stages_us: NDArray[np.float64]
     """[R, K]"""
     step_time_us: float
@@ -88,7 +89,7 @@ class _Parts:
 
     @staticmethod
     def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> _Parts:
-        """Priced in as many calls as the shards have kinds of device."""
+        """The shards of `table` as `placement` says, priced in one call for each kind of device that they are on."""
         shards, sharding = placement.shards, _sharding(question, placement, table)
         numbers = np.array([shard.rank for shard in shards])
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])

@@ -20,7 +20,7 @@ class EmplaceError(Exception):
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """One broken rule: `pointer` is a JSON pointer (RFC 6901) into the document."""
+    """A rule of a document that a value breaks. `pointer` is a JSON pointer (RFC 6901); `value` is text, empty where none is shown."""
 
     pointer: str
     value: str

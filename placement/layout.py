@@ -49,6 +49,7 @@ def layout_flaws(table: Table, placement: TablePlacement, topology: Topology) ->
 
 
 def _boxes(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Flaw]:
+    """Each shard by itself: it must be on a rank of the job, within the table, and of a width that FBGEMM takes."""
     if not shards:
         yield "/shards", "has no shard, so none of its rows is anywhere"
     for index, shard in enumerate(shards):
@@ -91,6 +92,7 @@ def _coverage(table: Table, shards: Sequence[Shard]) -> Iterator[Flaw]:
 
 
 def _gaps(what: str, ranges: list[tuple[int, int]], end: int) -> Iterator[Flaw]:
+    """Sorted ranges must lie end to end from 0 to `end`."""
     for before, after in pairwise([(0, 0), *ranges, (end, end)]):
         if after[0] > before[1]:
             yield "/shards", f"{what} {before[1]}..{after[0]} are in no shard"
@@ -119,6 +121,7 @@ def _row_splits(kind: ShardingType, table: Table, shards: Sequence[Shard], topol
 
 
 def _places(kind: ShardingType, ranks: list[Rank]) -> Iterator[Flaw]:
+    """The shards' ranks must be those that the sharding type can be on."""
     numbers, nodes = [rank.rank for rank in ranks], sorted({rank.node for rank in ranks})
     if len({rank.is_server for rank in ranks}) > 1:
         yield "/shards", "lies on trainers and on remote servers at once; a table must be on one or the other"

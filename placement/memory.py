@@ -19,9 +19,9 @@ STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
 
 OFFSET_BYTES = 8
-"""Of each bag, kept for the backward pass."""
+"""One offset for each bag is kept for the backward pass."""
 WORKSPACE_BYTES = 2 * 2**20
-"""Workspaces of matrix products, objects of the model: 1.1 to 3.6 MiB the first time that a process trains one."""
+"""Workspaces of matrix products and objects of the model: 1.1 to 3.6 MiB were measured the first time that a process trains one."""
 
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
@@ -39,7 +39,7 @@ def row_bytes(data_type: DataType, columns: Any) -> Any:
 
 
 def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
-    """State of a fused optimizer; row-wise Adagrad keeps one value per row of each shard."""
+    """Bytes of a fused optimizer's state; row-wise Adagrad keeps one value per row of each shard."""
     match optimizer:
         case Optimizer.SGD:
             return rows * 0
@@ -52,7 +52,7 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
 
 
 def buffer_bytes(peak_ids: Any, bags: Any, columns: Any, *, exchanged: bool) -> Any:
-    """Ids, lengths and offsets that arrive at a shard, its pooled vectors, and the copy of them that an exchange sends."""
+    """Bytes of the ids, lengths and offsets that arrive at a shard, of its pooled vectors, and of the copy that an exchange sends."""
     copies = 2 if exchanged else 1
     return peak_ids * ID_BYTES + bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * bags * columns * OUTPUT_BYTES
 
@@ -85,7 +85,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak_ids: Any, bags:
 
 
 def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> int:
-    """What a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
+    """Bytes that a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
     # Weights, all-reduce buckets that gradients are views of, optimizer state; one gradient at a time on its way to its bucket.
@@ -98,11 +98,11 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
 
 
 def _vector_width(model: ModelSpec, dense: DensePart) -> int:
-    """Values of an example, beside those at shards, when they are most.
+    """Values that a trainer holds for each example, beside those that shards hold, at the fullest moment of a step.
 
-    A step is fullest in the exchange, where the pooled vectors of all tables arrive and are put in order beside what shards hold
-    of them twice; or in the dense layers, where shards hold nothing. Shards hold as many vectors as a batch has on average, so
-    the dense layers count with what they need beyond that.
+    That is either the exchange, where the pooled vectors of all tables arrive and are put in order while shards hold them twice; or
+    the dense layers, where shards hold none. Shards hold as many vectors as a batch has on average, so the dense layers count with
+    what they need beyond that.
     """
     exchange = dense.pooled_width * 3 // 2
     outputs = [width for _, width in dense.layers]
@@ -111,7 +111,7 @@ def _vector_width(model: ModelSpec, dense: DensePart) -> int:
 
 
 def _interaction_width(model: ModelSpec, dense: DensePart) -> int:
-    """What the interaction keeps of an example: all vectors side by side, and what it makes of them."""
+    """Values that the interaction keeps of an example: all vectors side by side, and what it makes of them."""
     vectors = dense.pooled_width + (dense.bottom[-1][1] if dense.bottom else model.dense_features)
     match model.interaction:
         case Interaction.CAT:

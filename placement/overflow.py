@@ -10,7 +10,7 @@ from emplace.placement.workload import peak_ids
 
 MAX_TOTAL_BYTES = 2**62
 _MOST_COPIES = 5
-"""Times its weights, what the costliest kernel holds of a table beside state and buffers: a cache of narrow rows."""
+"""What the costliest kernel holds of a table, state and buffers apart, in times of its weights: a cache of narrow rows."""
 
 
 def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
@@ -27,7 +27,7 @@ def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
 
 
 def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:
-    """Never less than one rank holds for a table, the ids of its own batch included."""
+    """Bytes that are never less than what one rank holds for a table, the ids of its own batch included."""
     rows, columns = table.num_embeddings, table.embedding_dim
     weights = rows * row_bytes(table.data_type, columns)
     buffers = buffer_bytes(peak_ids(table, examples), examples * len(table.features), columns, exchanged=True)

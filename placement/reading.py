@@ -47,7 +47,7 @@ def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
 
 
 def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
-    """Validate plain data. `pointer` is where it sits in what the person sent."""
+    """The document that plain data spells; `pointer` is where the data sits in what a person sent. Raises InvalidDocument."""
     if data is None:
         raise InvalidDocument(source, [BrokenRule(pointer, "", "is empty, must be a mapping")])
     if not isinstance(data, dict):
@@ -68,7 +68,7 @@ def broken_rules_of(error: ValidationError, pointer: str = "") -> list[BrokenRul
 
 
 def _follows_from_others(detail: ErrorDetails) -> bool:
-    """Of a list that is too short only because its items break rules of their own, pydantic says both."""
+    """Whether an error says nothing new: where a list is too short only because its items break rules, pydantic reports both."""
     return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 

@@ -26,7 +26,7 @@ from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, a
 
 
 class Stage(StrEnum):
-    """In the order of a training step."""
+    """The stages of a training step, in their order."""
 
     INPUT_DIST = "input_dist"
     LOOKUP_FORWARD = "lookup_forward"
@@ -84,7 +84,7 @@ def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[
 
 
 def slowest_share(cost: CostModel, ranks: int) -> float:
-    """How much of what the slowest of so many ranks has more than their mean makes a stage longer: all of it with a core for each."""
+    """The share of what the slowest of so many ranks has beyond their mean that makes a stage longer: all of it with a core for each."""
     if ranks == 1:
         return 1.0
     sharing = min(cost.ranks_per_core, ranks)
@@ -123,7 +123,7 @@ class _LookupPricer:
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """What every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
+    """Microseconds that every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
 
     Of several kinds of device, all wait for the slowest.
     """
@@ -141,7 +141,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
 
 
 def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topology: Topology) -> dict[Stage, float]:
-    """What every rank pays once for a sharding type that is in use, however many tables use it.
+    """Microseconds that every rank pays once for a sharding type that is in use, however many tables use it.
 
     TorchRec 1.8 builds an input distribution, lookups and an output distribution for each sharding type of a collection
     (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own.

@@ -58,7 +58,7 @@ def build_topology(
     hbm_reserve: str | None = None,
     ddr_reserve: str | None = None,
 ) -> Topology:
-    """Lay `ranks` trainers (all devices by default) evenly over `nodes` (the host's number by default).
+    """The job of `ranks` trainers (by default one for each device) spread evenly over `nodes` nodes (by default the host's).
 
     `hbm_reserve` of each CUDA device and `ddr_reserve` of each node and server stay free, beside what the host reserves.
     Raises InvalidDocument when the ranks don't divide over the nodes, a CUDA node has fewer devices than ranks, or a
@@ -88,7 +88,7 @@ def build_topology(
 
 
 def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int, reserve: str | None) -> int:
-    """Of a memory, what tables and buffers may use; 0 where there is none."""
+    """Bytes of a memory that tables and buffers may use, both reserves taken off. Raises InvalidDocument where nothing is left."""
     left = capacity_bytes - host_reserve_bytes
     if not capacity_bytes or reserve is None:
         return left

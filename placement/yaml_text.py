@@ -59,7 +59,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _refuse_deep_or_long(text: str) -> None:
-    """Before anything is built: libyaml builds nodes by recursion in C, which ends the process when the text is deep enough."""
+    """Raises _TooMuch before anything is built: libyaml builds nodes by recursion in C, which text that is deep enough makes crash."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
         depth += isinstance(event, _OPENING) - isinstance(event, _CLOSING)
