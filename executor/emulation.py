@@ -23,7 +23,7 @@ from emplace.placement.plan import Plan
 MAX_EMULATED_RANKS = 16
 MAX_EMULATED_ROWS = 100_000
 MAX_EMULATED_BYTES = 256 * 2**20
-"""Of the weights of all tables together; replicated ones count once here and are held by every rank."""
+"""The most bytes of the weights of all tables together; replicated tables count once here and are held by every rank."""
 MAX_EMULATED_EXAMPLES = 128
 NOT_CHECKED = "not checked: emulated"
 
@@ -98,7 +98,7 @@ def emulated_plan(plan: Plan) -> Plan:
 
 
 def _cpu_host(host: HostSpec) -> HostSpec:
-    """The host's nodes with a CPU device in place of each."""
+    """The host with a CPU device in place of each of its devices."""
     only_cuda = {"hbm_capacity": None, "hbm_reserve": None, "system_link": None}
     devices = tuple(device.model_copy(update=only_cuda | {"type": DeviceType.CPU}) for device in host.node.devices)
     return host.model_copy(update={"node": host.node.model_copy(update={"devices": devices})})

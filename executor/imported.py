@@ -22,7 +22,7 @@ from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
-"""What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""
+"""FBGEMM's load factor of a cache where none is given (SplitTableBatchedEmbeddingBagsCodegen)."""
 
 COLUMN_SPLIT = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 
@@ -33,13 +33,13 @@ NumRanks = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
 class _Foreign(Document):
-    """Written by another program, which may say more than matters here."""
+    """A document of another program, which may say more than matters here: unknown keys are passed over."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class TheirShard(_Foreign):
-    """torch's ShardMetadata: (row, column) where it starts, and how many of each."""
+    """torch's ShardMetadata: (row, column) where the shard starts, and how many of each it has."""
 
     shard_offsets: tuple[Offset, Offset]
     shard_sizes: tuple[Offset, Offset]
@@ -65,7 +65,7 @@ class TheirSharding(_Foreign):
 
 
 class TheirPlan(_Foreign):
-    """A ShardingPlan: shardings by module path and table name, and what ranks it is for where the file says."""
+    """TorchRec's ShardingPlan: shardings by module path and table name; and how many ranks it is for, where the file says."""
 
     world_size: NumRanks | None = None
     local_world_size: NumRanks | None = None
@@ -131,7 +131,7 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
 
 
 def _joined(kind: ShardingType, shards: list[Shard]) -> Iterator[Shard]:
-    """Pieces of columns that lie side by side on one rank as one piece: TorchRec's planner may cut a table finer than it spreads it."""
+    """The shards, where pieces of columns that lie side by side on one rank are one: TorchRec's planner may cut finer than it spreads."""
     if kind not in COLUMN_SPLIT or not shards:
         yield from shards
         return

@@ -30,14 +30,17 @@ from emplace.runtime.training import Training, table_of
 
 STEPS = 4
 MAX_EXAMPLES = 128
+"""The most examples of each rank's batch."""
 _TABLE_STEP, _LAYER_STEP = 0.02, 0.002
+"""By how much of their size the first step changes the weights that it touches, of tables and of dense layers."""
 _LOST = 1e9
+"""The error of what is not there at all."""
 
 StateDict = dict[str, Tensor]
 
 
 def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.ProcessGroup) -> list[UpdateError]:
-    """One error per parameter on rank 0, none on the others. `control` is a gloo group of all ranks."""
+    """The errors of each table and of the dense layers on rank 0, none on the others. `control` is a gloo group of all ranks."""
     small = scaled_plan(plan)
     spec = small.question.model
     examples, world = min(spec.local_batch_size, MAX_EXAMPLES), dist.get_world_size()
@@ -80,7 +83,7 @@ def smoothen(model: nn.Module) -> None:
 
 
 def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float]:
-    """(tables, dense layers): rates at which the first step changes the weights it touches by these shares of their size."""
+    """(tables, dense layers): the learning rates at which the first step changes weights by _TABLE_STEP and _LAYER_STEP of their size."""
     _global_loss(reference, batches).backward()  # type: ignore[no-untyped-call]
     rates = []
     for module, step in ((reference.ebc, _TABLE_STEP), (reference.dense, _LAYER_STEP)):
@@ -128,7 +131,7 @@ def _dense_state(training: Training) -> Iterator[tuple[str, Tensor]]:
 
 
 def _assembled(start: StateDict, parts: list[Any]) -> dict[str, list[Tensor]]:
-    """Whole parameters from the ranks' parts, for everything replicated one per rank. What no rank holds stays NaN."""
+    """Whole parameters, put together from the ranks' parts; of a replicated one, a copy for each rank. What no rank holds stays NaN."""
     whole: dict[str, list[Tensor]] = {}
     for rank_parts in parts:
         for name, rows, columns, weights in rank_parts:
@@ -141,7 +144,7 @@ def _assembled(start: StateDict, parts: list[Any]) -> dict[str, list[Tensor]]:
 
 
 def _errors(start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
-    """One per table, and one for all dense layers: a single bias may move by next to nothing, and rounding would judge it."""
+    """One error for each table, and one for all dense layers: a single bias may move by next to nothing, so that rounding would decide."""
     groups: dict[str, list[str]] = {}
     for name in start:
         table = table_of(name)
@@ -150,6 +153,7 @@ def _errors(start: StateDict, reference: StateDict, sharded: dict[str, list[Tens
 
 
 def _error(group: str, names: list[str], start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> UpdateError:
+    """How far the worst copy of these parameters is from the reference. Raises ArithmeticError where the reference diverged."""
     before, expected = (_joined([state[name] for name in names]) for state in (start, reference))
     copies = min(len(sharded.get(name, [])) for name in names)
     trained = [_joined([sharded[name][copy] for name in names]) for copy in range(copies)]

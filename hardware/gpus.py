@@ -36,7 +36,7 @@ DATASHEETS: tuple[tuple[str, Datasheet], ...] = (
     ("A10", Datasheet(600e9, 31.2e12, None)),
     ("T4", Datasheet(320e9, 8.1e12, None)),
 )
-"""The first whose name is part of what the driver calls the GPU."""
+"""(name, rates). The first one counts whose name is part of what the driver calls the GPU."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ PERMUTED = {ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingTy
 def shard_workload(
     load: TableLoad, sharding_type: ShardingType, row_share: Any, columns: Any, topology: Topology, *, on_server: bool
 ) -> ShardWorkload:
-    """The workload of a shard with `row_share` (0..1) of the rows and `columns` columns. docs/explanation/cost-model.md derives the bytes."""
+    """The workload of a shard with this share of the rows (0..1) and so many columns. docs/explanation/cost-model.md derives the bytes."""
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
     if sharding_type is ShardingType.DATA_PARALLEL:

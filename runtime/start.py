@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 def import_large(name: str) -> ModuleType:
-    """What is imported is never looked through for garbage."""
+    """The imported module. What its import makes is never looked through for garbage."""
     gc.disable()
     module = import_module(name)
     gc.freeze()

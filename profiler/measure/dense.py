@@ -10,7 +10,7 @@ from emplace.runtime.dlrm import DenseLayers
 
 
 class DenseExercise:
-    """The layers of one point, with their parameters' gradients and those of the pooled vectors."""
+    """The layers of one point. The backward makes the gradients of their parameters and of the pooled vectors."""
 
     def __init__(self, point: DensePoint, device: torch.device) -> None:
         spec = dense_model(point)
