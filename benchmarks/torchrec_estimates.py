@@ -19,7 +19,7 @@ from torchrec.modules.embedding_modules import EmbeddingBagCollection
 COLUMN_WIDTHS = (64, 32, 16)
 """Widths of column-wise shards that are enumerated beside TorchRec's default (128)."""
 CACHE_LOAD_FACTORS = (0.05, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Beside TorchRec's default (0.2)."""
+"""Cache load factors that are enumerated beside TorchRec's default (0.2)."""
 
 
 @dataclass(frozen=True)

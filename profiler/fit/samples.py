@@ -25,7 +25,7 @@ class Timed:
     forward_us: float
     backward_us: float
     tables: tuple[TableCounts, ...] = ()
-    """Of a lookup point: what each table was asked for, the mean over ranks."""
+    """What a lookup point asked of each table, the mean over ranks; empty for other points."""
     slowness: float = 1.0
     """How slow the machine was then: 1 is usual, 2 half as fast."""
 

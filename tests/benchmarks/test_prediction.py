@@ -80,7 +80,7 @@ def test_a_choice_within_two_percent_of_the_fastest_is_right() -> None:
 
 
 def test_a_plan_that_was_made_to_look_fast_is_counted_apart() -> None:
-    """Of those by hand, the predicted fastest is; with Emplace's own, which is predicted faster yet, it is not."""
+    """The plan by hand that is predicted fastest is the fastest by hand; Emplace's own is predicted faster yet, and is not."""
     lines = [line(2, a=plan(9, 10.0), b=plan(12, 12.0), emplace=plan(8, 11.0))]
     assert "| 1 of 1 | 1 of 1 | 0 of 1 | 0 of 1 |" in list(table(lines))[1]
 

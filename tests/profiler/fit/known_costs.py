@@ -13,7 +13,7 @@ from emplace.profiler.fit.step_fit import Known, StepFit
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4, per_unique_line_us=0.02)
 SAVED_BY_SGD = 0.5
-"""Of what a row takes in the backward."""
+"""The share of a row's time in the backward that SGD doesn't take."""
 TRUE = {
     "step_overhead_us": 3000.0,
     "dense fixed_us": 30.0,

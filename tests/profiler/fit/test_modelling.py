@@ -32,7 +32,7 @@ from tests.profiler.fit.known_costs import (
 
 @pytest.fixture(scope="module")
 def fitted() -> CostModel:
-    """Of exactly what the known costs say."""
+    """The fit of samples that are exactly what the known costs say."""
     return fit_cost_model(design_of(), samples_of(design_of()), discover_host())
 
 

@@ -171,6 +171,6 @@ def test_errors_are_told_apart_by_what_most_of_the_time_is() -> None:
 
 @pytest.mark.parametrize("of_overhead", [0, 4, 6, 10])
 def test_a_regime_of_few_points_is_not_said(of_overhead: int) -> None:
-    """Of ten points."""
+    """There are ten points in all."""
     fixed_us = np.where(np.arange(10) < of_overhead, 1.0, 0.0)
     assert len(residuals_by_regime("x", np.full(10, 1.1), np.ones(10), fixed_us)) == 1
