@@ -1,7 +1,8 @@
 """A TorchRec ShardingPlan made elsewhere, read from JSON: the reverse of executor.export. Imports no torch.
 
 Only what decides the placement is read. Keys that change neither places nor bytes (stochastic_rounding, bounds_check_mode,
-output_dtype, enforce_hbm, the cache's algorithm and precision) are passed over; docs/explanation/execution.md says how to write such a file.
+output_dtype, enforce_hbm, the cache's algorithm and precision) are passed over. How to write such a file is in
+docs/explanation/execution.md.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
 
 
 def smoothen(model: nn.Module) -> None:
-    """GELU for every ReLU, in place: a gradient that changes little where its input does."""
+    """Put a GELU in place of every ReLU of the model: its gradient changes little where its input does."""
     for parent in model.modules():
         for name, layer in parent.named_children():
             if isinstance(layer, nn.ReLU):

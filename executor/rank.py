@@ -142,7 +142,7 @@ class Trial:
         self._times += self._take(steps, "training")
 
     def report(self) -> RankReport:
-        """Time the stages, read the placement back, and tell it all."""
+        """This rank's report of the plan. Times the stages and reads the placement back for it."""
         self._tell.phase(f"{self._name}: timing stages")
         stages = staged_steps(self._training, self._next_batches(self._job.staged_steps))
         return RankReport(

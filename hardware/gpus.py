@@ -11,7 +11,7 @@ from emplace.placement.errors import ToolError
 
 _QUERY = "name,memory.total,power.limit,pcie.link.gen.max,pcie.link.width.max"
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""One direction of one lane after line coding, by PCIe generation (PCI-SIG base specifications)."""
+"""Bytes per second of one lane in one direction after line coding, by PCIe generation (PCI-SIG base specifications)."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Machine:
     memory_bytes: int
     """Memory that this process may use: the machine's, or its cgroup's limit where that is lower."""
     network_bits_per_s: int | None
-    """The fastest physical interface that states its speed."""
+    """Bits per second of the fastest physical interface that states its speed; None where none does."""
 
 
 def read_machine(root: Path = ROOT) -> Machine:

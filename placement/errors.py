@@ -5,6 +5,8 @@ EmplaceError
  |- UnknownName                 no built-in model or host of that name, and no such file
  |- ToolError                   the request is fine, but this machine or installation can't do it
  |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
+ |- RanksFailed                 processes under torchrun ended early (runtime.torchrun); profiler and executor say so as errors of their own
+ |   `- RanksTimedOut           they did not end in time (runtime.torchrun)
  `- ExecutionFailed             a rank failed, or the run took too long; says which and why (executor.errors)
      `- ExecutionCancelled      someone asked it to stop (executor.errors)
 """

@@ -19,7 +19,7 @@ DISK_FULL = os.EX_IOERR
 
 @dataclass(frozen=True)
 class Cause:
-    """`rank` is None when no rank is to blame, such as when the launch itself failed."""
+    """Why a launch failed. `rank` is None when no rank is to blame, such as when the launch itself failed."""
 
     message: str
     rank: int | None = None

@@ -100,7 +100,7 @@ def permuted_examples(permuted_bytes: int, columns: int) -> int:
 
 
 def _even(rows: int, ranks: int) -> int:
-    """The next multiple of `ranks`."""
+    """`rows` rounded up to a multiple of `ranks`."""
     return -(-rows // ranks) * ranks
 
 
