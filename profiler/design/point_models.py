@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from emplace.placement.plan import Shard, TablePlacement
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
 from emplace.profiler.design.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
-_COLUMN_MULTIPLE = 4
 REPLICA_COLUMNS = 64
 """Columns of the table that stands for replicated parameters: a common width."""
 FEATURES_OF_A_RANK = 4
@@ -110,7 +110,7 @@ def _placement(name: str, kind: ShardingType, number: int, rows: int, columns: i
         case ShardingType.TABLE_WISE:
             parts = [(number % ranks, (0, rows), (0, columns))]
         case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE:
-            pieces = max(count for count in range(1, ranks + 1) if columns % (_COLUMN_MULTIPLE * count) == 0)
+            pieces = max(count for count in range(1, ranks + 1) if columns % (COLUMN_MULTIPLE * count) == 0)
             width = columns // pieces
             parts = [((number + piece) % ranks, (0, rows), (piece * width, (piece + 1) * width)) for piece in range(pieces)]
         case ShardingType.DATA_PARALLEL:
