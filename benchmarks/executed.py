@@ -45,7 +45,7 @@ SEED = 0
 LAUNCHES, ROUNDS, STEPS_PER_ROUND = 4, 3, 8
 SOLVE_SECONDS = 5.0
 LAUNCH_SECONDS = 120.0
-"""At most, of one launch; one takes from 10 s to half a minute on two cores."""
+"""The limit of one launch; on two cores it takes from 10 s to half a minute."""
 OURS = "emplace"
 
 

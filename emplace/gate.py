@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document, broken_rule
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import Name
 from emplace.placement.plan import Explanation, Plan, PlanStatus
 
@@ -127,7 +127,7 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
 def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
     theirs, ours = _conditions(baseline), _conditions(plan)
     problems = [
-        Problem(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
+        BrokenRule(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs
         if theirs[pointer] != ours[pointer]
     ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.reading import read_file
 from emplace.runtime.files import write_file
@@ -53,8 +53,10 @@ def refusing_other_versions(source: str) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        rule = f"was stored by another version of Emplace, or damaged; measure this machine again with as many ranks ({error.problems[0]})"
-        raise InvalidDocument(source, [Problem("", "", rule)]) from None
+        rule = (
+            f"was stored by another version of Emplace, or damaged; measure this machine again with as many ranks ({error.broken_rules[0]})"
+        )
+        raise InvalidDocument(source, [BrokenRule("", "", rule)]) from None
 
 
 def save_cost_model(model: CostModel) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from emplace.local_store import find_cost_model
 from emplace.placement.catalog import LOCAL_HOST, find_host
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
@@ -31,9 +31,9 @@ def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_
     """
     if cost_model is None:
         cost_model = _measured(host, options) or datasheet_cost_model(host)
-    problem = _mismatch(cost_model, host)
-    if problem is not None:
-        raise InvalidDocument("cost model", [problem])
+    broken = _mismatch(cost_model, host)
+    if broken is not None:
+        raise InvalidDocument("cost model", [broken])
     question = Question(model=model, host=host, cost_model=cost_model, options=options)
     _refuse_unrunnable_servers(question)
     return question
@@ -72,21 +72,21 @@ def _refuse_unrunnable_servers(question: Question) -> None:
         return
     if host.has_cuda:
         rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"
-        raise InvalidDocument("host", [Problem("/remote_servers", "", rule)])
+        raise InvalidDocument("host", [BrokenRule("/remote_servers", "", rule)])
 
 
-def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:
+def _mismatch(cost_model: CostModel, host: HostSpec) -> BrokenRule | None:
     """Why `cost_model` can't price `host`: another machine's, or a device or kernel is missing."""
     if cost_model.fingerprint != host.fingerprint and cost_model.fingerprint is not None:
-        return Problem(
+        return BrokenRule(
             "/fingerprint", cost_model.fingerprint, f"was measured on another machine; {host.name} is {host.fingerprint or 'not measured'}"
         )
     if cost_model.fingerprint is None and cost_model.host_name != host.name:
-        return Problem("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
+        return BrokenRule("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
     kinds = [device.kind for device in host.node.devices] + ([host.remote_servers.kind] if host.remote_servers else [])
     for kind in kinds:
         if cost_model.kernel(kind, ComputeKernel.FUSED) is None:
-            return Problem("/kernels", "", f"needs the kernel fused of the device {kind}")
+            return BrokenRule("/kernels", "", f"needs the kernel fused of the device {kind}")
         if all(dense.device != kind for dense in cost_model.dense):
-            return Problem("/dense", "", f"needs the dense layers of the device {kind}")
+            return BrokenRule("/dense", "", f"needs the dense layers of the device {kind}")
     return None

@@ -13,7 +13,7 @@ from emplace.app.web.dependencies import Service
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, Question
@@ -62,7 +62,7 @@ def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
     """Raises InvalidDocument for a key of the body that means nothing."""
-    unknown = [Problem(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    unknown = [BrokenRule(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
     if unknown:
         raise InvalidDocument("body", unknown)
 
@@ -73,17 +73,17 @@ def pointing_into(pointer: str) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        problems = [Problem(pointer + problem.pointer, problem.value, problem.rule) for problem in error.problems]
-        raise InvalidDocument("body", problems) from None
+        broken = [BrokenRule(pointer + each.pointer, each.value, each.rule) for each in error.broken_rules]
+        raise InvalidDocument("body", broken) from None
 
 
 def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str], find: Any) -> Any:
     value = data.get(key)
     if value is None:
-        raise InvalidDocument("body", [Problem(f"/{key}", "", "is required")])
+        raise InvalidDocument("body", [BrokenRule(f"/{key}", "", "is required")])
     if not isinstance(value, str):
         return from_data(value, kind, source="body", pointer=f"/{key}")
     if value not in names:
         rule = f"must be a {key} document or the name of a built-in one: {', '.join(names)}"
-        raise InvalidDocument("body", [Problem(f"/{key}", repr(value[:100]), rule)])
+        raise InvalidDocument("body", [BrokenRule(f"/{key}", repr(value[:100]), rule)])
     return find(value)

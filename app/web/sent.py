@@ -7,23 +7,23 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from emplace.placement.errors import Problem
+from emplace.placement.errors import BrokenRule
 
 _MAX_CHARACTERS = 80
 
 
-def as_sent(problem: Problem, body: Any) -> Problem:
-    """The problem with the value that its pointer leads to in the body; unchanged where it leads nowhere or shows none."""
-    if not problem.value:
-        return problem
+def as_sent(broken: BrokenRule, body: Any) -> BrokenRule:
+    """The broken rule with the value that its pointer leads to in the body; unchanged where it leads nowhere or shows none."""
+    if not broken.value:
+        return broken
     value = body
-    for part in problem.pointer.split("/")[1:]:
+    for part in broken.pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         try:
             value = value[int(key) if isinstance(value, list) else key]
         except (LookupError, TypeError, ValueError):
-            return problem
-    return replace(problem, value=_start_of_json(value))
+            return broken
+    return replace(broken, value=_start_of_json(value))
 
 
 def _start_of_json(value: Any) -> str:

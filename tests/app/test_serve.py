@@ -17,8 +17,8 @@ import pytest
 from emplace.app.server import serve as serve_api
 from emplace.app.settings import Settings
 from emplace.placement.errors import ToolError
+from tests.app.jobs.test_jobs import START_S, Query, ask_busy, ask_small, wait_for
 from tests.app.processes import is_alive, wait_until
-from tests.app.test_jobs import START_S, Query, ask_busy, ask_small, wait_for
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -1,0 +1,16 @@
+"""A machine that was measured."""
+
+from __future__ import annotations
+
+from emplace.placement.catalog import builtin_host
+from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.host import HostSpec
+
+
+def machine(fingerprint: str | None) -> HostSpec:
+    return builtin_host("cpu-dual-socket").model_copy(update={"name": "local", "fingerprint": fingerprint})
+
+
+def measured(fingerprint: str, ranks: int) -> CostModel:
+    datasheet = datasheet_cost_model(machine(fingerprint))
+    return datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": fingerprint, "ranks": ranks})
