@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from emplace.local_store import find_cost_model
+from emplace.cost_model_store import CostModelStore, find_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.catalog import LOCAL_HOST, find_host
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.errors import InvalidDocument, Problem, ToolError
@@ -24,19 +25,30 @@ def resolve_host(name_or_path: str) -> HostSpec:
 
 
 def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
-    """The question with its cost model: the given one, else the one measured on this host, else the datasheet's.
+    """The question with its cost model: the given one, else the one that `emplace profile` kept, else the datasheet's.
 
-    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices, and for tables of
+    Raises InvalidDocument when the cost model belongs to another host or lacks one of its devices, and for tables of
     this machine's CUDA trainers on remote servers.
     """
     if cost_model is None:
-        cost_model = _measured(host, options) or datasheet_cost_model(host)
+        cost_model = measured_cost_model(local_cost_models(), host, options) or datasheet_cost_model(host)
     problem = _mismatch(cost_model, host)
     if problem is not None:
         raise InvalidDocument("cost model", [problem])
     question = Question(model=model, host=host, cost_model=cost_model, options=options)
     _refuse_unrunnable_servers(question)
     return question
+
+
+def measured_cost_model(store: CostModelStore, host: HostSpec, options: PlanOptions) -> CostModel | None:
+    """The model in `store` that was measured on this host; None where there is none, or where nobody has measured the remote servers.
+
+    Raises InvalidDocument for one that can't be read.
+    """
+    stored = find_cost_model(store, host, options.ranks)
+    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
+        return stored
+    return None
 
 
 def answer(question: Question, monitor: Monitor | None = None) -> Plan:
@@ -55,14 +67,6 @@ def answer(question: Question, monitor: Monitor | None = None) -> Plan:
         more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
         raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
     return plan.model_copy(update={"extrapolated": beyond_measured(plan)})
-
-
-def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:
-    """The model measured on this host; none of one whose remote servers nobody has measured."""
-    stored = find_cost_model(host, options.ranks)
-    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
-        return stored
-    return None
 
 
 def _refuse_unrunnable_servers(question: Question) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from emplace.local_store import find_cost_model, save_cost_model
+from emplace.cost_model_store import find_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
-from emplace.placement.errors import InvalidDocument
+from emplace.placement.errors import InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.plan import PlanOptions
@@ -30,39 +31,39 @@ def measured(fingerprint: str, ranks: int) -> CostModel:
     return datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": fingerprint, "ranks": ranks})
 
 
-def test_the_number_of_ranks_decides_then_the_nearest() -> None:
-    for ranks in (1, 4):
-        save_cost_model(measured("sha256:a", ranks))
-    found = {ranks: find_cost_model(machine("sha256:a"), ranks) for ranks in (1, 2, 3, 8)}
-    assert {ranks: model.ranks for ranks, model in found.items() if model} == {1: 1, 2: 1, 3: 4, 8: 4}
+def found(fingerprint: str, ranks: int) -> CostModel | None:
+    return find_cost_model(local_cost_models(), machine(fingerprint), ranks)
 
 
-def test_another_machine_finds_nothing() -> None:
-    save_cost_model(measured("sha256:a", 2))
-    assert find_cost_model(machine("sha256:ab"), 2) is None
-    assert find_cost_model(machine(None), 2) is None
+def keep(model: CostModel) -> Path:
+    return Path(local_cost_models().keep(model))
 
 
 def test_a_renamed_file_is_still_the_other_machine_s() -> None:
-    path = save_cost_model(measured("sha256:a", 2))
+    path = keep(measured("sha256:a", 2))
     path.rename(path.with_name("sha256-b-r2.json"))
-    assert find_cost_model(machine("sha256:b"), 2) is None
+    assert found("sha256:b", 2) is None
 
 
 def test_a_model_that_another_version_stored_is_to_be_measured_again() -> None:
-    path = save_cost_model(measured("sha256:a", 2))
+    path = keep(measured("sha256:a", 2))
     path.write_text(path.read_text().replace('"step_overhead_us"', '"overhead_us"'))
     with pytest.raises(InvalidDocument, match=f"{path.name}.*stored by another version.*measure this machine again.*overhead_us") as caught:
-        find_cost_model(machine("sha256:a"), 2)
+        found("sha256:a", 2)
     assert len(caught.value.problems) == 1
-    save_cost_model(measured("sha256:a", 4))
-    found = find_cost_model(machine("sha256:a"), 4)
-    assert found is not None
-    assert found.ranks == 4
+    keep(measured("sha256:a", 4))
+    assert found("sha256:a", 4) == measured("sha256:a", 4)
+
+
+@pytest.mark.parametrize("missing", ["fingerprint", "ranks"])
+def test_a_model_of_no_known_machine_is_not_kept(missing: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="measured on a known machine"):
+        keep(measured("sha256:a", 2).model_copy(update={missing: None}))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_question_uses_the_measured_model_and_else_the_datasheet() -> None:
-    save_cost_model(measured("sha256:a", 2))
+    keep(measured("sha256:a", 2))
     sources = [
         build_question(builtin_model("ncf"), machine(fingerprint), PlanOptions(ranks=2)).cost_model.source
         for fingerprint in ("sha256:a", "sha256:b")
@@ -87,7 +88,7 @@ def test_remote_servers_were_never_measured() -> None:
     served = machine("sha256:a")
     alone = served.model_copy(update={"remote_servers": None})
     datasheet = datasheet_cost_model(alone)
-    save_cost_model(datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": "sha256:a", "ranks": 2}))
+    keep(datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": "sha256:a", "ranks": 2}))
     sources = [build_question(builtin_model("ncf"), host, PlanOptions(ranks=2)).cost_model.source for host in (alone, served)]
     assert sources == [CostSource.MEASURED, CostSource.DATASHEET]
 
