@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
-from emplace.app.database.tables import State
+from emplace.app.database.states import State
 from emplace.app.web.dependencies import Service
 
 _POLL_SECONDS = 0.3

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from emplace.app.database.jobs import JobRow
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 
 
 class Reference(BaseModel):

@@ -5,27 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC, datetime
-from enum import StrEnum
 
 from sqlalchemy import DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-
-class State(StrEnum):
-    """Of anything that a worker does. The last three are final."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def is_final(self) -> bool:
-        return self not in UNFINISHED
-
-
-UNFINISHED = (State.QUEUED, State.RUNNING)
+from emplace.app.database.states import State
 
 
 def now() -> datetime:
@@ -52,10 +36,11 @@ class Base(DeclarativeBase):
 
 
 class JobColumns:
-    """What every resource that a worker makes has. `attempts` counts the workers that took it up."""
+    """What every resource that a worker makes has. `attempts` counts the workers that took it up, `ticket` how often it was queued."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     state: Mapped[str] = mapped_column(String(16), default=State.QUEUED)
+    ticket: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UtcTime)

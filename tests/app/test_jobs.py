@@ -102,7 +102,7 @@ def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(api: httpx.Cli
     assert first.stop() == 0
     assert first.steps() == []
     assert query("SELECT id FROM workers") == []
-    assert query("SELECT state, attempts FROM plans") == [("running", 0)]
+    assert query("SELECT state, attempts FROM plans") == [("queued", 0)]
     second = start_worker("second")
     wait_until(second.steps, START_S)
     assert state_of(api, plan_id) == "running"

@@ -9,7 +9,7 @@ import httpx
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import ProfileRow
-from emplace.local_store import save_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
 from emplace.planning import resolve_host
 from tests.app.questions import model_data
@@ -43,7 +43,7 @@ def test_an_uploaded_model_prices_this_machine(api: httpx.Client) -> None:
 
 
 def test_the_services_own_home_prices_this_machine_until_its_database_does(api: httpx.Client) -> None:
-    save_cost_model(CostModel.model_validate(measured(ranks=2)))
+    local_cost_models().keep(CostModel.model_validate(measured(ranks=2)))
     from_home = ask(api)
     assert from_home["cost_source"] == "measured"
     stored = measured(ranks=2) | {"step_overhead_us": 1234.0}

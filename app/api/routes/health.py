@@ -9,7 +9,8 @@ from fastapi.responses import PlainTextResponse
 from sqlalchemy import func, select
 
 from emplace.app.database import workers
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 from emplace.app.web.dependencies import Reading
 
 router = APIRouter(tags=["health"])

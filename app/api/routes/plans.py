@@ -21,8 +21,8 @@ from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, pla
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import plans, runs
-from emplace.app.database.tables import PlanRow, RunRow, State
-from emplace.app.jobs.queue import ANY_WORKER, SOLVE
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
 from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
 from emplace.app.web.problems import Refused, not_found
@@ -131,7 +131,7 @@ def _create(service: Service, body: dict[str, Any], idempotency_key: str | None)
         def make() -> str:
             row, is_new = plans.create(session, question, options_line(question.options))
             if is_new:
-                service.queue.put(session, SOLVE, row.id, ANY_WORKER)
+                service.queue.put(session, row)
             return row.id
 
         return once(session, idempotency_key, "plans", body, make)

@@ -19,7 +19,6 @@ from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
 from emplace.app.database.tables import RunRow
-from emplace.app.jobs.queue import RUN, host_queue
 from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.placement.reading import from_data
@@ -83,8 +82,7 @@ def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_ke
         def make() -> str:
             run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
             session.add(run)
-            session.flush()
-            service.queue.put(session, RUN, run.id, host_queue(fingerprint))
+            service.queue.put(session, run)
             return run.id
 
         run_id = once(session, idempotency_key, f"plans/{plan_id}/runs", body, make)
