@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from fastapi import APIRouter, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
 from emplace.app.api.body import Body
+from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import hosts_at_work
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import profiles
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, cost_models
@@ -70,10 +71,11 @@ def cancel_profile(profile_id: str, service: TheService) -> ProfileResource:
         return _resource(session, profile_id)
 
 
-@router.get("/{profile_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
-def profile_events(profile_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+@router.get("/{profile_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_profile)])
+async def profile_events(profile_id: str, service: TheService, last_event_id: LastEventId = None) -> AsyncIterator[ServerSentEvent]:
     """Progress as server-sent events: `progress` with a message; `end` with the final state."""
-    return job_routes.events(service, ProfileRow, profile_id, last_event_id)
+    async for event in events_of(service, ProfileRow, profile_id, last_event_id):
+        yield event
 
 
 def _to_measure(service: Service, session: Session, wanted: ProfileRequest) -> ProfileRow:
