@@ -16,6 +16,7 @@ from emplace.placement.errors import InvalidDocument, Problem
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
 from emplace.planning import build_question, measured_cost_model
 
@@ -61,7 +62,7 @@ def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
     """Raises InvalidDocument for a key of the body that means nothing."""
-    unknown = [Problem(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    unknown = [Problem(pointer_to(key), "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
     if unknown:
         raise InvalidDocument("body", unknown)
 

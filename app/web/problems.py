@@ -23,6 +23,7 @@ from starlette.routing import Match
 from emplace.app.web.sent import as_sent
 from emplace.placement.errors import InvalidDocument, Problem, ToolError, UnknownName
 from emplace.placement.messages import rule_of
+from emplace.placement.pointer import pointer_to
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def install(app: FastAPI) -> None:
     def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         details: list[ErrorDetails] = list(error.errors())
         where = str(details[0]["loc"][0]) if details else "query"
-        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), rule_of(item)) for item in details]
+        problems = [Problem(pointer_to(*item["loc"][1:]), str(item["input"]), rule_of(item)) for item in details]
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, problems)), problems, where)
 
     @app.exception_handler(HTTPException)

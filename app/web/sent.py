@@ -7,23 +7,23 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import jsonpointer
+
 from emplace.placement.errors import Problem
 
+# A body can be large: no error is to spell it out.
+jsonpointer.VERBOSE_EXCEPTIONS = False
+
 _MAX_CHARACTERS = 80
+_NOWHERE = object()
 
 
 def as_sent(problem: Problem, body: Any) -> Problem:
     """The problem with the value that its pointer leads to in the body; unchanged where it leads nowhere or shows none."""
     if not problem.value:
         return problem
-    value = body
-    for part in problem.pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        try:
-            value = value[int(key) if isinstance(value, list) else key]
-        except (LookupError, TypeError, ValueError):
-            return problem
-    return replace(problem, value=_start_of_json(value))
+    value = jsonpointer.resolve_pointer(body, problem.pointer, _NOWHERE)
+    return problem if value is _NOWHERE else replace(problem, value=_start_of_json(value))
 
 
 def _start_of_json(value: Any) -> str:

@@ -186,6 +186,8 @@ def read_events(api: httpx.Client, plan_id: str, headers: dict[str, str] | None 
         ({"host": "../hosts/zion"}, "/host", "built-in one"),
         ({"model": model_data(tables=0)}, "/model/tables", "at least 1"),
         ({"model": model_data() | {"colour": "red"}}, "/model/colour", "unknown key"),
+        ({"model": model_data() | {"red/~": 1}}, "/model/red~1~0", "unknown key"),
+        ({"red/~": 1}, "/red~1~0", "unknown key"),
         ({"model": model_data(local_batch_size=0)}, "/model/local_batch_size", "greater than 0"),
         ({"options": {"gap": 2}}, "/options/gap", "less than 1"),
         ({"options": {"ranks": 3, "nodes": 2}}, "/options/ranks", "multiple"),
