@@ -1,4 +1,4 @@
-"""From what a person names to a question, and from a question to an audited plan. The command line and the service share it."""
+"""Questions from what a person names, and audited plans from questions. The Python face, the command line and the service share them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def answer(question: Question, monitor: Monitor | None = None) -> Plan:
 
 
 def _refuse_unrunnable_servers(question: Question) -> None:
-    """On a machine that is there to run the plan, CUDA trainers can't use remote servers; for a datasheet's it is a what-if."""
+    """Raises InvalidDocument for CUDA trainers with remote servers on a machine that could run the plan. Elsewhere it is a what-if."""
     host = question.host
     if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
         return
@@ -80,7 +80,7 @@ def _refuse_unrunnable_servers(question: Question) -> None:
 
 
 def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:
-    """Why `cost_model` can't price `host`: another machine's, or a device or kernel is missing."""
+    """Why the cost model can't price the host: it is another machine's, or lacks a device or kernel. None where it can."""
     if cost_model.fingerprint != host.fingerprint and cost_model.fingerprint is not None:
         return Problem(
             "/fingerprint", cost_model.fingerprint, f"was measured on another machine; {host.name} is {host.fingerprint or 'not measured'}"

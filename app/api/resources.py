@@ -1,4 +1,4 @@
-"""What the API says about a stored resource. Absent figures are null; the documents themselves stand under their own key."""
+"""Stored resources as the API shows them. Absent figures are null; documents stand under a key of their own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What becomes of the rows of jobs. Each change locks its row and goes by the table of transitions: a job may be cancelled, deleted
-or put back at any time, and what comes too late for it changes nothing."""
+"""The changes of a job's row. Each locks the row and goes by the table of transitions.
+
+A job may be cancelled, deleted or put back at any time; a change that comes too late for it does nothing.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def finish(session: Session, ticket: Ticket, to: State, **values: Any) -> bool:
 
 
 def give_back(session: Session, ticket: Ticket) -> JobRow | None:
-    """The job of a worker that stops in good order, for its queue again; None when it waits for no one. The attempt does not count."""
+    """Put the job back, because its worker stops in good order: the attempt does not count.
+
+    Returns the row, to be queued again, or None when the ticket counts no more.
+    """
     row = _held(session, ticket)
     if row is None:
         return None
@@ -69,9 +74,9 @@ def give_back(session: Session, ticket: Ticket) -> JobRow | None:
 
 
 def recover(session: Session, ticket: Ticket) -> JobRow | None:
-    """The job of a worker that died, for its queue again; None when it waits for no one.
+    """Put the job back, because its worker is gone. One that has had MAX_ATTEMPTS is failed instead: it may be what killed them.
 
-    A job whose workers died again and again is failed here: it may be what killed them.
+    Returns the row, to be queued again, or None when it failed or the ticket counts no more.
     """
     row = _held(session, ticket)
     if row is None:
@@ -105,7 +110,7 @@ def running_tickets(session: Session) -> set[Ticket]:
 
 
 def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
-    """None when there is no such resource."""
+    """The state of a job, None when there is no such resource."""
     state = session.scalar(select(kind.state).where(kind.id == resource_id))
     return State(state) if state is not None else None
 
@@ -133,5 +138,5 @@ def _held(session: Session, ticket: Ticket) -> JobRow | None:
 
 
 def _locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
-    """The row as it is now, for this transaction alone to change."""
+    """The row as it is now; no other transaction changes it before this one ends."""
     return session.get(kind, resource_id, with_for_update=True)

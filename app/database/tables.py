@@ -61,7 +61,7 @@ class PlanRow(JobColumns, Base):
     host_fingerprint: Mapped[str | None] = mapped_column(String(200))
     cost_source: Mapped[str] = mapped_column(String(16))
     options: Mapped[str] = mapped_column(Text, default="")
-    """Those that are set, in a line for people."""
+    """The options that are set, in one line for people."""
     status: Mapped[str | None] = mapped_column(String(16), index=True)
     gap: Mapped[float | None] = mapped_column(Float)
     step_time_us: Mapped[float | None] = mapped_column(Float)
@@ -135,7 +135,7 @@ class IdempotencyRow(Base):
 
 
 class WorkerRow(Base):
-    """A live worker. `beat` grows while it lives; who sees it stand still for a lease takes the row away."""
+    """A live worker. `beat` grows while it lives; a worker that sees it stand still for a lease removes the row."""
 
     __tablename__ = "workers"
 

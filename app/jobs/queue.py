@@ -17,7 +17,7 @@ from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 
 APPLICATION = "emplace"
 APPLICATION_VERSION = "1"
-"""Of the messages. A worker takes only those of its own version."""
+"""The version of the messages. A worker takes only those of its own version."""
 
 WORKFLOWS: dict[str, type[JobRow]] = {"solve": PlanRow, "run": RunRow, "profile": ProfileRow}
 """The kind of row that each kind of message is about."""
@@ -32,7 +32,7 @@ def host_queue(fingerprint: str) -> str:
 
 @dataclass(frozen=True)
 class Taken:
-    """A message that a worker has taken off its queue and is not through with."""
+    """A message that a worker has taken off its queue and has not finished."""
 
     message_id: str
     ticket: Ticket
@@ -65,7 +65,7 @@ class JobQueue:
             yield Taken(message.workflow_id, ticket, str(message.executor_id))
 
     def drop(self, message_id: str) -> None:
-        """Forget a message whose worker will not get through with it."""
+        """Forget a message that its worker will not finish."""
         self._client.cancel_workflow(message_id)
 
     def close(self) -> None:

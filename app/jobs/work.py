@@ -1,5 +1,7 @@
-"""What a worker does with the jobs that it takes. A job is safe to repeat: it starts from its row, and its outcome is stored only while
-its ticket counts."""
+"""What a worker does with the jobs that it takes.
+
+A job is safe to repeat: it starts from its row, and its outcome is stored only while its ticket counts.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ class Worker:
         self._stopping.set()
 
     def do(self, ticket: Ticket) -> None:
-        """Do a job and store its outcome. Lets database errors through: the job is then one that is in no worker's hand."""
+        """Do a job and store its outcome. Lets database errors through; the job is then put back as a lost one."""
         self.in_hand.add(ticket)
         try:
             with self._one_at_a_time:

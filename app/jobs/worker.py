@@ -1,4 +1,4 @@
-"""The worker process: takes jobs from the queue, does them, and sees to it that those of workers that died go on."""
+"""The worker process: takes jobs from the queue and does them, and puts back the jobs of workers that died."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Not that a message was dropped: this worker was given up for dead, which is said once."""
+    """False for the report that a message was dropped. That happens to a worker that was given up for dead, which is said already."""
     return record.exc_info is None or not isinstance(record.exc_info[1], dbos_error.DBOSAwaitedWorkflowCancelledError)
 
 

@@ -100,7 +100,7 @@ def install(app: FastAPI) -> None:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """What the routes of this path know together. Files, which no route serves, are there to be read."""
+    """The methods that the routes of this path know together. A file, which no route serves, can be read."""
     scopes = {method: dict(request.scope) | {"method": method} for method in ("GET", "POST", "DELETE")}
     known = [method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)]
     return ["GET", "HEAD", *known[1:]] if known[:1] in ([], ["GET"]) else known

@@ -1,4 +1,4 @@
-"""What a problem says of a value: how it was sent, in JSON, whatever Python made of it."""
+"""The values that problems show: as they were sent, in JSON, whatever Python made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it up, can it work, and how much has it done."""
+"""Whether the service is up and can work, and how much it has done."""
 
 from __future__ import annotations
 
