@@ -1,4 +1,4 @@
-"""A TorchRec ShardingPlan made elsewhere becomes a Plan: placed, priced, and held against the best that any plan could do."""
+"""TorchRec's ShardingPlans as Plans: placed, priced, and compared with the best that any plan could do."""
 
 from __future__ import annotations
 

@@ -27,9 +27,10 @@ import numpy as np
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import LAUNCHES, OURS, Placements, draw_model, draw_plans
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
+from emplace.cost_model_store import find_cost_model
 from emplace.executor.launch import Launch
 from emplace.hardware.discover import discover_host
-from emplace.local_store import find_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.errors import EmplaceError, ToolError
@@ -80,7 +81,7 @@ def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workd
 
 
 def _measured(host: HostSpec, ranks: int) -> CostModel:
-    stored = find_cost_model(host, ranks)
+    stored = find_cost_model(local_cost_models(), host, ranks)
     if stored is None or stored.ranks != ranks:
         raise ToolError(f"no cost model of this machine with {ranks} ranks; run: emplace profile --ranks {ranks}")
     return stored

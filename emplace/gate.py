@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class Budgets(Document):
-    """What a plan must keep. Absent means anything goes."""
+    """The budgets that a plan must keep. One that is absent allows anything."""
 
     max_step_time_us: Annotated[float, Field(strict=True, gt=0)] | None = None
     min_throughput: Annotated[float, Field(strict=True, gt=0)] | None = None

@@ -14,6 +14,7 @@ from emplace.placement.document import BROKEN_RULE, Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import LENGTH_SPELLINGS
 from emplace.placement.messages import rule_of, spelled
+from emplace.placement.pointer import pointer_to
 from emplace.placement.yaml_text import parse_yaml
 
 __all__ = ["MAX_DOCUMENT_BYTES", "broken_rules_of", "from_data", "parse_json", "parse_yaml", "read_file", "read_text"]
@@ -114,8 +115,7 @@ def _too_large(size: int) -> BrokenRule:
 
 def _pointer(location: tuple[int | str, ...]) -> str:
     """A JSON pointer, without the tags that pydantic adds for the members of a union."""
-    parts = [str(part) for index, part in enumerate(location) if not _is_union_tag(location, index)]
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    return pointer_to(*(part for index, part in enumerate(location) if not _is_union_tag(location, index)))
 
 
 _UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS)}

@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from emplace.app.database import profiles
-from emplace.app.web.dependencies import Service
+from emplace.app.web.dependencies import Service, cost_models
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from emplace.placement.cost_model import CostModel
+from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
-from emplace.planning import build_question
+from emplace.planning import build_question, measured_cost_model
 
 D = TypeVar("D", bound=Document)
 
@@ -26,7 +26,7 @@ QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
 
 
 def read_question(service: Service, session: Session, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
-    """The question that a body asks, priced by its own cost model, else the host's newest measured one, else the datasheet's.
+    """The question that a body asks, priced by its own cost model, else the one measured on the host, else the datasheet's.
 
     Raises InvalidDocument.
     """
@@ -44,9 +44,9 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
     given = data.get("cost_model")
     if given is not None:
-        cost_model: CostModel | None = from_data(given, CostModel, source="body", pointer="/cost_model")
+        cost_model = from_data(given, CostModel, source="body", pointer="/cost_model")
     else:
-        cost_model = profiles.find_cost_model(session, host, options.ranks)
+        cost_model = measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
     with pointing_into("/cost_model"):
         question = build_question(model, host, options, cost_model)
     with pointing_into("/model"):
@@ -62,7 +62,7 @@ def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
     """Raises InvalidDocument for a key of the body that means nothing."""
-    unknown = [BrokenRule(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    unknown = [BrokenRule(pointer_to(key), "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
     if unknown:
         raise InvalidDocument("body", unknown)
 

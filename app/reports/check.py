@@ -20,7 +20,7 @@ MARKS = {Verdict.FITS: "ok", Verdict.DOES_NOT_FIT: "NO", Verdict.OVER_BUDGET: "N
 
 
 def text_report(results: Sequence[CheckResult]) -> str:
-    """For a terminal or a log."""
+    """The results as text for a terminal or a log."""
     return "\n".join(line for result in results for line in _lines(result)) + "\n"
 
 

@@ -23,6 +23,7 @@ from starlette.routing import Match
 from emplace.app.web.sent import as_sent
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError, UnknownName
 from emplace.placement.messages import rule_of
+from emplace.placement.pointer import pointer_to
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def install(app: FastAPI) -> None:
     def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         details: list[ErrorDetails] = list(error.errors())
         where = str(details[0]["loc"][0]) if details else "query"
-        broken = [BrokenRule("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), rule_of(item)) for item in details]
+        broken = [BrokenRule(pointer_to(*item["loc"][1:]), str(item["input"]), rule_of(item)) for item in details]
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, broken)), broken, where)
 
     @app.exception_handler(HTTPException)
@@ -99,7 +100,7 @@ def install(app: FastAPI) -> None:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """What the routes of this path know together. Files, which no route serves, are there to be read."""
+    """The methods that the routes of this path know together. A file, which no route serves, can be read."""
     scopes = {method: dict(request.scope) | {"method": method} for method in ("GET", "POST", "DELETE")}
     known = [method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)]
     return ["GET", "HEAD", *known[1:]] if known[:1] in ([], ["GET"]) else known

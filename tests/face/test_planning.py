@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from emplace.local_store import save_cost_model
 from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.cost_model import CostSource, datasheet_cost_model
 from emplace.placement.errors import InvalidDocument
@@ -12,13 +11,13 @@ from emplace.placement.host import HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.plan import PlanOptions
 from emplace.planning import build_question
-from tests.face.machines import machine, measured
+from tests.face.machines import keep, machine, measured
 
 pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_a_question_uses_the_measured_model_and_else_the_datasheet() -> None:
-    save_cost_model(measured("sha256:a", 2))
+    keep(measured("sha256:a", 2))
     sources = [
         build_question(builtin_model("ncf"), machine(fingerprint), PlanOptions(ranks=2)).cost_model.source
         for fingerprint in ("sha256:a", "sha256:b")
@@ -43,7 +42,7 @@ def test_remote_servers_were_never_measured() -> None:
     served = machine("sha256:a")
     alone = served.model_copy(update={"remote_servers": None})
     datasheet = datasheet_cost_model(alone)
-    save_cost_model(datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": "sha256:a", "ranks": 2}))
+    keep(datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": "sha256:a", "ranks": 2}))
     sources = [build_question(builtin_model("ncf"), host, PlanOptions(ranks=2)).cost_model.source for host in (alone, served)]
     assert sources == [CostSource.MEASURED, CostSource.DATASHEET]
 

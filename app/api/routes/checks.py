@@ -38,7 +38,7 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:
-    """Nobody waits for the answer to a client that has left."""
+    """Set `gone` when the client has left: nobody waits for the answer any more."""
     while not await request.is_disconnected():
         await asyncio.sleep(_POLL_SECONDS)
     gone.set()

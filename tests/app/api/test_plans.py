@@ -15,7 +15,7 @@ from emplace.app.database import jobs, plans
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.settings import Settings
-from tests.app.finished import finish_plan
+from tests.app.finished import finish_plan, ticket_of
 from tests.app.postgres import PostgresServer
 from tests.app.questions import model_data
 
@@ -121,7 +121,7 @@ def test_a_queued_plan_is_cancelled_once_and_for_all(api: httpx.Client, database
     assert api.post(f"/v1/plans/{plan_id}/cancel").json()["state"] == "cancelled"
     assert api.post(f"/v1/plans/{plan_id}/cancel").json()["state"] == "cancelled"
     with database.writing() as session:
-        assert jobs.take_up(session, PlanRow, plan_id) is None
+        assert jobs.take_up(session, ticket_of(session, PlanRow, plan_id)) is None
     done = ask(api).json()["id"]
     finish_plan(database, done)
     refused = api.post(f"/v1/plans/{done}/cancel")
@@ -186,6 +186,8 @@ def read_events(api: httpx.Client, plan_id: str, headers: dict[str, str] | None 
         ({"host": "../hosts/zion"}, "/host", "built-in one"),
         ({"model": model_data(tables=0)}, "/model/tables", "at least 1"),
         ({"model": model_data() | {"colour": "red"}}, "/model/colour", "unknown key"),
+        ({"model": model_data() | {"red/~": 1}}, "/model/red~1~0", "unknown key"),
+        ({"red/~": 1}, "/red~1~0", "unknown key"),
         ({"model": model_data(local_batch_size=0)}, "/model/local_batch_size", "greater than 0"),
         ({"options": {"gap": 2}}, "/options/gap", "less than 1"),
         ({"options": {"ranks": 3, "nodes": 2}}, "/options/ranks", "multiple"),

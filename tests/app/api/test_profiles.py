@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import ProfileRow
-from emplace.local_store import save_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
 from emplace.planning import resolve_host
 from tests.app.questions import model_data
@@ -43,7 +47,7 @@ def test_an_uploaded_model_prices_this_machine(api: httpx.Client) -> None:
 
 
 def test_the_services_own_home_prices_this_machine_until_its_database_does(api: httpx.Client) -> None:
-    save_cost_model(CostModel.model_validate(measured(ranks=2)))
+    local_cost_models().keep(CostModel.model_validate(measured(ranks=2)))
     from_home = ask(api)
     assert from_home["cost_source"] == "measured"
     stored = measured(ranks=2) | {"step_overhead_us": 1234.0}
@@ -127,6 +131,21 @@ def test_health(api: httpx.Client) -> None:
     ask(api)
     assert api.get("/healthz").json() == {"status": "ok"}
     assert api.get("/readyz").json() == {"status": "ok", "workers": 0}
-    metrics = api.get("/metrics").text.splitlines()
-    assert 'emplace_resources{kind="plans",state="queued"} 1' in metrics
-    assert "emplace_workers 0" in metrics
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type", "read"),
+    [
+        ("*/*", "text/plain", text_string_to_metric_families),
+        ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text", openmetrics.text_string_to_metric_families),
+    ],
+)
+def test_metrics_are_what_prometheus_reads(api: httpx.Client, accept: str, media_type: str, read: Callable[[str], Any]) -> None:
+    ask(api)
+    response = api.get("/metrics", headers={"Accept": accept})
+    assert response.headers["content-type"].startswith(media_type)
+    families = {family.name: family for family in read(response.text)}
+    resources = {(each.labels["kind"], each.labels["state"]): each.value for each in families["emplace_resources"].samples}
+    assert len(resources) == 15
+    assert {key: value for key, value in resources.items() if value} == {("plans", "queued"): 1}
+    assert [each.value for each in families["emplace_workers"].samples] == [0]

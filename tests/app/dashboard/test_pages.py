@@ -14,9 +14,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from emplace.app.database import jobs
 from emplace.app.database.connection import Database
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow
 from emplace.app.reports.figures import microseconds
 from emplace.placement.measurement import Emulation, Verdict
-from tests.app.finished import finish_plan, measurement_of, store_run
+from tests.app.finished import finish_plan, measurement_of, store_run, ticket_of
 from tests.app.questions import model_data
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -198,11 +200,11 @@ def test_why_there_is_no_plan_is_said(page: Page, api: httpx.Client, database: D
 
 
 def test_a_failed_plan_shows_its_error_as_text(page: Page, api: httpx.Client, database: Database) -> None:
-    from emplace.app.database.tables import PlanRow, State
-
     plan_id = ask(api)
     with database.writing() as session:
-        jobs.finish(session, PlanRow, plan_id, state=State.FAILED, error="<script>alert(1)</script>")
+        ticket = ticket_of(session, PlanRow, plan_id)
+        assert jobs.take_up(session, ticket)
+        assert jobs.finish(session, ticket, State.FAILED, error="<script>alert(1)</script>")
     page.goto(f"/plans/{plan_id}")
     assert "<script>alert(1)</script>" in page.inner_text("main")
 

@@ -16,7 +16,8 @@ from sqlalchemy import inspect
 from emplace.app.database import jobs, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import alembic_config, migrate
-from emplace.app.database.tables import Base, PlanRow, State, new_id
+from emplace.app.database.states import State
+from emplace.app.database.tables import Base, PlanRow, new_id
 from emplace.placement.errors import ToolError
 from tests.app.questions import a_host, a_question
 
@@ -62,7 +63,7 @@ def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None
 def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Database) -> None:
     with database.writing() as session:
         first, _ = plans.create(session, a_question(), "as listed")
-        assert jobs.cancel(session, PlanRow, first.id)
+        assert jobs.cancel(session, PlanRow, first.id) is State.CANCELLED
     with database.writing() as session:
         second, is_new = plans.create(session, a_question(), "as listed")
     assert is_new
@@ -109,29 +110,6 @@ def test_times_keep_their_zone(database: Database) -> None:
     with database.reading() as session:
         stored = session.get_one(PlanRow, plan_id).created_at
     assert before <= stored <= datetime.now(UTC)
-
-
-def test_a_job_is_taken_up_only_so_often(database: Database) -> None:
-    with database.writing() as session:
-        plan_id = plans.create(session, a_question(), "as listed")[0].id
-    for _ in range(jobs.MAX_ATTEMPTS):
-        with database.writing() as session:
-            assert jobs.take_up(session, PlanRow, plan_id) is not None
-    with database.writing() as session:
-        assert jobs.take_up(session, PlanRow, plan_id) is None
-    with database.reading() as session:
-        row = session.get_one(PlanRow, plan_id)
-        assert row.state == State.FAILED
-        assert "workers in turn" in str(row.error)
-
-
-def test_an_outcome_is_stored_only_while_it_is_waited_for(database: Database) -> None:
-    with database.writing() as session:
-        plan_id = plans.create(session, a_question(), "as listed")[0].id
-        assert jobs.cancel(session, PlanRow, plan_id)
-        assert not jobs.finish(session, PlanRow, plan_id, state=State.DONE)
-        assert jobs.take_up(session, PlanRow, plan_id) is None
-        assert jobs.state_of(session, PlanRow, plan_id) is State.CANCELLED
 
 
 def test_a_worker_is_dropped_when_its_beat_stands_still(database: Database) -> None:

@@ -13,24 +13,11 @@ from typing import Any
 import pytest
 
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
-from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
-from emplace.placement.model import ModelSpec
-from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
 from emplace.runtime.temporary import remove_leftovers
 from tests.app.processes import MARK, is_alive, step_processes, wait_until
-from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, a_question, busy_model_data
-
-
-def busy_question() -> str:
-    host = builtin_host(BUSY_HOST)
-    return Question(
-        model=ModelSpec.model_validate(busy_model_data()),
-        host=host,
-        cost_model=datasheet_cost_model(host),
-        options=PlanOptions.model_validate(BUSY_OPTIONS),
-    ).canonical_json()
+from tests.app.questions import a_question, busy_question
 
 
 def ignore(_: dict[str, Any]) -> None:
@@ -64,13 +51,13 @@ def test_a_child_is_ended_when_told_to() -> None:
         return bool(step_processes()) and len(asked) > 5
 
     with pytest.raises(ChildStopped):
-        run_child("solve", busy_question(), ignore, should_stop)
+        run_child("solve", busy_question().canonical_json(), ignore, should_stop)
     assert step_processes() == []
 
 
 def test_a_child_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ChildFailed, match="longer than 1 s"):
-        run_child("solve", busy_question(), ignore, lambda: False, timeout_s=1.0)
+        run_child("solve", busy_question().canonical_json(), ignore, lambda: False, timeout_s=1.0)
     assert step_processes() == []
 
 
@@ -83,7 +70,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: py
 
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     question = tmp_path / "question.json"
-    question.write_text(busy_question())
+    question.write_text(busy_question().canonical_json())
     program = "import sys; from emplace.app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
     parent = subprocess.Popen(
         [sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid()), "TMPDIR": str(tmp_path)}

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
-import pytest
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.planning import resolve_host
+from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_busy, ask_small, state_of, wait_for
 from tests.app.finished import finish_plan
-from tests.app.processes import WorkerProcess, is_alive, wait_until
-from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, QUICK_OPTIONS, busy_model_data, model_data
-
-StartWorker = Callable[..., WorkerProcess]
-Query = Callable[[str], list[tuple[object, ...]]]
-
-START_S, SOLVE_S = 60, 90
-ONLY_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-
-
-def ask_small(api: httpx.Client) -> str:
-    question = {"model": model_data(), "host": "cpu-dual-socket", "options": QUICK_OPTIONS | {"ranks": 2}}
-    return str(api.post("/v1/plans", json=question).json()["id"])
-
-
-def ask_busy(api: httpx.Client) -> str:
-    question = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
-    return str(api.post("/v1/plans", json=question).json()["id"])
-
-
-def state_of(api: httpx.Client, plan_id: str) -> str:
-    response = api.get(f"/v1/plans/{plan_id}", timeout=5)
-    assert response.status_code == 200
-    return str(response.json()["state"])
-
-
-def wait_for(api: httpx.Client, plan_id: str, state: str, timeout_s: float = SOLVE_S) -> dict[str, Any]:
-    """Also shows that the API answers all the while."""
-    wait_until(lambda: state_of(api, plan_id) == state, timeout_s)
-    found: dict[str, Any] = api.get(f"/v1/plans/{plan_id}").json()
-    return found
+from tests.app.processes import is_alive, wait_until
+from tests.app.questions import model_data
 
 
 def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
@@ -102,7 +71,7 @@ def test_a_worker_that_is_told_to_stop_leaves_its_job_to_the_next(api: httpx.Cli
     assert first.stop() == 0
     assert first.steps() == []
     assert query("SELECT id FROM workers") == []
-    assert query("SELECT state, attempts FROM plans") == [("running", 0)]
+    assert query("SELECT state, attempts FROM plans") == [("queued", 0)]
     second = start_worker("second")
     wait_until(second.steps, START_S)
     assert state_of(api, plan_id) == "running"
