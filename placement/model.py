@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from emplace.placement.access import Access, AccessDistribution, access_distribution
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.lengths import FeatureLength, LengthDistribution, length_distribution
+from emplace.placement.sums import add_up
 
 MAX_TABLES = 10_000
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$"
@@ -143,7 +144,7 @@ class Table(Document):
     @cached_property
     def pooling_factor(self) -> float:
         """Mean lookups per example, over all features of the table."""
-        return sum(feature.lengths.mean for feature in self.features)
+        return add_up(feature.lengths.mean for feature in self.features)
 
     @property
     def accesses(self) -> AccessDistribution:

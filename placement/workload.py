@@ -14,6 +14,7 @@ import numpy as np
 
 from emplace.placement.lengths import LengthDistribution
 from emplace.placement.model import ModelSpec, ShardingType, Table
+from emplace.placement.sums import add_up
 from emplace.placement.topology import Topology
 
 ID_BYTES = 8
@@ -59,7 +60,7 @@ class TableLoad:
 def table_load(table: Table, local_batch_size: int, trainers: int, objective: Objective) -> TableLoad:
     """The load of `table` under `trainers` ranks with `local_batch_size` examples each."""
     sizes = (local_batch_size * trainers, local_batch_size)
-    lookups = [sum(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
+    lookups = [add_up(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
     unique = table.accesses.unique_rows(lookups)
     peak = [peak_ids(table, size) for size in sizes]
     bags = [len(table.features) * size for size in sizes]

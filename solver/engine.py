@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.placement.sums import add_up
 from emplace.solver.budget import (
     CP_SAT_SHARE,
     FIRST_PROOF_SHARE,
@@ -107,7 +108,7 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
         if limit is not Limit.WORK:
             break
     bound_us = min(bound.value_us, best.objective_us)
-    moves, counted_s = sum(each.moves for each in latest.values()), sum(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
+    moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -11,6 +14,9 @@ from emplace.placement.host import HostSpec
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 """Property tests draw the same examples every time."""
+
+HAS_TORCH = find_spec("torch") is not None
+REASON = "torch is not installed"
 
 
 @pytest.fixture(autouse=True)
@@ -23,3 +29,20 @@ def nothing_was_measured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
 def here() -> HostSpec:
     """This machine, discovered once."""
     return discover_host()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("torch") and not HAS_TORCH:
+        pytest.skip(REASON)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Without torch, a file that is marked as a whole is not imported: it would import torch."""
+    if HAS_TORCH or "\npytestmark = pytest.mark.torch\n" not in module_path.read_text():
+        return None
+    return SkippedModule.from_parent(parent, path=module_path)
+
+
+class SkippedModule(pytest.Module):
+    def collect(self) -> list[pytest.Item]:
+        pytest.skip(REASON, allow_module_level=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,3 +79,10 @@ def _create_engine(url: str) -> Engine:
         connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
 
     return engine
+
+
+@event.listens_for(Engine, "connect")
+def _add_clock(connection: Any, _: Any) -> None:
+    """SQLite's `unixepoch('subsec')` for those before 3.42. DBOS asks for it on Python 3.12 and newer, whatever SQLite is there, on engines of its own."""
+    if isinstance(connection, sqlite3.Connection) and sqlite3.sqlite_version_info < (3, 42):
+        connection.create_function("unixepoch", 1, lambda _: round(time.time(), 3))

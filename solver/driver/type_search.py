@@ -204,7 +204,7 @@ class TypeSearch:
         heapq.heappush(self._heap, (value, next(self._order), required, allowed))
 
     def _total(self, types: Types) -> float:
-        return sum(self._cost.get(each, 0.0) for each in types)
+        return math.fsum(self._cost.get(each, 0.0) for each in types)  # exact: a set has no order
 
     def _bound(self, allowed: Types) -> tuple[float, Types]:
         """The bound of the program with `allowed` only, costs of types apart, and the types that its relaxation uses."""

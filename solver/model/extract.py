@@ -13,6 +13,7 @@ from emplace.placement.host import DeviceType
 from emplace.placement.model import DataType, ShardingType
 from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
+from emplace.placement.sums import add_up
 from emplace.placement.topology import Rank
 from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.costing import ShardPrices
@@ -87,7 +88,7 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     )
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
     step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
-    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / sum(times))
+    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / add_up(times))
 
 
 def _plainly(priced: PricedQuestion, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
@@ -141,7 +142,7 @@ class _Books:
                     hbm_bytes=int(self.hbm_bytes[rank.rank]),
                     hbm_capacity_bytes=rank.hbm_capacity_bytes,
                     ddr_bytes=int(self.ddr_bytes[rank.rank]),
-                    step_time_us=sum(stages_us.values()),
+                    step_time_us=add_up(stages_us.values()),
                     stages_us=stages_us,
                 )
             )

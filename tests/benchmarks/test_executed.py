@@ -19,6 +19,8 @@ from emplace.placement.measurement import Measurement, RankMeasurement
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
 
+pytestmark = pytest.mark.torch
+
 MODELS = ("one-giant", "wide-columns")
 
 

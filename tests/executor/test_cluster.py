@@ -16,6 +16,8 @@ from emplace.placement.measurement import Measurement
 from emplace.placement.reading import read_file
 from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
 CABLE = "cable"

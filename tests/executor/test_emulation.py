@@ -21,6 +21,8 @@ from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 
+pytestmark = pytest.mark.torch
+
 
 def _large_model(**changes: Any) -> ModelSpec:
     model = make_model("elsewhere", local_batch_size=4096, **changes)

@@ -42,6 +42,7 @@ def test_the_three_lines_in_the_docs_are_those_that_a_torchrec_program_trains_wi
     assert code_of_the_docs("plain = ")[0] in program
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("own_temporary_folder")
 def test_a_program_without_emplace_trains_under_the_plan_and_hands_it_back(here: HostSpec, tmp_path: Path) -> None:
     model = make_model()

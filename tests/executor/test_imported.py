@@ -25,6 +25,8 @@ from emplace.runtime.dlrm import Dlrm
 from emplace.solver.solve import solve_question
 from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
 
+pytestmark = pytest.mark.torch
+
 
 def _imported(data: dict[str, Any], host: HostSpec, **options: Any) -> Plan:
     return import_plan(from_data(data, TheirPlan, source="theirs"), "theirs", make_model(), host, PlanOptions(**options))

@@ -25,6 +25,8 @@ from emplace.placement.reading import read_file
 from emplace.runtime.rank_process import RankProcess
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
+pytestmark = pytest.mark.torch
+
 PROGRAMS = Path(__file__).parent / "programs"
 HANG_TIMEOUT_S = 40
 

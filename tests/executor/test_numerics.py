@@ -11,6 +11,8 @@ from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import Dlrm
 from tests.executor.plans import make_model
 
+pytestmark = pytest.mark.torch
+
 ROUNDING = 1e-8
 
 

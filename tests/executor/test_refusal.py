@@ -17,6 +17,8 @@ from emplace.placement.model import DataType
 from emplace.placement.plan import Plan, PlanStatus
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture
 def plan(here: HostSpec) -> Plan:

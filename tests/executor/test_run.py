@@ -16,6 +16,8 @@ from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts, served_layouts
 
+pytestmark = pytest.mark.torch
+
 STEPS = 30
 
 

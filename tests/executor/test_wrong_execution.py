@@ -12,6 +12,8 @@ from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 
+pytestmark = pytest.mark.torch
+
 PROGRAM = Path(__file__).parent / "programs" / "wrong_rank.py"
 
 

@@ -29,6 +29,8 @@ from emplace.profiler.fit.samples import rank_path, read_samples
 from emplace.profiler.profile import profile_host, profile_with
 from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
+pytestmark = pytest.mark.torch
+
 TINY = replace(
     QUICK,
     round_s=0.05,

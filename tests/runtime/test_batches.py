@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from emplace.placement.catalog import builtin_model
 from emplace.placement.model import Table
 from emplace.runtime.batches import draw_batch, prepared_count, spread_rows
 from tests.executor.plans import make_model
+
+pytestmark = pytest.mark.torch
 
 
 def _table(rows: int) -> Table:

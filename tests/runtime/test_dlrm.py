@@ -13,6 +13,8 @@ from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import DenseLayers, Dlrm
 from tests.executor.plans import make_model
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("name", model_names())
 def test_parameters_of_every_built_in_model(name: str) -> None:

@@ -9,12 +9,15 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from emplace.placement.host import HostSpec
 from emplace.placement.reading import read_file
 from emplace.runtime.rank_process import RankProcess
 from emplace.runtime.temporary import in_use, remove_leftovers, temporary_folder
 from tests.executor.plans import build_plan, make_model, mixed_layouts
+
+pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 

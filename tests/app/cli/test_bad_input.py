@@ -145,7 +145,7 @@ USAGE = {
     "negative budget": (["check", "ncf", "--host", "dgx-h100", "--max-step-time-us", "-1"], "/max_step_time_us"),
     "half a baseline": (["check", "ncf", "--host", "dgx-h100", "--max-regression", "5"], "--baseline"),
     "no plan": (["audit", "nowhere.json"], "nowhere.json"),
-    "not a plan": (["run", "."], "can't be read"),
+    "not a plan": (["audit", "."], "can't be read"),
     "no service": (["check", "ncf", "--host", "dgx-h100", "--server", "http://127.0.0.1:9"], "127.0.0.1:9"),
 }
 

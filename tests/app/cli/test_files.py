@@ -93,7 +93,9 @@ def test_a_folder_without_permission(tmp_path: Path) -> None:
     assert "locked/small.json: (document): can't be read: Permission denied" in done.stderr
 
 
-@pytest.mark.parametrize("command", [("profile", "--quick", "--ranks", "1"), ("serve", "--port", "0"), ("worker",)])
+@pytest.mark.parametrize(
+    "command", [pytest.param(("profile", "--quick", "--ranks", "1"), marks=pytest.mark.torch), ("serve", "--port", "0"), ("worker",)]
+)
 def test_a_home_that_is_a_file(emplace_here: Emplace, tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "home").touch()
     done = emplace_here(*command)

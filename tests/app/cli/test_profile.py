@@ -6,8 +6,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from emplace.profiler.alone import alone
 from tests.app.cli.command import Emplace, start_emplace
+
+pytestmark = pytest.mark.torch
 
 
 def test_two_profiles_at_once_do_not_share_a_file(emplace_here: Emplace, tmp_path: Path) -> None:

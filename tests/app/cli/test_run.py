@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.app.cli.command import Emplace
+
+pytestmark = pytest.mark.torch
 
 
 def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
@@ -118,6 +119,7 @@ def children_of(pid: int) -> set[int]:
     return found
 
 
+@pytest.mark.torch
 @ONLY_SQLITE
 def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
     api: httpx.Client, database: Database, start_worker: StartWorker

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
-import torch
 
-from emplace.runtime.batches import draw_batch
-from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
 from tests.executor.traces.examples import EXAMPLES, FORMATS
+
+if TYPE_CHECKING:
+    from emplace.runtime.dlrm import Batch
 
 
 @pytest.fixture(scope="session")
 def drawn() -> Batch:
+    from emplace.runtime.batches import draw_batch  # torch, which not every Python here has
+
     return draw_batch(make_model(), EXAMPLES, 1, 0, 0)
 
 
 @pytest.fixture(scope="session")
 def files(drawn: Batch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same examples in each format."""
+    import torch
+
     folder = tmp_path_factory.mktemp("traces")
     sparse, names = drawn.sparse, drawn.sparse.keys()
     lists = {name: [ids.tolist() for ids in sparse[name].to_dense()] for name in names}

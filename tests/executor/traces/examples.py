@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from emplace.executor.traces.trace import CHUNK_EXAMPLES
-from emplace.runtime.dlrm import Batch
+
+if TYPE_CHECKING:
+    from emplace.runtime.dlrm import Batch
 
 EXAMPLES = 2 * CHUNK_EXAMPLES + 5
 FORMATS = ["pt", "parquet", "csv"]

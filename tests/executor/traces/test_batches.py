@@ -15,6 +15,8 @@ from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
 from tests.executor.traces.examples import EXAMPLES, FORMATS, names_of
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_batches_are_the_examples_of_the_file(suffix: str, files: dict[str, Path], drawn: Batch, tmp_path: Path) -> None:

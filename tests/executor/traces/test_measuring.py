@@ -23,6 +23,8 @@ from emplace.runtime.dlrm import Batch
 from tests.executor.plans import make_model
 from tests.executor.traces.examples import FORMATS, names_of
 
+pytestmark = pytest.mark.torch
+
 
 def _measured(path: Path, model: ModelSpec, folder: Path, warnings: list[str] | None = None) -> ModelSpec:
     warn = (warnings if warnings is not None else []).append

@@ -12,6 +12,8 @@ import torch
 from emplace.executor.traces.opening import open_trace
 from emplace.placement.errors import InvalidDocument
 
+pytestmark = pytest.mark.torch
+
 BAD_FILES = {
     "no.pt": (None, "no such file"),
     "a.txt": ("", "must end in .pt, .parquet or .csv"),

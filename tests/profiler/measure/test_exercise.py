@@ -11,6 +11,8 @@ import torch
 from emplace.profiler.design.points import Kind
 from emplace.profiler.measure.exercise import batches_to_rotate, time_round
 
+pytestmark = pytest.mark.torch
+
 MIB = 2**20
 
 
