@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emplace.gate import Budgets, Verdict, judge
+from emplace.gate import Budgets, CheckVerdict, judge
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan, PlanOptions
@@ -22,9 +22,14 @@ def plan() -> Plan:
 
 @pytest.mark.parametrize(
     ("limit_us", "fits", "verdict"),
-    [(1000.0, True, Verdict.FITS), (999.0, None, Verdict.UNDECIDED), (900.0, None, Verdict.UNDECIDED), (899.0, False, Verdict.OVER_BUDGET)],
+    [
+        (1000.0, True, CheckVerdict.FITS),
+        (999.0, None, CheckVerdict.UNDECIDED),
+        (900.0, None, CheckVerdict.UNDECIDED),
+        (899.0, False, CheckVerdict.OVER_BUDGET),
+    ],
 )
-def test_between_bound_and_plan_nothing_is_decided(plan: Plan, limit_us: float, fits: bool | None, verdict: Verdict) -> None:
+def test_between_bound_and_plan_nothing_is_decided(plan: Plan, limit_us: float, fits: bool | None, verdict: CheckVerdict) -> None:
     result = judge(plan, Budgets(max_step_time_us=limit_us))
     assert (result.fits, result.verdict) == (fits, verdict)
 
