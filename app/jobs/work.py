@@ -73,11 +73,11 @@ class Worker:
                 if self._stopping.is_set():
                     self._give_back(ticket)
                 else:
-                    self._take_up(ticket)
+                    self._work_on(ticket)
         finally:
             self.in_hand.discard(ticket)
 
-    def _take_up(self, ticket: Ticket) -> None:
+    def _work_on(self, ticket: Ticket) -> None:
         with self._database.writing() as session:
             row = jobs.take_up(session, ticket)
             if row is None:

@@ -53,8 +53,8 @@ def run_worker(worker_id: str | None = None) -> int:
     worker_id = worker_id or new_worker_id()
     with StopSignal() as stop:
         _register(database, queue, worker_id, host := resolve_host(LOCAL_HOST))
-        _launch(database, worker, worker_id, host)
         try:
+            _launch(database, worker, worker_id, host)
             return _watch(database, queue, worker, worker_id, stop, settings.worker_lease_seconds)
         finally:
             worker.stop()
