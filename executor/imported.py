@@ -19,6 +19,7 @@ from emplace.placement.host import MAX_RANKS
 from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
+from emplace.placement.pointer import pointer_to
 from emplace.placement.topology import Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
@@ -107,7 +108,7 @@ def _named(theirs: TheirPlan) -> Iterator[tuple[str, str, TheirSharding]]:
     """(JSON pointer, table, sharding) of every table in every module."""
     for path, module in theirs.plan.items():
         for name, sharding in module.items():
-            yield "/plan" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (path, name)), name, sharding
+            yield pointer_to("plan", path, name), name, sharding
 
 
 def _load_factor(sharding: TheirSharding) -> float | None:
