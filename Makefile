@@ -1,19 +1,23 @@
-# Everything runs in .venv, made by pip from pyproject.toml with the versions in requirements/constraints.txt.
+# Everything runs in a virtual environment, made by pip from pyproject.toml with the versions in requirements/constraints.txt.
 
-PYTHON ?= python3.11
-BIN := .venv/bin
-STAMP := .venv/.set-up
+# Any Python from 3.11 to 3.14; several environments stand side by side: make setup PYTHON=python3.13 VENV=.venv-3.13
+PYTHON ?= $(shell .ci/interpreters | head -n 1)
+VENV ?= .venv
+EXTRAS ?= serve,execute,dev
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
 PACKAGES := placement solver hardware runtime profiler executor app emplace/*.py
 TEST_LIMIT := 30m
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests)
 
-.PHONY: help setup demo test lint format serve clean
+.PHONY: help setup demo test test-others lint format serve clean
 
 help:
 	@echo "make setup   a virtual environment in .venv with everything, .venv/bin/emplace on it"
 	@echo "make demo    set up, then plan a model, train under the plan, and show predicted beside measured"
 	@echo "make test    set up, then run all tests"
+	@echo "make test-others   what Pythons differ in, on each other one that this machine has"
 	@echo "make lint    ruff, mypy and the import arrows"
 	@echo "make format  rewrite the sources as 'make lint' wants them"
 	@echo "make serve   the API, the dashboard and a worker on http://127.0.0.1:8000"
@@ -21,15 +25,19 @@ help:
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements/constraints.txt requirements/torchrec.txt
-	@command -v $(PYTHON) >/dev/null || { echo "make setup needs Python 3.11: install it, or say PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "[1/4] virtual environment in .venv"
-	@$(PYTHON) -m venv .venv
+	@command -v "$(PYTHON)" >/dev/null || { echo "make setup needs Python 3.11 to 3.14: install one, or say PYTHON=/path/to/python" >&2; exit 2; }
+	@echo "[1/4] virtual environment in $(VENV), $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+ifneq ($(findstring execute,$(EXTRAS)),)
 	@echo "[2/4] torch"
 	@$(PIP) torch
-	@echo "[3/4] emplace and what it needs"
-	@$(PIP) --editable '.[serve,execute,dev]'
+endif
+	@echo "[3/4] emplace and what it needs: $(EXTRAS)"
+	@$(PIP) --editable '.[$(EXTRAS)]'
+ifneq ($(findstring execute,$(EXTRAS)),)
 	@echo "[4/4] torchrec"
 	@$(PIP) --no-deps --requirement requirements/torchrec.txt
+endif
 	@touch $@
 	@echo "ready: $(BIN)/emplace --help"
 
@@ -39,6 +47,9 @@ demo: setup
 test: setup
 	@.ci/system-packages
 	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test-others: setup
+	@.ci/test-others
 
 lint: setup
 	$(BIN)/ruff check $(SOURCES)
@@ -54,4 +65,4 @@ serve: setup
 	$(BIN)/emplace serve
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -23,7 +23,7 @@ class Change(Document):
 
 
 class TableChange(Document):
-    """A table that lives elsewhere or otherwise; `before` or `after` is None where the model lacks it."""
+    """A table with another place or another sharding; `before` or `after` is None where the model lacks it."""
 
     name: Name
     before: str | None = None
@@ -77,7 +77,7 @@ def _question_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 
 def _meant_options(question: Question) -> dict[str, Any]:
-    """With what of the host is used by default where nothing is said."""
+    """The options of a question, with the host's defaults where it says nothing."""
     options, host = question.options, question.host
     nodes = options.nodes or host.nodes
     used = {"nodes": nodes, "ranks": options.ranks or nodes * host.devices_per_node}

@@ -1,4 +1,4 @@
-"""A TorchRec ShardingPlan made elsewhere becomes a Plan: placed, priced, and held against the best that any plan could do."""
+"""TorchRec's ShardingPlans as Plans: placed, priced, and compared with the best that any plan could do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from emplace.executor.imported import TheirPlan, placements
 from emplace.placement.cost_model import CostModel
 from emplace.placement.derived_plan import derive_plan
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.extrapolation import beyond_measured
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
@@ -35,7 +35,7 @@ def import_plan(
     topology = question.topology(with_servers=False)
     if theirs.world_size not in (None, len(topology.ranks)):
         rule = f"the plan is for {theirs.world_size} ranks, {host.name} is asked for {len(topology.ranks)}"
-        raise InvalidDocument(source, [Problem("/world_size", str(theirs.world_size), rule)])
+        raise InvalidDocument(source, [BrokenRule("/world_size", str(theirs.world_size), rule)])
     placed = placements(theirs, source, question, topology)
     record = SolverRecord(
         seconds=0.0,
@@ -59,7 +59,7 @@ def _ranks(theirs: TheirPlan, source: str, options: PlanOptions) -> PlanOptions:
     """The options, with the file's ranks and nodes where none are given."""
     world, local = theirs.world_size, theirs.local_world_size
     if world is not None and local is not None and world % local:
-        raise InvalidDocument(source, [Problem("/local_world_size", str(local), f"must divide the world size, {world}")])
+        raise InvalidDocument(source, [BrokenRule("/local_world_size", str(local), f"must divide the world size, {world}")])
     nodes = world // local if world is not None and local is not None else None
     given = {"ranks": options.ranks or world, "nodes": options.nodes or nodes}
     return options.model_copy(update=given)

@@ -27,10 +27,11 @@ from benchmarks.json_lines import emit
 from benchmarks.step_times import Times, launch_medians, step_times_us, train, typical
 from benchmarks.torchrec_here import torchrec_plans
 from emplace.app.importing import import_plan
+from emplace.cost_model_store import find_cost_model
 from emplace.executor.imported import TheirPlan
 from emplace.executor.launch import Launch
 from emplace.hardware.discover import discover_host
-from emplace.local_store import find_cost_model, save_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
@@ -45,7 +46,7 @@ SEED = 0
 LAUNCHES, ROUNDS, STEPS_PER_ROUND = 4, 3, 8
 SOLVE_SECONDS = 5.0
 LAUNCH_SECONDS = 120.0
-"""At most, of one launch; one takes from 10 s to half a minute on two cores."""
+"""The limit of one launch; on two cores it takes from 10 s to half a minute."""
 OURS = "emplace"
 
 
@@ -92,11 +93,12 @@ def _lines(host: HostSpec, names: Sequence[str], rank_counts: Sequence[int], dea
 
 def _cost_model(host: HostSpec, ranks: int, workdir: Path) -> CostModel:
     """Measured here with as many ranks; `find_cost_model` would also offer one of another number."""
-    stored = find_cost_model(host, ranks)
+    kept = local_cost_models()
+    stored = find_cost_model(kept, host, ranks)
     if stored is not None and stored.ranks == ranks:
         return stored
     measured = profile_host(ranks, True, SEED, _tell, workdir)
-    _tell(f"stored as {save_cost_model(measured)}")
+    _tell(f"stored as {kept.keep(measured)}")
     return measured
 
 

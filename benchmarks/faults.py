@@ -60,7 +60,7 @@ CAUSES = {
     "file too large": r"rank 1 failed: OSError: \[Errno 27\] File too large",
     "cancelled": "the run was cancelled",
 }
-"""What the message must say, as a regular expression."""
+"""The regular expression that the message of each fault must match."""
 
 
 class NotPermitted(Exception):

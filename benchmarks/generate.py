@@ -22,14 +22,14 @@ LAUNCH_US = 5.0
 OUTPUT_BYTES = 4
 ID_BYTES = 8
 STAGES = 5
-"""input distribution, lookup forward, output and gradient distribution, lookup backward, all-reduce."""
+"""Input distribution, lookup forward, output and gradient distribution together, lookup backward, all-reduce."""
 
 CACHE_HIT_RATES = np.linspace(0.1, 0.95, 10)
 
 
 @dataclass(frozen=True)
 class Case:
-    """`hbm_load` is the bytes of all tables over the HBM of all devices."""
+    """One problem to draw. `hbm_load` is the bytes of all tables over the HBM of all devices."""
 
     name: str
     tables: int
@@ -43,11 +43,11 @@ class Case:
     mean_pooling: float = 15.0
     dims: tuple[int, ...] = (16, 32, 64, 128)
     ddr_load: float = 0.5
-    """Bytes of all tables over all system memory."""
+    """The bytes of all tables over all system memory."""
     local_batch: int = 1024
     devices_per_node: int = 8
     seconds: float = 10.0
-    """Limit of the solve in the benchmark."""
+    """The limit of the solve in the benchmark."""
 
 
 @dataclass
@@ -132,7 +132,7 @@ def _tables(case: Case, rng: np.random.Generator) -> list[_Table]:
 
 
 Piece = tuple[Floats, Ints, Ints]
-"""Of one unit: time [G, K], HBM bytes [G], DDR bytes [G]."""
+"""A unit's time [G, K], HBM bytes [G] and DDR bytes [G] on G kinds of device in K stages."""
 
 
 def _options_of(case: Case, table: _Table, nodes: int, speed: Floats) -> Iterator[tuple[Scope, int, list[Piece]]]:

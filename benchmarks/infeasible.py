@@ -24,14 +24,14 @@ from emplace.solver.solve import solve_question
 
 TABLES, NODES, HOST = 1000, 16, "big-basin-32g"
 _HBM_BYTES = NODES * 8 * 30 * 2**30
-"""Without the host's reserve."""
+"""Device memory of all GPUs, the host's reserve taken off."""
 LOADS = {
     "HBM by 1%": (1.01, (Tier.HBM,)),
     "HBM by a quarter": (1.25, (Tier.HBM,)),
     "HBM four times": (4.0, (Tier.HBM,)),
     "HBM and system memory": (4.0, (Tier.HBM, Tier.DDR)),
 }
-"""How far the tables are over, and the tiers that are allowed."""
+"""(bytes of all tables over _HBM_BYTES, the tiers that are allowed) of each case."""
 
 
 def main() -> None:

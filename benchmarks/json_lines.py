@@ -1,4 +1,4 @@
-"""What a benchmark finds: JSON lines, printed as they come and kept in a file."""
+"""The results of a benchmark as JSON lines, printed as they come and kept in a file."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def emit(line: Mapping[str, Any], out: Path | None = None) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """What a benchmark wrote."""
+    """The lines that a benchmark wrote."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

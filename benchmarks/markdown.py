@@ -11,7 +11,7 @@ from benchmarks.json_lines import read_lines
 
 
 def print_table(usage: str | None, table: Callable[[list[dict[str, Any]]], Iterable[str]]) -> None:
-    """The main program of a table: its one argument is the file with the lines; without it, `usage` is all that is said."""
+    """The main program of a table: prints the table of the file that is its one argument. Without it, exits with `usage`."""
     if len(sys.argv) != 2:
         sys.exit(usage)
     print("\n".join(table(read_lines(Path(sys.argv[1])))))

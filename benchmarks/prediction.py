@@ -27,9 +27,10 @@ import numpy as np
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import LAUNCHES, OURS, Placements, draw_model, draw_plans
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
+from emplace.cost_model_store import find_cost_model
 from emplace.executor.launch import Launch
 from emplace.hardware.discover import discover_host
-from emplace.local_store import find_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.errors import EmplaceError, ToolError
@@ -80,7 +81,7 @@ def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workd
 
 
 def _measured(host: HostSpec, ranks: int) -> CostModel:
-    stored = find_cost_model(host, ranks)
+    stored = find_cost_model(local_cost_models(), host, ranks)
     if stored is None or stored.ranks != ranks:
         raise ToolError(f"no cost model of this machine with {ranks} ranks; run: emplace profile --ranks {ranks}")
     return stored
@@ -108,7 +109,10 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
 
 
 def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measurement]]:
-    """In two launches, and those about as fast as the fastest in as many again, which tell which it is. Raises EmplaceError where one is refused or fails."""
+    """The measurements of each plan: one for each of two launches, and of two more for plans about as fast as the fastest.
+
+    Raises EmplaceError where a plan is refused or fails.
+    """
     measured = train(plans, LAUNCHES, launch)
     steps_us = {name: typical(step_times_us(launches)) for name, launches in measured.items() if name != REFERENCE}
     close = {name: plans[name] for name, step_us in steps_us.items() if step_us <= ABOUT_AS_FAST * min(steps_us.values())}
@@ -128,14 +132,14 @@ def _by_hand(question: Question, placements: Placements) -> Plan:
 
 
 def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
-    """The same in every launch, to see how fast the machine is at that moment."""
+    """A plan that is the same in every launch, to see how fast the machine is at that moment."""
     model = draw_model(np.random.default_rng(_REFERENCE_SEED), "reference", ranks)
     question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS), cost)
     return _by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
 
 
 def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
-    """`rounds_ms` are medians, [launches, rounds]."""
+    """The figures of one plan; `rounds_ms` [launches, rounds] are medians of steps."""
     times = step_times_us(launches)
     ranks = [rank for launch in launches for rank in launch.ranks]
     worst = max(ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
@@ -153,7 +157,7 @@ def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
 
 
 def _stage_ms(plan: Plan, launches: Sequence[Measurement], stage: Stage) -> list[float]:
-    """[predicted, measured]. An exchange lasts as long as on the rank that came last; on the others it includes waiting for it."""
+    """[predicted, measured] milliseconds. An exchange takes as long as on the rank that came last; the others wait for it, too."""
     last = max if stage in _COMPUTE else min
     return [
         max(rank.stages_us[stage] for rank in plan.ranks) / 1e3,

@@ -17,11 +17,11 @@ from emplace.placement.plan import Shard, TablePlacement
 OURS = "emplace"
 """Emplace's own plan, beside those that are drawn here."""
 LAUNCHES = 2
-"""Of every plan; those about as fast as the fastest have as many again."""
+"""How many launches every plan has; plans about as fast as the fastest have as many again."""
 _TABLE_BYTES = 1_500_000_000
-"""Of all tables of one model: all plans for it are in memory at once."""
+"""The most bytes of all tables of one model: all plans for it are in memory at once."""
 _LOOKUPS = 150_000
-"""Of a step of all ranks, at most."""
+"""The most lookups of a step, of all ranks together."""
 _REPLICATED_BYTES = 4_000_000
 """The largest table that the style `small tables everywhere` replicates."""
 _DIMS = (8, 16, 32, 64, 128)

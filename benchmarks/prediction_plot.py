@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 Point = tuple[int, float, float]
-"""Ranks, measured ms, predicted ms."""
+"""(ranks, measured ms, predicted ms) of one plan."""
 
 _SIZE, _LEFT, _TOP = 420, 64, 24
 _COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d")
@@ -14,7 +14,7 @@ _BAND = 1.2
 
 
 def plot(points: Sequence[Point]) -> str:
-    """Both axes are logarithmic; on the line the prediction is exact, in the band it is within 20%."""
+    """An SVG with a dot for each plan, on logarithmic axes. On the line the prediction is exact, in the band it is within 20%."""
     times = [time for _, *both in points for time in both]
     low, high = math.floor(math.log10(min(times)) * 2) / 2, math.ceil(math.log10(max(times)) * 2) / 2
     scale = _Scale(low, high)

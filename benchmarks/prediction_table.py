@@ -24,7 +24,7 @@ CLOSE = 1.02
 LARGE_BYTES = 128 * 2**20
 """Peaks below it are mostly what a process takes whatever it trains."""
 _SMALLEST_ERROR = 1e-3
-"""Below it an error counts as this much, or the geometric mean would be of luck."""
+"""Errors below this count as much as this, or luck would decide the geometric mean."""
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _launch_noise(plan: dict[str, Any]) -> float:
 
 
 def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
-    """Of the predicted step time, as a share of the measured one, had the machine not been so slow."""
+    """The error of the predicted step time as a share of the measured one, `slowness` of the machine taken out."""
     return abs(float(plan["predicted_ms"]) * slowness / float(plan["measured_ms"]) - 1)
 
 

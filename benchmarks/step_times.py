@@ -21,7 +21,7 @@ Times = NDArray[np.float64]
 
 
 def train(plans: Mapping[str, Plan], launches: int, launch: Launch) -> dict[str, list[Measurement]]:
-    """By name, one measurement for each launch. Launches differ in their batches and in who is built after whom.
+    """The measurements of each plan, one for each launch. Launches differ in their batches and in who is built after whom.
 
     Raises EmplaceError when a plan is refused or fails.
     """
@@ -35,17 +35,17 @@ def train(plans: Mapping[str, Plan], launches: int, launch: Launch) -> dict[str,
 
 
 def step_times_us(measured: Sequence[Measurement]) -> Times:
-    """[launches, steps] Of every step the slowest rank's time: they start together."""
+    """[launches, steps] microseconds of every step on its slowest rank: all ranks start it together."""
     return np.array([np.max([rank.step_times_us for rank in launch.ranks], axis=0) for launch in measured])
 
 
 def launch_medians(times: Times) -> Times:
-    """[launches]"""
+    """[launches] the median step of each."""
     return np.asarray(np.median(times, axis=1))
 
 
 def round_medians(times: Times, rounds: int) -> Times:
-    """[launches, rounds] Plans that take turns have each of their rounds while the machine is as fast as it is for the others."""
+    """[launches, rounds] the median step of each round. Plans that take turns have their rounds while the machine is equally fast."""
     return np.asarray(np.median(times.reshape(len(times), rounds, -1), axis=2))
 
 

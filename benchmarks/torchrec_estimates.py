@@ -19,11 +19,11 @@ from torchrec.modules.embedding_modules import EmbeddingBagCollection
 COLUMN_WIDTHS = (64, 32, 16)
 """Widths of column-wise shards that are enumerated beside TorchRec's default (128)."""
 CACHE_LOAD_FACTORS = (0.05, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Beside TorchRec's default (0.2)."""
+"""Cache load factors that are enumerated beside TorchRec's default (0.2)."""
 
 
 @dataclass(frozen=True)
-class Case:
+class PlannerCase:
     """One `CASE.json` of the interface: bytes are per rank, the batch too."""
 
     name: str
@@ -32,12 +32,12 @@ class Case:
     reserve: float
 
     @staticmethod
-    def read(path: Path) -> Case:
+    def read(path: Path) -> PlannerCase:
         data = json.loads(path.read_text())
-        return Case(data["case"], tuple(data["tables"]), data["topology"], data["reserve"])
+        return PlannerCase(data["case"], tuple(data["tables"]), data["topology"], data["reserve"])
 
 
-def module_of(case: Case) -> EmbeddingBagCollection:
+def module_of(case: PlannerCase) -> EmbeddingBagCollection:
     """The tables on the meta device, one feature each."""
     return EmbeddingBagCollection(
         device="meta",
@@ -50,7 +50,7 @@ def module_of(case: Case) -> EmbeddingBagCollection:
     )
 
 
-def topology_of(case: Case) -> Topology:
+def topology_of(case: PlannerCase) -> Topology:
     return Topology(
         world_size=case.topology["world_size"],
         local_world_size=case.topology["local_world_size"],
@@ -61,7 +61,7 @@ def topology_of(case: Case) -> Topology:
     )
 
 
-def planner_of(case: Case) -> EmbeddingShardingPlanner:
+def planner_of(case: PlannerCase) -> EmbeddingShardingPlanner:
     """TorchRec's planner at its defaults."""
     return EmbeddingShardingPlanner(
         topology=topology_of(case),
@@ -71,7 +71,7 @@ def planner_of(case: Case) -> EmbeddingShardingPlanner:
     )
 
 
-def enumerate_options(case: Case, module: EmbeddingBagCollection, *, variants: bool) -> list[ShardingOption]:
+def enumerate_options(case: PlannerCase, module: EmbeddingBagCollection, *, variants: bool) -> list[ShardingOption]:
     """What TorchRec's enumerator offers by default and, with `variants`, under constraints that its users may set too:
     narrower column shards, grid_shard on several nodes, and other cache load factors where there is system memory."""
     options = _enumerate(case, module, _constraints(case))
@@ -89,10 +89,10 @@ def enumerate_options(case: Case, module: EmbeddingBagCollection, *, variants: b
     return options
 
 
-def _constraints(case: Case, **limits: Any) -> dict[str, ParameterConstraints]:
+def _constraints(case: PlannerCase, **limits: Any) -> dict[str, ParameterConstraints]:
     return {table["name"]: ParameterConstraints(pooling_factors=[table["pooling"]], **limits) for table in case.tables}
 
 
-def _enumerate(case: Case, module: EmbeddingBagCollection, constraints: dict[str, ParameterConstraints]) -> list[ShardingOption]:
+def _enumerate(case: PlannerCase, module: EmbeddingBagCollection, constraints: dict[str, ParameterConstraints]) -> list[ShardingOption]:
     enumerator = EmbeddingEnumerator(topology=topology_of(case), batch_size=case.topology["batch"], constraints=constraints)
     return list(enumerator.enumerate(module, [EmbeddingBagCollectionSharder()]))

@@ -16,13 +16,14 @@ from emplace.runtime.dlrm import LEARNING_RATE, Dlrm, fused_params
 from emplace.runtime.torchrec_json import MODULE_PATH
 
 MIN_COLUMNS = 16
-"""Of a column shard where TorchRec is asked for narrower ones than its default of 128 columns, below which it splits none."""
+"""The width of column shards where TorchRec is asked for narrow ones. By default it splits no table below 128 columns."""
 
 
 def torchrec_plans(model: ModelSpec, host: HostSpec, ranks: int) -> dict[str, dict[str, Any]]:
-    """By name, as JSON that `emplace import` reads: its planner at defaults and, where that differs, with narrower column shards.
+    """The plans of TorchRec's planner by name, as JSON that `emplace import` reads: at defaults and, where that differs, with narrower
+    column shards.
 
-    Told are the true pooling factors, the batch, the optimizer and the memory. Raises PlannerError.
+    The planner is told the true pooling factors, the batch, the optimizer and the memory. Raises PlannerError.
     """
     plans = {"defaults": _plan(model, host, ranks), "narrow columns": _plan(model, host, ranks, min_partition=MIN_COLUMNS)}
     if plans["narrow columns"] == plans["defaults"]:

@@ -20,7 +20,7 @@ from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.types import PlannerError, ShardingOption, Topology
 
 from benchmarks.json_lines import emit
-from benchmarks.torchrec_estimates import Case, enumerate_options, module_of, planner_of, topology_of
+from benchmarks.torchrec_estimates import PlannerCase, enumerate_options, module_of, planner_of, topology_of
 from benchmarks.torchrec_problem import plan_of, problem_of
 from emplace.solver.budget import Budget
 from emplace.solver.engine import solve
@@ -37,12 +37,12 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.filterwarnings("ignore")
     for path in arguments.cases:
-        case = Case.read(path)
+        case = PlannerCase.read(path)
         torchrec = None if arguments.skip_torchrec else run_torchrec(case)
         emit({"case": case.name, "torchrec": torchrec, "emplace": run_emplace(case, arguments.seconds)})
 
 
-def run_torchrec(case: Case) -> dict[str, Any]:
+def run_torchrec(case: PlannerCase) -> dict[str, Any]:
     planner = planner_of(case)
     start = time.perf_counter()
     try:
@@ -52,7 +52,7 @@ def run_torchrec(case: Case) -> dict[str, Any]:
     return {"ok": True, "rating_ms": rate(planner._best_plan, topology_of(case)), "seconds": time.perf_counter() - start}
 
 
-def run_emplace(case: Case, seconds: float) -> dict[str, Any]:
+def run_emplace(case: PlannerCase, seconds: float) -> dict[str, Any]:
     topology = topology_of(case)
     for device in topology.devices:
         device.storage.hbm = int((1 - case.reserve) * device.storage.hbm)

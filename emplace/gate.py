@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document, broken_rule
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import Name
 from emplace.placement.plan import Explanation, Plan, PlanStatus
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     FITS = "fits"
     DOES_NOT_FIT = "does_not_fit"
     OVER_BUDGET = "over_budget"
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class Budgets(Document):
-    """What a plan must keep. Absent means anything goes."""
+    """The budgets that a plan must keep. One that is absent allows anything."""
 
     max_step_time_us: Annotated[float, Field(strict=True, gt=0)] | None = None
     min_throughput: Annotated[float, Field(strict=True, gt=0)] | None = None
@@ -72,7 +72,7 @@ class CheckResult(Document):
     seconds: float | None = None
     """How long the command took to answer; a service does not say."""
     fits: bool | None
-    verdict: Verdict
+    verdict: CheckVerdict
     summary: str
     budgets: tuple[BudgetResult, ...] = ()
     explanation: Explanation | None = None
@@ -127,7 +127,7 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
 def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
     theirs, ours = _conditions(baseline), _conditions(plan)
     problems = [
-        Problem(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
+        BrokenRule(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs
         if theirs[pointer] != ours[pointer]
     ]
@@ -156,29 +156,29 @@ def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetR
     return BudgetResult(rule=rule, kept=None, limit_us=limit_us, message=f"undecided: {words}; {open_between}")
 
 
-def _verdict(plan: Plan, results: tuple[BudgetResult, ...]) -> tuple[bool | None, Verdict]:
+def _verdict(plan: Plan, results: tuple[BudgetResult, ...]) -> tuple[bool | None, CheckVerdict]:
     if plan.status is PlanStatus.INFEASIBLE:
-        return False, Verdict.DOES_NOT_FIT
+        return False, CheckVerdict.DOES_NOT_FIT
     if plan.status is PlanStatus.UNDECIDED:
-        return None, Verdict.UNDECIDED
+        return None, CheckVerdict.UNDECIDED
     if any(result.kept is False for result in results):
-        return False, Verdict.OVER_BUDGET
+        return False, CheckVerdict.OVER_BUDGET
     if any(result.kept is None for result in results):
-        return None, Verdict.UNDECIDED
-    return True, Verdict.FITS
+        return None, CheckVerdict.UNDECIDED
+    return True, CheckVerdict.FITS
 
 
-def _summary(plan: Plan, verdict: Verdict, results: tuple[BudgetResult, ...]) -> str:
+def _summary(plan: Plan, verdict: CheckVerdict, results: tuple[BudgetResult, ...]) -> str:
     where = f"{plan.model.name} on {plan.host.name}"
     match verdict:
-        case Verdict.FITS:
+        case CheckVerdict.FITS:
             kept = f" and keeps {len(results)} budget{'s' if len(results) != 1 else ''}" if results else ""
             return f"{where} fits{kept}"
-        case Verdict.DOES_NOT_FIT:
+        case CheckVerdict.DOES_NOT_FIT:
             return f"{where} does not fit"
-        case Verdict.OVER_BUDGET:
+        case CheckVerdict.OVER_BUDGET:
             return f"{where} fits but breaks {', '.join(result.rule for result in results if result.kept is False)}"
-        case Verdict.UNDECIDED:
+        case CheckVerdict.UNDECIDED:
             return f"{where} is undecided within the limit of {plan.solver.limit:g} s"
 
 

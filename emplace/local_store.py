@@ -1,15 +1,15 @@
-"""Where this machine keeps what was measured on it: EMPLACE_HOME/cost-models/<fingerprint>-r<ranks>.json."""
+"""What this machine keeps under EMPLACE_HOME: the cost models that were measured on it, and profiles that were interrupted."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from emplace.cost_model_store import Candidate, refusing_other_versions
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
-from emplace.placement.host import HostSpec
+from emplace.placement.errors import ToolError
 from emplace.placement.reading import read_file
 from emplace.runtime.files import write_file
 
@@ -24,46 +24,36 @@ def unfinished_profiles() -> Path:
     return emplace_home() / "unfinished-profiles"
 
 
-def find_cost_model(host: HostSpec, ranks: int | None) -> CostModel | None:
-    """The model measured on exactly this machine: with as many ranks if there is one, else with the nearest number.
-
-    A host without a fingerprint was never measured. Raises InvalidDocument for one that another version stored, or that was damaged.
-    """
-    if host.fingerprint is None:
-        return None
-    folder, wanted = emplace_home() / "cost-models", ranks if ranks is not None else host.num_devices
-    stored = {path: _ranks_of(path) for path in folder.glob(f"{_file_stem(host.fingerprint)}-r*.json")}
-    for path in sorted(stored, key=lambda path: (abs(stored[path] - wanted), stored[path])):
-        with refusing_other_versions(str(path)):
-            model = read_file(path, CostModel)
-        if model.fingerprint == host.fingerprint and model.ranks is not None:
-            return model
-    return None
+def local_cost_models() -> CostModelFiles:
+    """The cost models that `emplace profile` kept."""
+    return CostModelFiles(emplace_home() / "cost-models")
 
 
-def _ranks_of(path: Path) -> int:
-    """As its name says; 0 of one that was not stored by `save_cost_model`."""
-    ranks = path.stem.rpartition("-r")[2]
-    return int(ranks) if ranks.isdecimal() else 0
+class CostModelFiles:
+    """A folder of cost models, one file for each machine and number of ranks: <fingerprint>-r<ranks>.json."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def candidates(self, fingerprint: str) -> Iterator[Candidate]:
+        """The files of the machine with this fingerprint, by name."""
+        for path in self._folder.glob(f"{_file_stem(fingerprint)}-r*.json"):
+            ranks = path.stem.rpartition("-r")[2]
+            if ranks.isdecimal():
+                yield Candidate(int(ranks), path.stat().st_mtime, partial(_read, path))
+
+    def keep(self, model: CostModel) -> str:
+        """Store a measured model, in place of the one of the same machine and ranks, and return its path. Raises ToolError."""
+        if model.fingerprint is None or model.ranks is None:
+            raise ToolError("only a cost model measured on a known machine can be kept: it has no fingerprint or no ranks")
+        path = self._folder / f"{_file_stem(model.fingerprint)}-r{model.ranks}.json"
+        write_file(path, model.model_dump_json(exclude_none=True, indent=2) + "\n")
+        return str(path)
 
 
-@contextmanager
-def refusing_other_versions(source: str) -> Iterator[None]:
-    """While a stored cost model is read: what can't be read now is to be measured again. Raises InvalidDocument."""
-    try:
-        yield
-    except InvalidDocument as error:
-        rule = f"was stored by another version of Emplace, or damaged; measure this machine again with as many ranks ({error.problems[0]})"
-        raise InvalidDocument(source, [Problem("", "", rule)]) from None
-
-
-def save_cost_model(model: CostModel) -> Path:
-    """Keep a measured model, replacing the one of the same machine and ranks. Raises ToolError."""
-    if model.fingerprint is None or model.ranks is None:
-        raise ToolError("only a cost model measured on a known machine can be kept: it has no fingerprint or no ranks")
-    path = emplace_home() / "cost-models" / f"{_file_stem(model.fingerprint)}-r{model.ranks}.json"
-    write_file(path, model.model_dump_json(exclude_none=True, indent=2) + "\n")
-    return path
+def _read(path: Path) -> CostModel:
+    with refusing_other_versions(str(path)):
+        return read_file(path, CostModel)
 
 
 def _file_stem(fingerprint: str) -> str:

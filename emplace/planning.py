@@ -1,11 +1,12 @@
-"""From what a person names to a question, and from a question to an audited plan. The command line and the service share it."""
+"""Questions from what a person names, and audited plans from questions. The Python face, the command line and the service share them."""
 
 from __future__ import annotations
 
-from emplace.local_store import find_cost_model
+from emplace.cost_model_store import CostModelStore, find_cost_model
+from emplace.local_store import local_cost_models
 from emplace.placement.catalog import LOCAL_HOST, find_host
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
@@ -24,19 +25,30 @@ def resolve_host(name_or_path: str) -> HostSpec:
 
 
 def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
-    """The question with its cost model: the given one, else the one measured on this host, else the datasheet's.
+    """The question with its cost model: the given one, else the one that `emplace profile` kept, else the datasheet's.
 
-    Raises InvalidDocument when the given cost model belongs to another host or lacks one of its devices, and for tables of
+    Raises InvalidDocument when the cost model belongs to another host or lacks one of its devices, and for tables of
     this machine's CUDA trainers on remote servers.
     """
     if cost_model is None:
-        cost_model = _measured(host, options) or datasheet_cost_model(host)
-    problem = _mismatch(cost_model, host)
-    if problem is not None:
-        raise InvalidDocument("cost model", [problem])
+        cost_model = measured_cost_model(local_cost_models(), host, options) or datasheet_cost_model(host)
+    broken = _mismatch(cost_model, host)
+    if broken is not None:
+        raise InvalidDocument("cost model", [broken])
     question = Question(model=model, host=host, cost_model=cost_model, options=options)
     _refuse_unrunnable_servers(question)
     return question
+
+
+def measured_cost_model(store: CostModelStore, host: HostSpec, options: PlanOptions) -> CostModel | None:
+    """The model in `store` that was measured on this host; None where there is none, or where nobody has measured the remote servers.
+
+    Raises InvalidDocument for one that can't be read.
+    """
+    stored = find_cost_model(store, host, options.ranks)
+    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
+        return stored
+    return None
 
 
 def answer(question: Question, monitor: Monitor | None = None) -> Plan:
@@ -57,36 +69,28 @@ def answer(question: Question, monitor: Monitor | None = None) -> Plan:
     return plan.model_copy(update={"extrapolated": beyond_measured(plan)})
 
 
-def _measured(host: HostSpec, options: PlanOptions) -> CostModel | None:
-    """The model measured on this host; none of one whose remote servers nobody has measured."""
-    stored = find_cost_model(host, options.ranks)
-    if stored is None or host.remote_servers is None or _mismatch(stored, host) is None:
-        return stored
-    return None
-
-
 def _refuse_unrunnable_servers(question: Question) -> None:
-    """On a machine that is there to run the plan, CUDA trainers can't use remote servers; for a datasheet's it is a what-if."""
+    """Raises InvalidDocument for CUDA trainers with remote servers on a machine that could run the plan. Elsewhere it is a what-if."""
     host = question.host
     if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
         return
     if host.has_cuda:
         rule = "can't hold tables of CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier remote"
-        raise InvalidDocument("host", [Problem("/remote_servers", "", rule)])
+        raise InvalidDocument("host", [BrokenRule("/remote_servers", "", rule)])
 
 
-def _mismatch(cost_model: CostModel, host: HostSpec) -> Problem | None:
-    """Why `cost_model` can't price `host`: another machine's, or a device or kernel is missing."""
+def _mismatch(cost_model: CostModel, host: HostSpec) -> BrokenRule | None:
+    """Why the cost model can't price the host: it is another machine's, or lacks a device or kernel. None where it can."""
     if cost_model.fingerprint != host.fingerprint and cost_model.fingerprint is not None:
-        return Problem(
+        return BrokenRule(
             "/fingerprint", cost_model.fingerprint, f"was measured on another machine; {host.name} is {host.fingerprint or 'not measured'}"
         )
     if cost_model.fingerprint is None and cost_model.host_name != host.name:
-        return Problem("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
+        return BrokenRule("/host_name", cost_model.host_name, f"is for another host; this question is about {host.name}")
     kinds = [device.kind for device in host.node.devices] + ([host.remote_servers.kind] if host.remote_servers else [])
     for kind in kinds:
         if cost_model.kernel(kind, ComputeKernel.FUSED) is None:
-            return Problem("/kernels", "", f"needs the kernel fused of the device {kind}")
+            return BrokenRule("/kernels", "", f"needs the kernel fused of the device {kind}")
         if all(dense.device != kind for dense in cost_model.dense):
-            return Problem("/dense", "", f"needs the dense layers of the device {kind}")
+            return BrokenRule("/dense", "", f"needs the dense layers of the device {kind}")
     return None

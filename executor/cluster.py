@@ -71,7 +71,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _plan(path: Path) -> Plan:
-    """Raises EmplaceError for one that can't run on this machine or in this launch."""
+    """The plan in the file. Raises EmplaceError for one that can't run on this machine or in this launch."""
     plan = read_file(path, Plan)
     refuse_foreign(plan, discover_host())
     refuse_unsound(plan, str(path))

@@ -20,11 +20,11 @@ from emplace.placement.measurement import Emulation, Measurement, Verdict
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
 from emplace.placement.plan import Plan
 
-MAX_RANKS = 16
-MAX_ROWS = 100_000
-MAX_BYTES = 256 * 2**20
-"""Of the weights of all tables together; replicated ones count once here and are held by every rank."""
-MAX_EXAMPLES = 128
+MAX_EMULATED_RANKS = 16
+MAX_EMULATED_ROWS = 100_000
+MAX_EMULATED_BYTES = 256 * 2**20
+"""The most bytes of the weights of all tables together; replicated tables count once here and are held by every rank."""
+MAX_EMULATED_EXAMPLES = 128
 NOT_CHECKED = "not checked: emulated"
 
 _UVM = (ComputeKernel.FUSED_UVM, ComputeKernel.FUSED_UVM_CACHING)
@@ -71,8 +71,8 @@ def emulate_plan(plan: Plan, launch: Launch) -> Measurement:
 def refuse_impossible(plan: Plan) -> None:
     """Raises NotRunnableHere for a plan that can't be emulated."""
     reason = nowhere_reason(plan)
-    if reason is None and len(plan.ranks) > MAX_RANKS:
-        reason = f"the plan has {len(plan.ranks)} ranks; an emulation runs at most {MAX_RANKS}"
+    if reason is None and len(plan.ranks) > MAX_EMULATED_RANKS:
+        reason = f"the plan has {len(plan.ranks)} ranks; an emulation runs at most {MAX_EMULATED_RANKS}"
     if reason is not None:
         raise NotRunnableHere(reason)
 
@@ -85,7 +85,7 @@ def emulated_plan(plan: Plan) -> Plan:
     question = plan.question
     model = question.model.model_copy(
         update={
-            "local_batch_size": min(question.model.local_batch_size, MAX_EXAMPLES),
+            "local_batch_size": min(question.model.local_batch_size, MAX_EMULATED_EXAMPLES),
             "optimizer": Optimizer.ADAGRAD if question.model.optimizer is Optimizer.ADAM else question.model.optimizer,
             "tables": tuple(
                 table.model_copy(update={"data_type": DataType.FP32}) if table.data_type is DataType.BF16 else table
@@ -94,11 +94,11 @@ def emulated_plan(plan: Plan) -> Plan:
         }
     )
     on_cpu = question.model_copy(update={"model": model, "host": _cpu_host(question.host)})
-    return scaled_plan(plan.model_copy(update={"question": on_cpu}), MAX_ROWS, MAX_BYTES)
+    return scaled_plan(plan.model_copy(update={"question": on_cpu}), MAX_EMULATED_ROWS, MAX_EMULATED_BYTES)
 
 
 def _cpu_host(host: HostSpec) -> HostSpec:
-    """The host's nodes with a CPU device in place of each."""
+    """The host with a CPU device in place of each of its devices."""
     only_cuda = {"hbm_capacity": None, "hbm_reserve": None, "system_link": None}
     devices = tuple(device.model_copy(update=only_cuda | {"type": DeviceType.CPU}) for device in host.node.devices)
     return host.model_copy(update={"node": host.node.model_copy(update={"devices": devices})})

@@ -44,7 +44,7 @@ def plan_topology(plan: Plan) -> Topology:
 
 
 def local_world_size(topology: Topology) -> int:
-    """Ranks on each node. Servers are nodes of one rank: a job with them is told that of all, which its sharding types ignore."""
+    """Ranks on each node. With servers, which are nodes of one rank, it is 1: the sharding types beside servers don't use it."""
     return 1 if topology.servers else topology.trainers_per_node
 
 

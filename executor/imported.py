@@ -12,17 +12,18 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from emplace.placement.choice import choice_findings
+from emplace.placement.choice import choice_flaws
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS
-from emplace.placement.layout import layout_findings
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
+from emplace.placement.pointer import pointer_to
 from emplace.placement.topology import Topology
 
 DEFAULT_LOAD_FACTOR = 0.2
-"""What FBGEMM takes for a cache whose load factor nobody gave (SplitTableBatchedEmbeddingBagsCodegen)."""
+"""FBGEMM's load factor of a cache where none is given (SplitTableBatchedEmbeddingBagsCodegen)."""
 
 COLUMN_SPLIT = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 
@@ -33,13 +34,13 @@ NumRanks = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
 class _Foreign(Document):
-    """Written by another program, which may say more than matters here."""
+    """A document of another program, which may say more than matters here: unknown keys are passed over."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class TheirShard(_Foreign):
-    """torch's ShardMetadata: (row, column) where it starts, and how many of each."""
+    """torch's ShardMetadata: (row, column) where the shard starts, and how many of each it has."""
 
     shard_offsets: tuple[Offset, Offset]
     shard_sizes: tuple[Offset, Offset]
@@ -65,7 +66,7 @@ class TheirSharding(_Foreign):
 
 
 class TheirPlan(_Foreign):
-    """A ShardingPlan: shardings by module path and table name, and what ranks it is for where the file says."""
+    """TorchRec's ShardingPlan: shardings by module path and table name; and how many ranks it is for, where the file says."""
 
     world_size: NumRanks | None = None
     local_world_size: NumRanks | None = None
@@ -79,14 +80,14 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
     """
     tables = {table.name: table for table in question.model.tables}
     found: dict[str, TablePlacement] = {}
-    problems: list[Problem] = []
+    broken: list[BrokenRule] = []
     for where, name, sharding in _named(theirs):
         table = tables.get(name)
         if table is None:
-            problems.append(Problem(where, "", f"the model {question.model.name} has no table {name}"))
+            broken.append(BrokenRule(where, "", f"the model {question.model.name} has no table {name}"))
             continue
         if name in found:
-            problems.append(Problem(where, "", f"the table {name} is placed twice"))
+            broken.append(BrokenRule(where, "", f"the table {name} is placed twice"))
             continue
         found[name] = placement = TablePlacement(
             name=name,
@@ -95,11 +96,11 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
             cache_load_factor=_load_factor(sharding),
             shards=tuple(_joined(sharding.sharding_type, list(_shards(where, source, sharding, table, topology)))),
         )
-        findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
-        problems += [Problem(where, "", what) for _, what in findings]
-    problems += [Problem("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
-    if problems:
-        raise InvalidDocument(source, problems)
+        flaws = layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology)
+        broken += [BrokenRule(where, "", what) for _, what in flaws]
+    broken += [BrokenRule("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
+    if broken:
+        raise InvalidDocument(source, broken)
     return tuple(found[name] for name in tables)
 
 
@@ -107,7 +108,7 @@ def _named(theirs: TheirPlan) -> Iterator[tuple[str, str, TheirSharding]]:
     """(JSON pointer, table, sharding) of every table in every module."""
     for path, module in theirs.plan.items():
         for name, sharding in module.items():
-            yield "/plan" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (path, name)), name, sharding
+            yield pointer_to("plan", path, name), name, sharding
 
 
 def _load_factor(sharding: TheirSharding) -> float | None:
@@ -123,7 +124,7 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
             yield _shard(trainer.rank, (0, table.num_embeddings), (0, table.embedding_dim))
         return
     if sharding.sharding_spec is None:
-        raise InvalidDocument(source, [Problem(f"{where}/sharding_spec", "", f"is required of {sharding.sharding_type}")])
+        raise InvalidDocument(source, [BrokenRule(f"{where}/sharding_spec", "", f"is required of {sharding.sharding_type}")])
     for index, shard in enumerate(sharding.sharding_spec.shards):
         (row, column), (rows, columns) = shard.shard_offsets, shard.shard_sizes
         rank = _rank(f"{where}/sharding_spec/shards/{index}/placement", source, shard.placement)
@@ -131,7 +132,7 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
 
 
 def _joined(kind: ShardingType, shards: list[Shard]) -> Iterator[Shard]:
-    """Pieces of columns that lie side by side on one rank as one piece: TorchRec's planner may cut a table finer than it spreads it."""
+    """The shards, where pieces of columns that lie side by side on one rank are one: TorchRec's planner may cut finer than it spreads."""
     if kind not in COLUMN_SPLIT or not shards:
         yield from shards
         return
@@ -152,5 +153,5 @@ def _shard(rank: int, rows: tuple[int, int], columns: tuple[int, int]) -> Shard:
 def _rank(where: str, source: str, placement: str | None) -> int:
     found = _RANK.fullmatch(placement or "")
     if found is None:
-        raise InvalidDocument(source, [Problem(where, repr(placement), "must name a rank, such as 'rank:3/cuda:3'")])
+        raise InvalidDocument(source, [BrokenRule(where, repr(placement), "must name a rank, such as 'rank:3/cuda:3'")])
     return int(found[1])

@@ -19,7 +19,7 @@ class Job(Document):
     steps: int
     staged_steps: int
     rounds: int = 1
-    """With more than 1, all plans are held at once and share the steps out over so many turns each, to be compared fairly."""
+    """With more than 1, all plans are held at once and take their steps in so many turns each, to be compared fairly."""
     seed: int
     trace: str | None = None
     """Folder of a trace's examples, laid out as batches; drawn batches without it."""
@@ -54,21 +54,24 @@ class RankReport(Document):
     step_times_us: tuple[float, ...]
     stages_us: dict[Stage, float]
     peak_bytes: int = 0
-    """Measured last, in a pass of its own."""
+    """As `peak_memory.peak_bytes`; 0 until that is measured, last of all."""
     held: tuple[HeldShard, ...]
     update_errors: tuple[UpdateError, ...] = ()
-    """Of rank 0 only, which runs the reference."""
+    """From rank 0 alone, which runs the reference; empty from the others."""
     backend: str
     software: dict[str, str]
 
 
 def job_path(folder: Path) -> Path:
+    """The job that the ranks read."""
     return folder / "job.json"
 
 
 def report_path(folder: Path, plan_index: int, rank: int) -> Path:
+    """The report that a rank writes about one plan."""
     return folder / f"plan{plan_index}-rank{rank}.json"
 
 
 def progress_path(folder: Path) -> Path:
+    """Lines of progress, which rank 0 appends."""
     return folder / "progress.txt"

@@ -1,4 +1,4 @@
-"""Trains the plans of one job: its ranks under torchrun, their progress passed on, and how they failed."""
+"""Runs the ranks of one job under torchrun, passes their progress on, and says how they failed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Launch:
     """How plans are trained: for how long, where, on what, and who hears of it."""
 
     steps: int
-    """Measured ones, after the warm-up."""
+    """Steps that are measured, after the warm-up."""
     seed: int
     """Decides the batches that are drawn."""
     workdir: Path
     """Temporary files go under it and are removed."""
     timeout_s: float
     report: Callable[[str], None] = _tell_nobody
-    """Gets lines of progress."""
+    """Told lines of progress."""
     should_stop: Callable[[], bool] = _never
     """Asked several times a second; the run is cancelled once it says so."""
     program: Sequence[str] = ("-m", "emplace.runtime.start", "emplace.executor.rank")
-    """What each rank runs, a job's file as its last argument."""
+    """What each rank runs, with the job's file as its last argument."""
     rounds: int = 1
-    """With several, the plans take turns, so that whatever else the machine does slows all of them alike: all are in memory at
-    once, and each one's peak is that of its warm-up."""
+    """With more than one, the plans take turns, so that whatever else the machine does slows all of them alike. All are in memory then,
+    and each one's peak is measured in a pass as long as the warm-up."""
     trace: Path | None = None
     """The file whose examples to train on; drawn batches without it."""
 

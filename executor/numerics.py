@@ -30,14 +30,17 @@ from emplace.runtime.training import Training, table_of
 
 STEPS = 4
 MAX_EXAMPLES = 128
+"""The most examples of each rank's batch."""
 _TABLE_STEP, _LAYER_STEP = 0.02, 0.002
+"""By how much of their size the first step changes the weights that it touches, of tables and of dense layers."""
 _LOST = 1e9
+"""The error of what is not there at all."""
 
-State = dict[str, Tensor]
+StateDict = dict[str, Tensor]
 
 
 def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.ProcessGroup) -> list[UpdateError]:
-    """One error per parameter on rank 0, none on the others. `control` is a gloo group of all ranks."""
+    """The errors of each table and of the dense layers on rank 0, none on the others. `control` is a gloo group of all ranks."""
     small = scaled_plan(plan)
     spec = small.question.model
     examples, world = min(spec.local_batch_size, MAX_EXAMPLES), dist.get_world_size()
@@ -72,7 +75,7 @@ def compare_updates(plan: Plan, seed: int, device: torch.device, control: dist.P
 
 
 def smoothen(model: nn.Module) -> None:
-    """GELU for every ReLU, in place: a gradient that changes little where its input does."""
+    """Put a GELU in place of every ReLU of the model: its gradient changes little where its input does."""
     for parent in model.modules():
         for name, layer in parent.named_children():
             if isinstance(layer, nn.ReLU):
@@ -80,7 +83,7 @@ def smoothen(model: nn.Module) -> None:
 
 
 def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float]:
-    """(tables, dense layers): rates at which the first step changes the weights it touches by these shares of their size."""
+    """(tables, dense layers): the learning rates at which the first step changes weights by _TABLE_STEP and _LAYER_STEP of their size."""
     _global_loss(reference, batches).backward()  # type: ignore[no-untyped-call]
     rates = []
     for module, step in ((reference.ebc, _TABLE_STEP), (reference.dense, _LAYER_STEP)):
@@ -105,7 +108,7 @@ def _train_reference(reference: Dlrm, everyone: list[list[Batch]], sparse_rate: 
         optimizer.step()
 
 
-def _load(training: Training, start: State) -> None:
+def _load(training: Training, start: StateDict) -> None:
     """Give every shard its part of the reference's weights."""
     with torch.no_grad():
         for part in local_parts(training.dmp):
@@ -127,8 +130,8 @@ def _dense_state(training: Training) -> Iterator[tuple[str, Tensor]]:
     return (("dense." + name, value) for name, value in training.dlrm.get_submodule("dense").state_dict().items())
 
 
-def _assembled(start: State, parts: list[Any]) -> dict[str, list[Tensor]]:
-    """Whole parameters from the ranks' parts, for everything replicated one per rank. What no rank holds stays NaN."""
+def _assembled(start: StateDict, parts: list[Any]) -> dict[str, list[Tensor]]:
+    """Whole parameters, put together from the ranks' parts; of a replicated one, a copy for each rank. What no rank holds stays NaN."""
     whole: dict[str, list[Tensor]] = {}
     for rank_parts in parts:
         for name, rows, columns, weights in rank_parts:
@@ -140,8 +143,8 @@ def _assembled(start: State, parts: list[Any]) -> dict[str, list[Tensor]]:
     return whole
 
 
-def _errors(start: State, reference: State, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
-    """One per table, and one for all dense layers: a single bias may move by next to nothing, and rounding would judge it."""
+def _errors(start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> list[UpdateError]:
+    """One error for each table, and one for all dense layers: a single bias may move by next to nothing, so that rounding would decide."""
     groups: dict[str, list[str]] = {}
     for name in start:
         table = table_of(name)
@@ -149,7 +152,8 @@ def _errors(start: State, reference: State, sharded: dict[str, list[Tensor]]) ->
     return [_error(group, names, start, reference, sharded) for group, names in groups.items()]
 
 
-def _error(group: str, names: list[str], start: State, reference: State, sharded: dict[str, list[Tensor]]) -> UpdateError:
+def _error(group: str, names: list[str], start: StateDict, reference: StateDict, sharded: dict[str, list[Tensor]]) -> UpdateError:
+    """How far the worst copy of these parameters is from the reference. Raises ArithmeticError where the reference diverged."""
     before, expected = (_joined([state[name] for name in names]) for state in (start, reference))
     copies = min(len(sharded.get(name, [])) for name in names)
     trained = [_joined([sharded[name][copy] for name in names]) for copy in range(copies)]

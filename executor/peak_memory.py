@@ -1,7 +1,7 @@
 """Peak bytes of training under a plan: resident memory on a CPU, allocated device memory on CUDA.
 
 Measured in a pass of its own, after everything that is timed. What the C library keeps of freed memory counts as resident, and
-differs from rank to rank and from run to run. For this pass it keeps nothing (profiler.allocator), so that the high-water mark is
+differs from rank to rank and from run to run. For this pass it keeps nothing (runtime.allocator), so that the high-water mark is
 of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a thread of its own and with it a heap of
 its own: holes that earlier steps left in theirs would be filled first, and kept.
 """
@@ -23,11 +23,11 @@ from emplace.runtime.dlrm import Batch
 
 _KIB = 1024
 _UNMEASURED = 3
-"""Trainings, of one step each, before the one that is measured."""
+"""So many trainings of one step each come before the one that is measured."""
 
 
 def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> int:
-    """The most that building the model and taking a step for each of `batches` takes, above what the process held before.
+    """The most bytes that building the model and taking a step for each of `batches` takes, above what the process held before.
 
     All ranks call it at the same time. Nothing can be timed in this process afterwards.
     """
@@ -50,7 +50,7 @@ def _train(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> None:
 
 
 def _held_bytes(device: torch.device) -> int:
-    """What is in use now."""
+    """Bytes that are in use now."""
     gc.collect()
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)

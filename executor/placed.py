@@ -17,7 +17,7 @@ from emplace.runtime.training import table_of
 
 @dataclass
 class LocalPart:
-    """[start, end) of rows and columns, and the weights themselves: writing to them changes the model."""
+    """A part of a table on this rank: [start, end) of rows and columns. Writing to `weights` changes the model."""
 
     parameter: str
     table: str
@@ -27,7 +27,7 @@ class LocalPart:
 
 
 def local_parts(dmp: DistributedModelParallel) -> Iterator[LocalPart]:
-    """Where a part starts comes from its metadata; how large it is, from the tensor itself."""
+    """Every part of a table on this rank. Where it starts comes from its metadata; how large it is, from the tensor itself."""
     for name, value in dmp.state_dict().items():
         table = table_of(name)
         if table is None:

@@ -46,7 +46,7 @@ SOFTWARE = ("torch", "torchrec")
 def main() -> None:
     try:
         _run_recorded()
-    except OSError as error:  # of the run, or of writing down why it failed
+    except OSError as error:  # from the run, or from writing down why it failed
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         # Cut short, the agent could not read it, and would fail itself.
@@ -65,7 +65,10 @@ def _run_recorded() -> None:
 
 
 def run_job(job: Job) -> list[list[RankReport]]:
-    """Train the job's plans in turn, one report each in the job's folder. Rank 0 returns them all, by rank; the others nothing."""
+    """Train the job's plans and write a report of each to the job's folder.
+
+    Rank 0 returns the reports of all ranks, one list a rank; the others return an empty list.
+    """
     # torchrun knows one machine; the plan may stand for several nodes on it.
     os.environ["LOCAL_WORLD_SIZE"] = str(job.local_world_size)
     tell = Telling(Path(job.folder), int(os.environ["RANK"]))
@@ -88,7 +91,7 @@ def run_job(job: Job) -> list[list[RankReport]]:
 
 
 class Telling:
-    """What this rank is doing: a file of its own for who looks for it, lines of progress from rank 0."""
+    """Tells what this rank is doing: every rank in a file of its own, rank 0 in lines of progress too."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._folder, self._rank = folder, rank
@@ -103,7 +106,7 @@ class Telling:
                 progress.write(line + "\n")
 
     def steps(self, what: str, total: int) -> Callable[[int], None]:
-        """Tells about the last step, and about others at most once a second."""
+        """A function that tells how many of `total` steps are done: of the last step, and of others at most once a second."""
         told_at = time.monotonic()
 
         def tell(done: int) -> None:
@@ -133,13 +136,13 @@ class Trial:
         self._take(job.warmup_steps, "warming up")
 
     def train(self, steps: int, *, after_another: bool) -> None:
-        """The first step after another trial's is not timed: it finds that trial's data in the caches."""
+        """Take so many timed steps. After another trial's, one that is not timed comes first: it finds that trial's data in the caches."""
         if after_another:
             self._take(1, "warming up")
         self._times += self._take(steps, "training")
 
     def report(self) -> RankReport:
-        """Time the stages, read the placement back, and tell it all."""
+        """This rank's report of the plan. Times the stages and reads the placement back for it."""
         self._tell.phase(f"{self._name}: timing stages")
         stages = staged_steps(self._training, self._next_batches(self._job.staged_steps))
         return RankReport(
@@ -161,7 +164,7 @@ class Trial:
 
 
 def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> list[RankReport]:
-    """Plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
+    """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
@@ -173,7 +176,7 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
 
 
 def _batches(plan: Plan, job: Job, steps: int) -> list[Batch]:
-    """This rank's; they repeat after so many steps."""
+    """The batches that this rank takes in turn in so many steps."""
     spec, rank, trainers = plan.question.model, dist.get_rank(), len(plan_topology(plan).trainers)
     if rank >= trainers:
         # A remote server holds tables and feeds an empty batch.
@@ -182,6 +185,7 @@ def _batches(plan: Plan, job: Job, steps: int) -> list[Batch]:
 
 
 def _with_peak(report: RankReport, plan: Plan, job: Job, device: torch.device, tell: Telling) -> RankReport:
+    """The report with its peak bytes, measured in a pass as long as the warm-up."""
     tell.phase(f"{plan.model.name}: measuring memory")
     batches = _batches(plan, job, job.warmup_steps)
     steps = [batches[number % len(batches)] for number in range(job.warmup_steps)]
@@ -189,7 +193,7 @@ def _with_peak(report: RankReport, plan: Plan, job: Job, device: torch.device, t
 
 
 def _join(*, on_cuda: bool) -> torch.device:
-    """One CUDA device a rank where the plans say so, else this rank's share of the cores."""
+    """Join the process group. Returns this rank's device: a CUDA device of its own where the plans say so, else the CPU."""
     if on_cuda:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)

@@ -28,7 +28,7 @@ def refuse_unsound(plan: Plan, source: str = "plan") -> None:
 
 
 def nowhere_reason(plan: Plan) -> str | None:
-    """Why a plan can't be executed on any machine, nor emulated."""
+    """Why a plan can neither be executed on any machine nor emulated; None where it can."""
     if not plan.has_placement:
         return f"the plan is {plan.status}: it has no placement to execute"
     if cuda_ranks(plan) and any(rank.is_server for rank in plan.ranks):
@@ -39,7 +39,7 @@ def nowhere_reason(plan: Plan) -> str | None:
 
 
 def _elsewhere(plan: Plan, here: HostSpec) -> str | None:
-    """Why a plan is for another machine than `here`."""
+    """Why a plan is for another machine than `here`; None where it is for this one."""
     needed, present = cuda_ranks(plan), _cuda_devices(here)
     if needed > present:
         return f"{needed} CUDA devices needed, {present} here"
@@ -62,6 +62,7 @@ def _cuda_devices(host: HostSpec) -> int:
 
 
 def _unsupported(plan: Plan) -> str | None:
+    """Why FBGEMM can't train the plan's model on CPUs; None where it can, or where the plan is for CUDA."""
     spec = plan.question.model
     if spec.optimizer is Optimizer.ADAM and not cuda_ranks(plan):
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
@@ -71,4 +72,5 @@ def _unsupported(plan: Plan) -> str | None:
 
 
 def _tables_of(spec: ModelSpec, data_type: DataType) -> str:
+    """Names of the first three tables of this data type; empty where there are none."""
     return ", ".join([table.name for table in spec.tables if table.data_type is data_type][:3])

@@ -25,11 +25,11 @@ from emplace.runtime.temporary import temporary_folder
 WARMUP_STEPS = 5
 STAGED_STEPS = 10
 AUDITED = Verdict(name="audit", passed=True, detail="no violation: coverage, capacity and predicted times were derived again")
-"""Of every plan that runs: refuse_unsound stops the others."""
+"""The audit's verdict on every plan that runs: refuse_unsound stops the others."""
 
 
 def run_plan(plan: Plan, launch: Launch) -> Measurement:
-    """Train under `plan` and judge what happened.
+    """Train under `plan`; returns what was measured and the verdicts on it.
 
     Raises NotRunnableHere for a plan that can't run on this machine, InvalidDocument for one that its audit rejects, and
     ExecutionFailed with the root cause when a rank fails, time runs out or the launch is to stop.
@@ -48,7 +48,10 @@ def run_plans(plans: Sequence[Plan], launch: Launch) -> list[Measurement]:
 
 
 def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[RankReport]]]:
-    """Train plans that can run here in one launch: what every rank reported of each. Raises ExecutionFailed."""
+    """Train plans that can run here in one launch: the job, and for each plan the reports of its ranks.
+
+    Raises ExecutionFailed, and ValueError for plans of different ranks.
+    """
     topology = plan_topology(plans[0])
     if any(plan_topology(plan) != topology for plan in plans):
         raise ValueError("plans of one launch must have the same ranks on the same nodes")
@@ -76,7 +79,7 @@ def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[
 
 
 def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) -> Path | None:
-    """The folder with the trace's examples as the ranks read them; none without a trace."""
+    """The folder with the trace's examples as the ranks read them; None without a trace."""
     if launch.trace is None:
         return None
     from emplace.executor.traces.batches import lay_out
@@ -96,6 +99,7 @@ def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) ->
 
 
 def _read_reports(folder: Path, plan_index: int, ranks: int) -> list[RankReport]:
+    """One report a rank. Raises ExecutionFailed where one is missing."""
     try:
         return [read_file(report_path(folder, plan_index, rank), RankReport) for rank in range(ranks)]
     except InvalidDocument as error:
@@ -103,7 +107,7 @@ def _read_reports(folder: Path, plan_index: int, ranks: int) -> list[RankReport]
 
 
 def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path | None = None) -> Measurement:
-    """Put the ranks' reports together and judge them. The plan's audit has passed before anything ran."""
+    """The measurement that the ranks' reports make, with the verdicts on it. The plan's audit has passed before anything ran."""
     # Steps start together, so a step lasts as long as its slowest rank.
     step_times = np.max([report.step_times_us for report in reports], axis=0)
     step_time_us = float(np.median(step_times))

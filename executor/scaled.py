@@ -31,7 +31,7 @@ def scaled_plan(plan: Plan, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
 
 
 def scaled_model(spec: ModelSpec, rows: dict[str, int]) -> ModelSpec:
-    """`spec` with other hash sizes."""
+    """`spec` with other hash sizes: `rows` by table name."""
 
     def resized(table: Table) -> Table:
         return table.model_copy(update={"num_embeddings": rows[table.name]})

@@ -33,7 +33,7 @@ def staged_steps(training: Training, batches: Iterable[Batch]) -> dict[Stage, fl
 
 
 class _Laps:
-    """Time since the last lap, booked to a stage."""
+    """A stopwatch: each lap adds the time since the last one to a stage."""
 
     def __init__(self, device: torch.device) -> None:
         self.spent: dict[Stage, float] = defaultdict(float)
@@ -47,7 +47,7 @@ class _Laps:
 
 
 class _LapInBackward(torch.autograd.Function):
-    """The identity; when its gradient arrives, a stage of the backward has ended."""
+    """The identity. Its gradient arrives when a stage of the backward has ended, and makes a lap then."""
 
     @staticmethod
     def forward(ctx: Any, laps: _Laps, stage: Stage, value: Tensor) -> Tensor:
@@ -65,6 +65,7 @@ def _lap_in_backward(laps: _Laps, stage: Stage, value: Tensor) -> Tensor:
 
 
 def _staged_step(training: Training, batch: Batch) -> dict[Stage, float]:
+    """Microseconds of each stage of one step."""
     dlrm: Any = training.dlrm
     laps = _Laps(training.device)
     for optimizer in training.optimizers:

@@ -1,4 +1,4 @@
-"""Trains under a plan, step by step with a clock."""
+"""Training under a plan, with a clock at every step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def training_of(
     sparse_rate: float = LEARNING_RATE,
     dense_rate: float = LEARNING_RATE,
 ) -> Training:
-    """The model of `plan`, sharded exactly so; `optimizer` instead of the model's."""
+    """The model of `plan`, sharded exactly so. `optimizer` stands in for the model's."""
     return Training(
         plan.question.model,
         sharding_plan(to_torchrec(plan)["plan"]),
@@ -37,7 +37,10 @@ def training_of(
 
 
 def timed_steps(training: Training, batches: Iterable[Batch], tell: Callable[[int], None]) -> list[float]:
-    """Microseconds of each step. Steps start together, so the slowest rank's time is the step's."""
+    """Microseconds of each step on this rank. All ranks start a step together, so it lasts as long as its slowest rank.
+
+    `tell` is called with the number of steps done.
+    """
     times = []
     for number, batch in enumerate(batches):
         fresh = batch.copy_to(training.device)

@@ -17,15 +17,16 @@ from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
 
 MAX_UPDATE_ERROR = {DataType.FP32: 1e-3, DataType.FP16: 5e-2, DataType.BF16: 0.4}
-"""By the coarsest data type of any table. Rounding leaves about 1e-6 with fp32 (1e-2 with fp16, 8 times that with bf16, whose
-significand is 3 bits shorter); one misplaced shard of n equal ones leaves 1/sqrt(n)."""
+"""The largest error of an update that passes, by the coarsest data type of any table. Rounding leaves about 1e-6 with fp32 (1e-2 with
+fp16, 8 times that with bf16, whose significand is 3 bits shorter); one misplaced shard of n equal ones leaves 1/sqrt(n)."""
 
 MEMORY_SHARE = 1.05
+"""A rank may peak at so many times the predicted bytes, and MEMORY_ALLOWANCE_BYTES more."""
 MEMORY_ALLOWANCE_BYTES = 64 * 2**20
 """What a process takes whatever it trains: thread pools, communication buffers, the allocator's slack."""
 
 STABLE_SHARE = 0.2
-"""Half of the 95% confidence interval of the median step time, as a share of it."""
+"""Half of the 95% confidence interval of the median step time, as a share of the median, may be so much."""
 
 PREDICTION_SHARE = 0.5
 """How far a step time predicted from this machine's measured cost model may be from the measured one."""
@@ -34,7 +35,7 @@ _SHOWN = 3
 
 
 def placement_verdict(plan: Plan, held: Sequence[HeldShard]) -> Verdict:
-    """Every shard on its rank, with its rows, columns and kernel, and nothing else anywhere."""
+    """Whether every shard was on its rank with its rows, columns and kernel, and nothing else was anywhere."""
     wanted = {
         HeldShard(
             table=table.name,
@@ -58,7 +59,7 @@ def placement_verdict(plan: Plan, held: Sequence[HeldShard]) -> Verdict:
 
 
 def numerics_verdict(plan: Plan, errors: Sequence[UpdateError]) -> Verdict:
-    """Each table, and the dense layers together, must move as in the unsharded reference."""
+    """Whether each table, and the dense layers together, moved as in the unsharded reference."""
     moved = [error for error in errors if error.relative_update > 0]
     if not moved:
         return Verdict(name="numerics", passed=False, detail="no weight moved in the reference, so there is nothing to compare")
@@ -72,14 +73,14 @@ def numerics_verdict(plan: Plan, errors: Sequence[UpdateError]) -> Verdict:
 
 
 def predicted_bytes(plan: Plan, rank: int) -> int:
-    """What the plan says the rank holds in the memory whose peak is measured: the device's, or the process's on a CPU."""
+    """Bytes that the plan says the rank holds in the memory whose peak is measured: the device's, or the process's on a CPU."""
     load = plan.ranks[rank]
     kinds = {device.kind: device.type for device in plan.question.host.node.devices}
     return load.hbm_bytes if kinds.get(load.device) is DeviceType.CUDA else load.ddr_bytes
 
 
 def memory_verdict(plan: Plan, reports: Sequence[RankReport]) -> Verdict:
-    """No rank may peak above what the plan reckoned with; less is fine."""
+    """Whether no rank peaked above what the plan reckoned with; less is fine."""
     limits = {report.rank: predicted_bytes(plan, report.rank) * MEMORY_SHARE + MEMORY_ALLOWANCE_BYTES for report in reports}
     closest = max(reports, key=lambda report: report.peak_bytes / limits[report.rank])
     detail = (

@@ -25,13 +25,14 @@ _GLOO_LINK = 2e9
 _NETWORK = 10e9 / 8
 _CLOCK_HZ = 2.5e9
 _GPU_BANDWIDTH, _GPU_FLOPS, _PCIE = 900e9, 14e12, 16e9
+"""Assumed rates, in bytes and flop per second: what is taken where the machine does not say."""
 
 _READ = "read from the operating system"
 _DRIVER = "read from the NVIDIA driver"
 
 
 def discover_host() -> HostSpec:
-    """This machine. Raises ToolError when an NVIDIA driver is installed but does not answer."""
+    """This machine as a host. Raises ToolError when an NVIDIA driver is installed but does not answer."""
     return describe(read_machine(), read_gpus())
 
 
@@ -63,7 +64,7 @@ def describe(machine: Machine, gpus: list[Gpu]) -> HostSpec:
 
 
 def fingerprint(machine: Machine, gpus: list[Gpu]) -> str:
-    """Same for equal hardware under equal limits: CPU model, usable cores, memory to the GiB, GPUs. No host name."""
+    """A digest that is the same for equal hardware under equal limits: CPU model, usable cores, memory to the GiB, GPUs. No host name."""
     facts = [machine.cpu_model, machine.cores, round(machine.memory_bytes / 2**30), sorted(gpu.name for gpu in gpus)]
     return "sha256:" + hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
@@ -88,7 +89,7 @@ def _cpu_device(machine: Machine, sources: dict[str, str]) -> dict[str, object]:
 
 
 def _flop_per_cycle(flags: frozenset[str]) -> int:
-    """Two fused multiply-add units of the widest vectors that the core has; without FMA one add and one multiply."""
+    """fp32 flop of a core in a cycle: two fused multiply-add units of its widest vectors; without FMA one add and one multiply."""
     if "avx512f" in flags:
         return 64
     if "fma" in flags:
@@ -124,6 +125,7 @@ def _gpu_device(kind: str, equal: list[Gpu], sources: dict[str, str]) -> dict[st
 
 
 def _link(gpus: list[Gpu], sources: dict[str, str]) -> float:
+    """Bytes per second between two devices of this machine."""
     if not gpus:
         sources["node.intra_node_link"] = "assumed: 2 GB/s between processes of one machine (gloo over loopback)"
         return _GLOO_LINK
@@ -137,6 +139,7 @@ def _link(gpus: list[Gpu], sources: dict[str, str]) -> float:
 
 
 def _network(machine: Machine, sources: dict[str, str]) -> float:
+    """Bytes per second of this machine's network."""
     if machine.network_bits_per_s is None:
         sources["node.network"] = "assumed: 10 Gbit/s, no interface states its speed"
         return _NETWORK

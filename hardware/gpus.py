@@ -11,7 +11,7 @@ from emplace.placement.errors import ToolError
 
 _QUERY = "name,memory.total,power.limit,pcie.link.gen.max,pcie.link.width.max"
 _PCIE_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""One direction of one lane after line coding, by PCIe generation (PCI-SIG base specifications)."""
+"""Bytes per second of one lane in one direction after line coding, by PCIe generation (PCI-SIG base specifications)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ DATASHEETS: tuple[tuple[str, Datasheet], ...] = (
     ("A10", Datasheet(600e9, 31.2e12, None)),
     ("T4", Datasheet(320e9, 8.1e12, None)),
 )
-"""The first whose name is part of what the driver calls the GPU."""
+"""(name, rates). The first one counts whose name is part of what the driver calls the GPU."""
 
 
 @dataclass(frozen=True)

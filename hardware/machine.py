@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu"
 _MEMORY_STEP_BYTES = 2**26
-"""Total memory differs by some pages from one boot to the next; below this it is not told apart."""
+"""Memory is rounded down to a multiple of this: the total differs by some pages from one boot to the next."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Machine:
     memory_bytes: int
     """Memory that this process may use: the machine's, or its cgroup's limit where that is lower."""
     network_bits_per_s: int | None
-    """The fastest physical interface that states its speed."""
+    """Bits per second of the fastest physical interface that states its speed; None where none does."""
 
 
 def read_machine(root: Path = ROOT) -> Machine:
@@ -74,7 +74,7 @@ def usable_memory_bytes(root: Path = ROOT) -> int:
 
 
 def available_memory_bytes(root: Path = ROOT) -> int:
-    """What can be taken now without swapping, inside the limits. Varies: for a measurement to fit in, not for documents."""
+    """Bytes that can be taken now without swapping, inside the limits. It varies: it is for a measurement to fit in, not for documents."""
     return min(_meminfo_bytes(root, "MemAvailable"), usable_memory_bytes(root))
 
 
@@ -116,6 +116,7 @@ def _sockets(root: Path, cpus: list[int]) -> int:
 
 
 def _caches(root: Path, cpu: int) -> dict[str, int]:
+    """Bytes of the caches of one core, by level."""
     units = {"K": 2**10, "M": 2**20}
     caches = {}
     for index in sorted((root / _CPUS / f"cpu{cpu}/cache").glob("index*")):
@@ -126,13 +127,14 @@ def _caches(root: Path, cpu: int) -> dict[str, int]:
 
 
 def _network(root: Path) -> int | None:
+    """Bits per second of the fastest physical interface that states its speed; None where none does."""
     interfaces = (path for path in (root / "sys/class/net").glob("*") if (path / "device").exists())
     speeds = [speed for path in interfaces if (speed := _number(path / "speed")) and speed > 0]
     return max(speeds) * 10**6 if speeds else None
 
 
 def _text(path: Path) -> str | None:
-    """Absent and unreadable are the same here: an interface that is down refuses to say its speed."""
+    """What the file says; None where it is absent or can't be read, as an interface that is down refuses to say its speed."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -16,7 +16,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from emplace.placement.document import Document, broken_rule
 
 _ZIPF_EXACT_ROWS = 64
+"""The hottest rows of a Zipf table that are bins of their own."""
 _ZIPF_BINS = 200
+"""Edges of the bins beyond them."""
 
 
 class AccessDistribution:
@@ -41,7 +43,7 @@ class AccessDistribution:
         return np.asarray(np.interp(np.asarray(cached_share, dtype=np.float64), row_ends, mass_ends))
 
     def sample(self, rng: np.random.Generator, lookups: int) -> NDArray[np.int64]:
-        """`lookups` independent row ranks, 0 the hottest."""
+        """[lookups] rows that independent lookups ask for, each by its rank: 0 is the hottest."""
         bins = np.searchsorted(np.cumsum(self.mass), rng.random(lookups), side="right").clip(max=len(self.mass) - 1)
         starts = np.append(0.0, np.cumsum(self.rows))[bins]
         ranks = np.floor(starts + rng.random(lookups) * self.rows[bins]).astype(np.int64)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from emplace.placement.choice import choice_findings
+from emplace.placement.choice import choice_flaws
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
-from emplace.placement.layout import layout_findings
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import JobSize, Plan, PlanStatus, job_sizes
@@ -35,7 +35,7 @@ class Violation(Document):
 
 
 def audit(plan: Plan) -> list[Violation]:
-    """Every violation found; none for a sound plan.
+    """Every violation of the plan; an empty list for a sound one.
 
     Loads are derived only where all tables are laid out soundly: a table that is not whole has none.
     """
@@ -62,20 +62,20 @@ def structural_violations(plan: Plan) -> list[Violation]:
 
 
 def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
-    """The ranks that tables lie on, where there are any, and what is wrong with both."""
+    """The plan's ranks, None where it places nothing or can't have them, and what is wrong with its ranks and tables."""
     if not plan.has_placement:
         return None, list(_nothing_placed(plan))
     try:
         topology = plan.topology()
     except InvalidDocument as error:
-        return None, [Violation(where=f"/question/{error.source}{problem.pointer}", what=problem.rule) for problem in error.problems]
+        return None, [Violation(where=f"/question/{error.source}{broken.pointer}", what=broken.rule) for broken in error.broken_rules]
     return topology, [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
 
 
 def refuse(source: str, violations: list[Violation]) -> None:
     """Raises InvalidDocument naming every violation of the plan from `source`."""
     if violations:
-        raise InvalidDocument(source, [Problem(violation.where, "", violation.what) for violation in violations])
+        raise InvalidDocument(source, [BrokenRule(violation.where, "", violation.what) for violation in violations])
 
 
 def _references(plan: Plan) -> Iterator[Violation]:
@@ -105,7 +105,7 @@ def _record(plan: Plan) -> Iterator[Violation]:
 
 
 def _fewest(plan: Plan) -> Iterator[Violation]:
-    """The plan must speak of every size up to its own, once."""
+    """A plan for the fewest devices must name each smaller size once, as impossible or undecided."""
     record = plan.fewest
     if (plan.question.options.objective is Objective.DEVICES) != (record is not None):
         yield Violation(where="/fewest", what="belongs to the objective devices and to no other")
@@ -177,9 +177,9 @@ def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:
         elif placement.name in seen:
             yield Violation(where=f"{where}/name", what=f"the table {placement.name} is placed twice")
         else:
-            findings = layout_findings(table, placement, topology)
-            findings = findings or choice_findings(plan.question, table, placement, topology)
-            yield from (Violation(where=where + pointer, what=f"table {table.name}: {what}") for pointer, what in findings)
+            flaws = layout_flaws(table, placement, topology)
+            flaws = flaws or choice_flaws(plan.question, table, placement, topology)
+            yield from (Violation(where=where + pointer, what=f"table {table.name}: {what}") for pointer, what in flaws)
         seen.add(placement.name)
     for name in tables:
         if name not in seen:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emplace.placement.host import DeviceType
-from emplace.placement.layout import COLUMN_MULTIPLE, Finding
+from emplace.placement.layout import COLUMN_MULTIPLE, Flaw
 from emplace.placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Rank, Topology, host_tiers
 
 
-def choice_findings(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> list[Finding]:
+def choice_flaws(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> list[Flaw]:
     """Every choice that can't run or isn't allowed, for a table whose shards are whole and on ranks that exist."""
     ranks = [topology.ranks[shard.rank] for shard in placement.shards]
     return [
@@ -22,7 +22,7 @@ def choice_findings(question: Question, table: Table, placement: TablePlacement,
     ]
 
 
-def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
     kernel, kind = placement.compute_kernel, placement.sharding_type
     for rank in {rank.device: rank for rank in ranks}.values():
         if (refusal := kernel_refusal(kernel, rank, question.model.optimizer, table.data_type)) is not None:
@@ -35,7 +35,7 @@ def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: 
         yield "/cache_load_factor", "belongs to fused_uvm_caching and to no other kernel"
 
 
-def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
     used = {tier_of(placement.compute_kernel, rank) for rank in ranks}
     for whose, allowed in (
         ("the host has", host_tiers(question.host)),
@@ -46,7 +46,7 @@ def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: l
             yield "/compute_kernel", f"{placement.compute_kernel} puts it in {', '.join(sorted(used))}; {whose} {', '.join(allowed)}"
 
 
-def _constraints(table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Finding]:
+def _constraints(table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
     limits: Constraints = table.constraints
     kernel, kind = placement.compute_kernel, placement.sharding_type
     if limits.sharding_types is not None and kind not in limits.sharding_types:
@@ -57,7 +57,7 @@ def _constraints(table: Table, placement: TablePlacement, ranks: list[Rank]) -> 
         yield "/shards", f"is on ranks {', '.join(map(str, outside[:8]))}, its constraints allow {', '.join(map(str, limits.ranks[:8]))}"
 
 
-def _pin(table: Table, placement: TablePlacement) -> Iterator[Finding]:
+def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
     """What differs from the one placement that the user wants. Shards are already known to be laid out soundly."""
     if (pin := table.constraints.pin) is None:
         return

@@ -52,16 +52,17 @@ class LookupCost(Document):
     per_lookup_us: Coefficient = 0.0
     per_lookup_byte_us: Coefficient = 0.0
     per_unique_line_us: Coefficient = 0.0
-    """Of a cache line that is touched for the first time."""
+    """For each cache line of a row that is touched for the first time in the batch."""
     per_bag_us: Coefficient = 0.0
     per_bag_byte_us: Coefficient = 0.0
     per_uneven_bag_us: Coefficient = 0.0
-    """Of a bag whose end a processor can't foresee."""
+    """For each bag whose end a processor can't foresee, because lengths differ from bag to bag."""
     per_overflow_byte_us: Coefficient = 0.0
     per_page_us: Coefficient = 0.0
-    """Of a page of memory that is touched for the first time."""
+    """For each page of memory that is touched for the first time in the batch."""
     per_row_digit_us: Coefficient = 0.0
-    """Of one digit of a row's number: the fused backward sorts ids digit by digit, and rows of larger tables are found more slowly."""
+    """For each lookup and digit of the largest row number: the fused backward sorts ids digit by digit, and in larger tables rows are
+    found more slowly."""
     cache_bytes: Annotated[int, Field(ge=0, le=MAX_SIZE_BYTES)] = 0
 
     def time_us(
@@ -74,7 +75,7 @@ class LookupCost(Document):
         bag_bytes: ArrayLike,
         rows: ArrayLike,
     ) -> Times:
-        """Of a shard of `rows` rows."""
+        """Microseconds, for a shard that has `rows` rows. Arguments broadcast."""
         sides = (lookups, unique_rows, row_bytes, bags, uneven_bags, bag_bytes, rows)
         lookups, unique_rows, row_bytes, bags, uneven_bags, bag_bytes, rows = (np.asarray(side, dtype=np.float64) for side in sides)
         working_set = np.maximum(unique_rows * row_bytes, 1.0)
@@ -93,17 +94,17 @@ class LookupCost(Document):
 
 
 def row_digits(rows: ArrayLike) -> Times:
-    """Of the largest row number, eight bits each: FBGEMM sorts by so many (radix_sort_parallel)."""
+    """Digits of eight bits in the largest row number: FBGEMM sorts ids by so many (radix_sort_parallel)."""
     return np.asarray(np.ceil(np.log2(1.0 + np.asarray(rows, dtype=np.float64)) / _DIGIT_BITS))
 
 
 def cache_lines(row_bytes: ArrayLike) -> Times:
-    """That a row lies on, if it begins with one."""
+    """Cache lines that a row lies on, if it begins where a line does."""
     return np.asarray(np.ceil(np.asarray(row_bytes, dtype=np.float64) / _LINE_BYTES))
 
 
 def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike) -> Times:
-    """Pages that `unique_rows` of `rows` rows are expected to lie on: one of b rows is spared with probability (1 - unique / rows)^b."""
+    """Pages that `unique_rows` of `rows` rows are expected to touch: a page of b rows is spared with probability (1 - unique / rows)^b."""
     unique_rows, row_bytes, rows = (np.asarray(side, dtype=np.float64) for side in (unique_rows, row_bytes, rows))
     rows_together = np.maximum(_PAGE_BYTES / row_bytes, 1.0)
     touched_share = 1.0 - (1.0 - np.minimum(unique_rows / np.maximum(rows, 1.0), 1.0)) ** rows_together
@@ -111,7 +112,7 @@ def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike)
 
 
 class OtherBackward(Document):
-    """The backward with another optimizer, or with weights of another data type, than that of the kernel's own `backward`."""
+    """A kernel's backward with another optimizer, or with weights of another data type, than its own `backward` was measured with."""
 
     optimizer: Optimizer | None = None
     data_type: DataType | None = None
@@ -119,7 +120,7 @@ class OtherBackward(Document):
 
 
 class KernelCost(Document):
-    """Forward, and backward with the optimizer, of one compute kernel on one kind of device.
+    """The forward, and the backward with the optimizer, of one compute kernel on one kind of device.
 
     `fused_uvm_caching` needs no entry: its hits cost what `fused` costs, its misses what `fused_uvm` costs.
     """
@@ -132,14 +133,14 @@ class KernelCost(Document):
     """Those that were measured; `backward` stands for all others."""
 
     def backward_of(self, optimizer: Optimizer, data_type: DataType) -> LookupCost:
-        """The optimizer decides before the data type."""
+        """The backward that was measured with the optimizer, else with the data type, else the kernel's own."""
         by_optimizer = (other.backward for other in self.other_backwards if other.optimizer is optimizer)
         by_data_type = (other.backward for other in self.other_backwards if other.data_type is data_type)
         return next(chain(by_optimizer, by_data_type), self.backward)
 
 
 class CollectiveCost(Document):
-    """Time of a collective: fixed, and per byte that a rank exchanges inside its node, across nodes, and over a remote server's link."""
+    """Time of a collective: fixed, and for each byte that a rank exchanges in its node, across nodes, and over a remote server's link."""
 
     fixed_us: Coefficient
     per_intra_node_byte_us: Coefficient
@@ -147,7 +148,10 @@ class CollectiveCost(Document):
     per_server_byte_us: Coefficient = 0.0
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
-        """The part that grows with bytes, of the slower side; `fixed_us` is paid once for each sharding type in use."""
+        """Microseconds that grow with the bytes, on the slower of the trainers' links and the server's own.
+
+        Without `fixed_us`, which a step pays once for each sharding type in use.
+        """
         intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
         of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us
         return np.asarray(np.maximum(of_trainers, np.asarray(server_bytes, dtype=np.float64) * self.per_server_byte_us))
@@ -161,17 +165,18 @@ class DenseCost(Document):
     per_layer_us: Coefficient = 0.0
     per_flop_us: Coefficient
     per_interaction_flop_us: Coefficient | None = None
-    """Of the dot products of the interaction; where it was not measured apart, it is that of the linear layers."""
+    """For each flop of the interaction's dot products; absent where they were not measured apart and cost what linear layers do."""
     per_activation_byte_us: Coefficient = 0.0
-    """Of values that are kept for the backward."""
+    """For each byte of the values that are kept for the backward."""
     per_output_byte_us: Coefficient = 0.0
-    """Of what linear layers put out, besides: it goes through the activation both ways, and its gradient is summed to that of the bias."""
+    """For each byte that linear layers put out, besides: it passes the activation both ways, and its gradient is summed up for the bias."""
     per_parameter_byte_us: Coefficient = 0.0
-    """Of reading weights and writing their gradients, however few the examples."""
+    """For each byte of the weights, which are read and whose gradients are written, however few the examples."""
     per_feature_us: Coefficient = 0.0
-    """Of taking a feature's pooled vector and handing its gradient back."""
+    """For each feature, whose pooled vector is taken and whose gradient is handed back."""
 
     def time_us(self, part: DensePart, examples: int, features: int) -> float:
+        """Microseconds of the forward and backward of a batch of so many examples, with so many sparse features."""
         per_interaction_flop_us = self.per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
         flop_us = part.linear_flops * self.per_flop_us + part.interaction_flops * per_interaction_flop_us
         activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
@@ -193,7 +198,7 @@ class Residual(Document):
 
     what: str
     regime: Regime | None = None
-    """Of these points only."""
+    """The points counted here; absent where all are."""
     points: int
     mape: float
     median: float
@@ -204,13 +209,13 @@ class LargestMeasured(Document):
     """The largest of everything that was measured: what is beyond is extrapolated."""
 
     lookups: Annotated[float, Field(ge=0)]
-    """Of one kernel call, on one rank."""
+    """Ids of one kernel call, on one rank."""
     output_bytes: Annotated[float, Field(ge=0)]
-    """Pooled vectors of one kernel call."""
+    """Bytes of the pooled vectors of one kernel call, on one rank."""
     sent_bytes: Annotated[float, Field(ge=0)]
-    """By one rank in one exchange; 0 with one rank."""
+    """Bytes that one rank sends in one exchange; 0 where there was one rank only."""
     dense_flops: Annotated[float, Field(ge=0)]
-    """Forward and backward of the dense layers, on one rank."""
+    """Floating-point operations of the dense layers' forward and backward, on one rank."""
 
 
 class CostModel(Document):
@@ -223,26 +228,27 @@ class CostModel(Document):
     ranks: int | None = None
     """Ranks that ran side by side while it was measured."""
     ranks_per_core: Annotated[float, Field(ge=1)] = 1.0
-    """Ranks that shared a core while it was measured, all at work: what they take from each other is in the times. More than those
-    in effect, where a rank gains from others that wait even with a core of its own."""
+    """Ranks that shared a core while it was measured: what they take from each other is in the times. It may be more than ranks over
+    cores, because a rank gains from others that wait even with a core of its own."""
     software: dict[str, str] = Field(default_factory=dict)
     measured_at: str | None = None
     step_overhead_us: Coefficient
     kernels: tuple[KernelCost, ...]
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
-    """Ids and lengths to their shards. Where they were not measured apart, they cost what `all_to_all` does."""
+    """The exchange of ids and lengths; absent where it was not measured apart and costs what `all_to_all` does."""
     per_exchanged_bag_us: Coefficient = 0.0
-    """Of a bag on its way to a shard, beside its bytes: lengths are put in order before and after, and summed to offsets."""
+    """For each bag on its way to a shard, beside its bytes: lengths are put in order before and after, and summed up to offsets."""
     per_bucketed_id_us: Coefficient = 0.0
-    """Of sorting an id into its block of rows, for sharding types that split rows."""
+    """For each id that is sorted into its block of rows, by sharding types that split rows."""
     per_permuted_vector_us: Coefficient = 0.0
-    """Of putting a pooled vector that arrived as a piece of columns in its place, and its gradient in the backward, however wide."""
+    """For each pooled vector that arrived as a piece of columns and is put in its place, and its gradient in the backward, however wide."""
     per_permuted_byte_us: Coefficient = 0.0
+    """For each byte of such a vector."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
     per_updated_byte_us: dict[Optimizer, Coefficient] = Field(default_factory=dict)
-    """Of an optimizer's step over parameters that every rank holds, all of whose values it reads and writes."""
+    """For each byte of a parameter that every rank holds: the optimizer's step reads and writes all of its values."""
     sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)
     """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given."""
     dense: tuple[DenseCost, ...]
@@ -255,18 +261,23 @@ class CostModel(Document):
 
     @property
     def id_exchange(self) -> CollectiveCost:
+        """The cost of exchanging ids and lengths."""
         return self.input_dist or self.all_to_all
 
     def kernel(self, device: str, kernel: ComputeKernel) -> KernelCost | None:
+        """The cost of the kernel on this kind of device; None where there is none."""
         return next((cost for cost in self.kernels if cost.device == device and cost.kernel is kernel), None)
 
     def update_us(self, optimizer: Optimizer, parameter_bytes: ArrayLike) -> Times:
-        """Of a step over dense layers or replicated tables. An optimizer that was not measured costs what the costliest does."""
+        """Microseconds of the optimizer's step over so many bytes of dense layers or replicated tables.
+
+        An optimizer that was not measured costs what the costliest does.
+        """
         costliest = max(self.per_updated_byte_us.values(), default=0.0)
         return np.asarray(parameter_bytes, dtype=np.float64) * self.per_updated_byte_us.get(optimizer, costliest)
 
     def dense_cost(self, device: str) -> DenseCost:
-        """Raises ValueError for a device that was not priced."""
+        """The cost of the dense layers on this kind of device. Raises ValueError where there is none."""
         found = next((cost for cost in self.dense if cost.device == device), None)
         if found is None:
             raise ValueError(f"the cost model has no dense layers for {device}")
@@ -276,7 +287,7 @@ class CostModel(Document):
 # Assumed, not from datasheets: launch overheads and the share of a datasheet rate that random row access reaches.
 _CUDA_FIXED_US, _CPU_FIXED_US = 5.0, 20.0
 _BACKWARD_TRAFFIC = 2.0
-"""Backward reads and writes every touched row."""
+"""Times the bytes of the forward: the backward reads and writes every row that was looked up."""
 _DENSE_EFFICIENCY = 0.5
 _COLLECTIVE_FIXED_US = {DeviceType.CUDA: 20.0, DeviceType.CPU: 150.0}
 _STEP_OVERHEAD_US = {DeviceType.CUDA: 200.0, DeviceType.CPU: 1000.0}
@@ -285,7 +296,7 @@ _STEP_OVERHEAD_US = {DeviceType.CUDA: 200.0, DeviceType.CPU: 1000.0}
 def datasheet_cost_model(host: HostSpec) -> CostModel:
     """Bytes over the datasheet bandwidth of the memory that holds them, plus assumed fixed overheads.
 
-    This is what planners commonly assume; traps of it are stated in docs/explanation/cost-model.md.
+    This is what planners commonly assume. docs/explanation/cost-model.md says where it goes wrong.
     """
     kernels: list[KernelCost] = []
     dense: list[DenseCost] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from emplace.placement.model import DcnLayers, Interaction, ModelSpec, Optimizer
 
 PASSES = 3
-"""A forward, and a backward of twice the flop."""
+"""Training takes three times the flop of a forward: the backward takes twice as many."""
 
 
 @dataclass(frozen=True)
@@ -24,30 +24,32 @@ class DensePart:
 
     @property
     def layers(self) -> tuple[tuple[int, int], ...]:
+        """(inputs, outputs) of every linear layer."""
         return self.bottom + self.cross + self.top
 
     @property
     def parameters(self) -> int:
+        """Weights and biases of all layers."""
         return sum(map(layer_parameters, self.layers))
 
     @property
     def linear_flops(self) -> int:
-        """Of the linear layers, forward, per example."""
+        """Floating-point operations of the linear layers' forward, per example."""
         return sum(2 * inputs * outputs for inputs, outputs in self.layers)
 
     @property
     def forward_flops(self) -> int:
-        """Per example."""
+        """Floating-point operations of the whole forward, per example."""
         return self.linear_flops + self.interaction_flops
 
     @property
     def training_flops(self) -> int:
-        """Forward and backward, per example."""
+        """Floating-point operations of forward and backward, per example."""
         return PASSES * self.forward_flops
 
     @property
     def output_width(self) -> int:
-        """Of all linear layers, per example."""
+        """Values that all linear layers put out, per example."""
         return sum(outputs for _, outputs in self.layers)
 
     @property
@@ -57,13 +59,16 @@ class DensePart:
 
 
 def layer_parameters(shape: tuple[int, int]) -> int:
-    """Weights and biases."""
+    """Weights and biases of a linear layer of this shape (inputs, outputs)."""
     inputs, outputs = shape
     return inputs * outputs + outputs
 
 
 def layers_optimizer(optimizer: Optimizer) -> Optimizer:
-    """Of the dense layers, where the tables have `optimizer`: rows mean nothing in them, so they take the element-wise form."""
+    """The optimizer of the dense layers of a model whose tables have `optimizer`.
+
+    Rows mean nothing in a dense layer, so it takes the element-wise form of row-wise Adagrad.
+    """
     return Optimizer.ADAGRAD if optimizer is Optimizer.ROWWISE_ADAGRAD else optimizer
 
 

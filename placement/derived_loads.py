@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.placement.host import DeviceType
-from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import Table
 from emplace.placement.plan import Question, TablePlacement
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
@@ -29,14 +30,15 @@ class DerivedLoads:
     """What a placement puts on R ranks and N nodes, in the K stages of `STAGES`."""
 
     shard_hbm: list[NDArray[np.int64]]
-    """Per table of the plan, per shard."""
+    """For each table of the plan, the device bytes of its shards."""
     shard_ddr: list[NDArray[np.int64]]
+    """For each table of the plan, the system bytes of its shards."""
     rank_hbm: NDArray[np.int64]
-    """[R] with what the rank holds apart from its shards."""
+    """[R] device bytes, what a rank holds apart from its shards included."""
     rank_ddr: NDArray[np.int64]
-    """[R]"""
+    """[R] system bytes, likewise."""
     node_ddr: NDArray[np.int64]
-    """[N]"""
+    """[N] system bytes of a node's ranks together."""
     stages_us: NDArray[np.float64]
     """[R, K]"""
     step_time_us: float
@@ -87,7 +89,8 @@ class _Parts:
 
     @staticmethod
     def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> _Parts:
-        shards = placement.shards
+        """The shards of `table` as `placement` says, priced in one call for each kind of device that they are on."""
+        shards, sharding = placement.shards, _sharding(question, placement, table)
         numbers = np.array([shard.rank for shard in shards])
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
@@ -95,51 +98,17 @@ class _Parts:
         devices = [topology.ranks[shard.rank].device for shard in shards]
         for device in dict.fromkeys(devices):
             where = np.array([each == device for each in devices])
-            rank = topology.ranks[numbers[where][0]]
-            parts._fill(where, question, placement, table, load, topology, rank, rows[where], columns[where])
+            rank, shape = topology.ranks[numbers[where][0]], ShardShape(rows[where], columns[where])
+            share = shape.rows / table.num_embeddings
+            work = shard_workload(load, sharding.sharding_type, share, shape.columns, topology, on_server=rank.is_server)
+            on_cuda = rank.type is DeviceType.CUDA
+            parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=on_cuda)
+            for stage, time_us in shard_stages_us(question.cost_model, device, sharding, shape, work).items():
+                parts.stages_us[where, STAGES.index(stage)] = time_us
         return parts
 
-    def _fill(
-        self,
-        where: NDArray[np.bool_],
-        question: Question,
-        placement: TablePlacement,
-        table: Table,
-        load: TableLoad,
-        topology: Topology,
-        rank: Rank,
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
-    ) -> None:
-        """The shards on one kind of device."""
-        kernel, factor = placement.compute_kernel, placement.cache_load_factor
-        kind, share = placement.sharding_type, rows / table.num_embeddings
-        work = shard_workload(load, kind, share, columns, topology, on_server=rank.is_server)
-        self.hbm[where], self.ddr[where] = shard_bytes(
-            kernel,
-            table.data_type,
-            question.model.optimizer,
-            rows,
-            columns,
-            work.peak_ids,
-            work.bags,
-            cache_load_factor=factor or 0.0,
-            on_cuda=rank.type is DeviceType.CUDA,
-        )
-        width_bytes = row_bytes(table.data_type, columns)
-        stages = shard_stages_us(
-            question.cost_model,
-            rank.device,
-            kernel,
-            kind,
-            work,
-            row_bytes=width_bytes,
-            columns=columns,
-            weight_bytes=rows * width_bytes,
-            hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
-            optimizer=question.model.optimizer,
-            data_type=table.data_type,
-        )
-        for index, stage in enumerate(STAGES):
-            if stage in stages:
-                self.stages_us[where, index] = stages[stage]
+
+def _sharding(question: Question, placement: TablePlacement, table: Table) -> TableSharding:
+    kind, kernel, factor = placement.sharding_type, placement.compute_kernel, placement.cache_load_factor
+    hit_rate = 0.0 if factor is None else table.accesses.hit_rate(factor)
+    return TableSharding(kind, kernel, table.data_type, question.model.optimizer, factor or 0.0, hit_rate)

@@ -1,4 +1,4 @@
-"""A placement decided elsewhere as a whole Plan: the loads that its question puts on every rank, and the step time that follows."""
+"""A placement that was decided elsewhere, made a whole Plan: bytes and times of every rank, and the step time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from emplace.placement.topology import Topology
 
 
 def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:
-    """Of tables that are laid out soundly on `topology`. Their bytes are filled in; capacities are for the audit to judge.
+    """The plan that places tables as `placements` say, which must be sound on `topology`; the shards' bytes are filled in.
 
-    The plan is `feasible` with a lower bound of 0: nothing is known of others yet.
+    It is `feasible` with a lower bound of 0: nothing is known of other plans yet. Capacities are for the audit to judge.
     """
     model = question.model
     loads = derive_loads(question, placements, topology)

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 BROKEN_RULE = "broken_rule"
+"""The type of the errors that `broken_rule` makes."""
 
 
 def broken_rule(pointer: str, value: Any, rule: str) -> PydanticCustomError:
-    """For a validator to raise: the value at `pointer`, below what it validates, breaks `rule`."""
+    """An error for a validator to raise: the value at `pointer`, below what it validates, breaks `rule`."""
     return PydanticCustomError(BROKEN_RULE, "{pointer}: {rule}", {"pointer": pointer, "value": value, "rule": rule})
 
 

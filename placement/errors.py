@@ -5,6 +5,8 @@ EmplaceError
  |- UnknownName                 no built-in model or host of that name, and no such file
  |- ToolError                   the request is fine, but this machine or installation can't do it
  |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
+ |- RanksFailed                 processes under torchrun ended early (runtime.torchrun); profiler and executor say so as errors of their own
+ |   `- RanksTimedOut           they did not end in time (runtime.torchrun)
  `- ExecutionFailed             a rank failed, or the run took too long; says which and why (executor.errors)
      `- ExecutionCancelled      someone asked it to stop (executor.errors)
 """
@@ -19,8 +21,8 @@ class EmplaceError(Exception):
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One broken rule: `pointer` is a JSON pointer (RFC 6901) into the document."""
+class BrokenRule:
+    """A rule of a document that a value breaks. `pointer` is a JSON pointer (RFC 6901); `value` is text, empty where none is shown."""
 
     pointer: str
     value: str
@@ -34,10 +36,10 @@ class Problem:
 class InvalidDocument(EmplaceError):
     """The document from `source` breaks one or more rules."""
 
-    def __init__(self, source: str, problems: list[Problem]) -> None:
+    def __init__(self, source: str, broken_rules: list[BrokenRule]) -> None:
         self.source = source
-        self.problems = problems
-        super().__init__("\n".join(f"{source}: {problem}" for problem in problems))
+        self.broken_rules = broken_rules
+        super().__init__("\n".join(f"{source}: {broken}" for broken in broken_rules))
 
 
 class UnknownName(EmplaceError):

@@ -17,7 +17,7 @@ _Call = tuple[int, ShardingType]
 
 
 def beyond_measured(plan: Plan) -> tuple[str, ...]:
-    """One line for each quantity whose largest value in the plan was never measured; none of a datasheet's cost model."""
+    """One line for each quantity whose largest value in the plan was never measured; none where the cost model is a datasheet's."""
     largest = plan.question.cost_model.largest
     return () if largest is None or not plan.has_placement else tuple(_lines(plan, largest))
 
@@ -39,7 +39,7 @@ def _lines(plan: Plan, largest: LargestMeasured) -> Iterator[str]:
 
 
 def _calls(plan: Plan) -> tuple[Counter[_Call], Counter[_Call], Counter[_Call]]:
-    """Ids, bytes of pooled vectors, and bytes of them that are sent, by call."""
+    """(ids, bytes of pooled vectors, bytes of them that are sent) of every call."""
     question, topology = plan.sized_question, plan.topology()
     loads = model_loads(question.model, topology, question.options.objective)
     tables = {table.name: (table, load) for table, load in zip(question.model.tables, loads, strict=True)}

@@ -16,7 +16,7 @@ from emplace.placement.model import Name
 from emplace.placement.units import Flops, Rate, Size, format_size
 
 MAX_RANKS = 16_384
-"""Trainers of a job; also the most devices of a kind in a node, nodes, and remote servers."""
+"""The most trainers of a job; also the most devices of a kind in a node, the most nodes, and the most remote servers."""
 Count = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
@@ -62,9 +62,9 @@ class Node(Document):
     ddr_capacity: Size
     ddr_reserve: Size
     intra_node_link: Rate
-    """Per device, to the other devices of its node."""
+    """Bytes per second of each device, to the other devices of its node."""
     network: Rate
-    """Per node, to other nodes and remote servers."""
+    """Bytes per second of each node, to other nodes and remote servers."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")
@@ -113,7 +113,7 @@ class HostSpec(Document):
 
     @property
     def num_devices(self) -> int:
-        """Of all nodes; a job has a rank for each of them by default."""
+        """Devices of all nodes; a job has a rank for each of them by default."""
         return self.nodes * self.devices_per_node
 
     @property

@@ -18,7 +18,7 @@ from emplace.placement.topology import Rank, Topology
 COLUMN_MULTIPLE = 4
 """FBGEMM: the width of every shard must be divisible by 4."""
 
-Finding = tuple[str, str]
+Flaw = tuple[str, str]
 """A JSON pointer below the table's placement, and what is wrong there."""
 
 _SPLITS_ROWS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD)
@@ -27,28 +27,29 @@ _BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
 """TorchRec spreads the other types over every rank of a job or node alike, and a server feeds an empty batch."""
 
 
-def layout_findings(table: Table, placement: TablePlacement, topology: Topology) -> list[Finding]:
+def layout_flaws(table: Table, placement: TablePlacement, topology: Topology) -> list[Flaw]:
     """Every way in which the shards don't hold each row and column exactly once, or not where the sharding type wants them."""
-    findings = list(_boxes(table, placement.shards, topology))
-    if findings:
-        return findings
+    flaws = list(_boxes(table, placement.shards, topology))
+    if flaws:
+        return flaws
     ranks = [topology.ranks[shard.rank] for shard in placement.shards]
     kind = placement.sharding_type
     if topology.servers and kind not in _BESIDE_SERVERS:
-        findings.append(("/sharding_type", f"{kind} can't be in a job with remote servers; {' and '.join(_BESIDE_SERVERS)} can"))
+        flaws.append(("/sharding_type", f"{kind} can't be in a job with remote servers; {' and '.join(_BESIDE_SERVERS)} can"))
     if kind is ShardingType.DATA_PARALLEL:
-        return findings + list(_data_parallel(table, placement.shards, topology))
-    findings += [*_coverage(table, placement.shards), *_places(kind, ranks)]
+        return flaws + list(_data_parallel(table, placement.shards, topology))
+    flaws += [*_coverage(table, placement.shards), *_places(kind, ranks)]
     if kind in _SPLITS_ROWS:
-        findings += _row_splits(kind, table, placement.shards, topology)
+        flaws += _row_splits(kind, table, placement.shards, topology)
     elif any(shard.rows != (0, table.num_embeddings) for shard in placement.shards):
-        findings.append(("/shards", f"{kind} does not split rows, so every shard must hold all {table.num_embeddings} rows"))
+        flaws.append(("/shards", f"{kind} does not split rows, so every shard must hold all {table.num_embeddings} rows"))
     if kind not in _SPLITS_COLUMNS and any(shard.columns != (0, table.embedding_dim) for shard in placement.shards):
-        findings.append(("/shards", f"{kind} does not split columns, so every shard must hold all {table.embedding_dim} columns"))
-    return findings
+        flaws.append(("/shards", f"{kind} does not split columns, so every shard must hold all {table.embedding_dim} columns"))
+    return flaws
 
 
-def _boxes(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Finding]:
+def _boxes(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Flaw]:
+    """Each shard by itself: it must be on a rank of the job, within the table, and of a width that FBGEMM takes."""
     if not shards:
         yield "/shards", "has no shard, so none of its rows is anywhere"
     for index, shard in enumerate(shards):
@@ -63,7 +64,7 @@ def _boxes(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterato
             yield f"{where}/columns", f"{shard.columns[1] - shard.columns[0]} columns are not divisible by {COLUMN_MULTIPLE}"
 
 
-def _data_parallel(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Finding]:
+def _data_parallel(table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Flaw]:
     for index, shard in enumerate(shards):
         if shard.rows != (0, table.num_embeddings) or shard.columns != (0, table.embedding_dim):
             yield f"/shards/{index}", "data_parallel keeps the whole table on every trainer, this is a part of it"
@@ -80,7 +81,7 @@ def _data_parallel(table: Table, shards: Sequence[Shard], topology: Topology) ->
         )
 
 
-def _coverage(table: Table, shards: Sequence[Shard]) -> Iterator[Finding]:
+def _coverage(table: Table, shards: Sequence[Shard]) -> Iterator[Flaw]:
     """The shards must form a grid: equal column pieces side by side, each with its rows end to end."""
     pieces = sorted({shard.columns for shard in shards})
     yield from _gaps("columns", pieces, table.embedding_dim)
@@ -90,7 +91,8 @@ def _coverage(table: Table, shards: Sequence[Shard]) -> Iterator[Finding]:
             yield where, f"{what} (columns {list(piece)})"
 
 
-def _gaps(what: str, ranges: list[tuple[int, int]], end: int) -> Iterator[Finding]:
+def _gaps(what: str, ranges: list[tuple[int, int]], end: int) -> Iterator[Flaw]:
+    """Sorted ranges must lie end to end from 0 to `end`."""
     for before, after in pairwise([(0, 0), *ranges, (end, end)]):
         if after[0] > before[1]:
             yield "/shards", f"{what} {before[1]}..{after[0]} are in no shard"
@@ -98,7 +100,7 @@ def _gaps(what: str, ranges: list[tuple[int, int]], end: int) -> Iterator[Findin
             yield "/shards", f"{what} {after[0]}..{min(before[1], max(after[1], after[0] + 1))} are in more than one shard"
 
 
-def _row_splits(kind: ShardingType, table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Finding]:
+def _row_splits(kind: ShardingType, table: Table, shards: Sequence[Shard], topology: Topology) -> Iterator[Flaw]:
     """Each column piece lies on all trainers (row_wise) or all of one node, in rank order, in blocks of ceil(rows / ranks)."""
     pieces = sorted({shard.columns for shard in shards})
     for piece in pieces:
@@ -118,7 +120,8 @@ def _row_splits(kind: ShardingType, table: Table, shards: Sequence[Shard], topol
                 yield where, f"{list(shard.rows)} must be {list(rows)}: {len(wanted)} even blocks of ceil(rows / ranks) = {block}"
 
 
-def _places(kind: ShardingType, ranks: list[Rank]) -> Iterator[Finding]:
+def _places(kind: ShardingType, ranks: list[Rank]) -> Iterator[Flaw]:
+    """The shards' ranks must be those that the sharding type can be on."""
     numbers, nodes = [rank.rank for rank in ranks], sorted({rank.node for rank in ranks})
     if len({rank.is_server for rank in ranks}) > 1:
         yield "/shards", "lies on trainers and on remote servers at once; a table must be on one or the other"

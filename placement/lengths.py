@@ -24,6 +24,7 @@ _NEGLIGIBLE = 1e-9
 """Tail probability at which an unbounded distribution is cut."""
 
 _SINGLE_LENGTHS, _GROWING_BINS = 128, 320
+"""So many of the shortest lengths are bins of their own; beyond, so many bins grow by a constant factor."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ class LengthDistribution:
 
 @lru_cache(maxsize=2_000)
 def _bins(shortest: int, longest: int) -> tuple[Ints, Ints]:
-    """(starts, ends) of bins over `shortest`..`longest`; the longest is always a bin of its own."""
+    """(starts, ends) of the bins of `shortest`..`longest`; the longest is always a bin of its own."""
     single = np.arange(shortest, min(shortest + _SINGLE_LENGTHS, longest) + 1)
     growing = np.round(np.geomspace(shortest + 1, longest + 1, _GROWING_BINS)).astype(np.int64) - 1
     starts = np.unique(np.concatenate([single, growing, [longest]]))
@@ -99,7 +100,7 @@ def _bins(shortest: int, longest: int) -> tuple[Ints, Ints]:
 
 
 def _from_cdf(starts: Ints, ends: Ints, cdf: Any) -> LengthDistribution:
-    """From the probabilities of lengths below each bin's end; what is left goes to the longest."""
+    """The distribution whose lengths are below each bin's end with probability `cdf`; what is left goes to the longest."""
     mass = np.diff(np.asarray(cdf, dtype=np.float64), prepend=0.0)
     mass[-1] += max(0.0, 1.0 - float(cdf[-1]))
     return LengthDistribution(starts, ends, mass)

@@ -26,7 +26,7 @@ class RankMeasurement(Document):
     stages_us: dict[Stage, float]
     """Medians; the wait for the slowest rank is inside the stage that waited."""
     peak_bytes: int
-    """Above what the process held before the model was built."""
+    """The most that was held at once, above what the process held before the model was built."""
     predicted_bytes: int
 
 
@@ -38,8 +38,9 @@ class Emulation(Document):
     holds: bool
     """Every verdict that an emulation can give passed."""
     rows: int
+    """Rows of all tables of the plan together."""
     emulated_rows: int
-    """Of all tables together."""
+    """Rows of all tables together that were trained in their place."""
     local_batch_size: int
     emulated_local_batch_size: int
     stand_ins: tuple[str, ...] = ()
@@ -47,7 +48,10 @@ class Emulation(Document):
 
 
 class Measurement(Document):
-    """Of an emulated run, times and throughput are absent and `ranks` is empty: they would say nothing about the plan's host."""
+    """What a run of a plan took, and what it verified.
+
+    An emulated run has no times, no throughput and no `ranks`: they would say nothing about the plan's host.
+    """
 
     schema_version: Literal[1] = 1
     plan_digest: str
@@ -63,7 +67,7 @@ class Measurement(Document):
     """The file that the ids of the batches came from, by name; absent when they were drawn from the spec's distributions."""
     emulated: Emulation | None = None
     step_time_us: float | None = None
-    """Median over steps of the slowest rank."""
+    """Median over steps; each lasts as long as on its slowest rank."""
     step_time_p5_us: float | None = None
     step_time_p95_us: float | None = None
     predicted_step_time_us: float

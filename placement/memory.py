@@ -12,15 +12,16 @@ import numpy as np
 
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
 
 OFFSET_BYTES = 8
-"""Of each bag, kept for the backward pass."""
+"""One offset for each bag is kept for the backward pass."""
 WORKSPACE_BYTES = 2 * 2**20
-"""Workspaces of matrix products, objects of the model: 1.1 to 3.6 MiB the first time that a process trains one."""
+"""Workspaces of matrix products and objects of the model: 1.1 to 3.6 MiB were measured the first time that a process trains one."""
 
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
@@ -38,7 +39,7 @@ def row_bytes(data_type: DataType, columns: Any) -> Any:
 
 
 def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
-    """State of a fused optimizer; row-wise Adagrad keeps one value per row of each shard."""
+    """Bytes of a fused optimizer's state; row-wise Adagrad keeps one value per row of each shard."""
     match optimizer:
         case Optimizer.SGD:
             return rows * 0
@@ -51,7 +52,7 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
 
 
 def buffer_bytes(peak_ids: Any, bags: Any, columns: Any, *, exchanged: bool) -> Any:
-    """Ids, lengths and offsets that arrive at a shard, its pooled vectors, and the copy of them that an exchange sends."""
+    """Bytes of the ids, lengths and offsets that arrive at a shard, of its pooled vectors, and of the copy that an exchange sends."""
     copies = 2 if exchanged else 1
     return peak_ids * ID_BYTES + bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * bags * columns * OUTPUT_BYTES
 
@@ -61,21 +62,11 @@ def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
     return np.ceil(np.asarray(rows) * cache_load_factor).astype(np.int64)
 
 
-def shard_bytes(
-    kernel: ComputeKernel,
-    data_type: DataType,
-    optimizer: Optimizer,
-    rows: Any,
-    columns: Any,
-    peak_ids: Any,
-    bags: Any,
-    *,
-    cache_load_factor: Any = 0.0,
-    on_cuda: bool,
-) -> tuple[Any, Any]:
-    """(hbm_bytes, ddr_bytes) of one shard. On a CPU device everything is system memory."""
-    weights = rows * row_bytes(data_type, columns)
-    state = optimizer_state_bytes(optimizer, rows, columns)
+def shard_bytes(sharding: TableSharding, shape: ShardShape, peak_ids: Any, bags: Any, *, on_cuda: bool) -> tuple[Any, Any]:
+    """(hbm_bytes, ddr_bytes) of a shard at peak, with so many ids and bags in a step. On a CPU device all is system memory."""
+    kernel, rows, columns = sharding.kernel, shape.rows, shape.columns
+    weights = rows * row_bytes(sharding.data_type, columns)
+    state = optimizer_state_bytes(sharding.optimizer, rows, columns)
     buffers = buffer_bytes(peak_ids, bags, columns, exchanged=kernel is not ComputeKernel.DENSE)
     if kernel is ComputeKernel.DENSE:
         # Gradient and all-reduce bucket, each as large as the weights.
@@ -86,15 +77,15 @@ def shard_bytes(
     if kernel is ComputeKernel.FUSED:
         return weights + state + buffers, rows * 0
     # Row-wise state of a table in system memory still lives on the device (FBGEMM construct_split_state).
-    on_device, in_system = (state, weights) if optimizer is Optimizer.ROWWISE_ADAGRAD else (rows * 0, weights + state)
+    on_device, in_system = (state, weights) if sharding.optimizer is Optimizer.ROWWISE_ADAGRAD else (rows * 0, weights + state)
     if kernel is ComputeKernel.FUSED_UVM_CACHING:
-        slots = cached_rows(rows, cache_load_factor)
-        on_device = on_device + slots * (row_bytes(data_type, columns) + _CACHE_SLOT_BYTES) + rows * _CACHE_INDEX_BYTES
+        slots = cached_rows(rows, sharding.load_factor)
+        on_device = on_device + slots * (row_bytes(sharding.data_type, columns) + _CACHE_SLOT_BYTES) + rows * _CACHE_INDEX_BYTES
     return on_device + buffers, in_system
 
 
 def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> int:
-    """What a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
+    """Bytes that a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
     # Weights, all-reduce buckets that gradients are views of, optimizer state; one gradient at a time on its way to its bucket.
@@ -107,11 +98,11 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
 
 
 def _vector_width(model: ModelSpec, dense: DensePart) -> int:
-    """Values of an example, beside those at shards, when they are most.
+    """Values that a trainer holds for each example, beside those that shards hold, at the fullest moment of a step.
 
-    A step is fullest in the exchange, where the pooled vectors of all tables arrive and are put in order beside what shards hold
-    of them twice; or in the dense layers, where shards hold nothing. Shards hold as many vectors as a batch has on average, so
-    the dense layers count with what they need beyond that.
+    That is either the exchange, where the pooled vectors of all tables arrive and are put in order while shards hold them twice; or
+    the dense layers, where shards hold none. Shards hold as many vectors as a batch has on average, so the dense layers count with
+    what they need beyond that.
     """
     exchange = dense.pooled_width * 3 // 2
     outputs = [width for _, width in dense.layers]
@@ -120,7 +111,7 @@ def _vector_width(model: ModelSpec, dense: DensePart) -> int:
 
 
 def _interaction_width(model: ModelSpec, dense: DensePart) -> int:
-    """What the interaction keeps of an example: all vectors side by side, and what it makes of them."""
+    """Values that the interaction keeps of an example: all vectors side by side, and what it makes of them."""
     vectors = dense.pooled_width + (dense.bottom[-1][1] if dense.bottom else model.dense_features)
     match model.interaction:
         case Interaction.CAT:

@@ -49,7 +49,7 @@ def _items(number: int) -> str:
 
 
 def _number_meant(kind: str, value: Any) -> str:
-    """YAML 1.1 takes 1e1 for text, and so is anything in quotes."""
+    """A hint for text that spells a number, else nothing: YAML 1.1 takes 1e1 for text, and so is anything in quotes."""
     if not isinstance(value, str):
         return ""
     try:

@@ -237,11 +237,12 @@ class ModelSpec(Document):
 
     @cached_property
     def num_features(self) -> int:
+        """Sparse features of all tables."""
         return sum(len(table.features) for table in self.tables)
 
 
 def _refuse_duplicates(names: Iterable[tuple[str, str]]) -> None:
-    """`names` are (where, name)."""
+    """Raises a broken rule at the second of two equal names; `names` are (JSON pointer, name)."""
     seen: dict[str, str] = {}
     for where, name in names:
         if name in seen:

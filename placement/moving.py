@@ -19,7 +19,7 @@ def moved_bytes(model: ModelSpec, start: tuple[TablePlacement, ...], tables: tup
 
 
 def reusable(table: Table, old: TablePlacement) -> TablePlacement | None:
-    """`old`, unless it is of a table of another width."""
+    """`old`; None where the table had another width then, so that nothing of it can be used."""
     return old if max((shard.columns[1] for shard in old.shards), default=0) == table.embedding_dim else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.memory import buffer_bytes, optimizer_state_bytes, rank_bytes, row_bytes
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.topology import Topology
@@ -10,7 +10,7 @@ from emplace.placement.workload import peak_ids
 
 MAX_TOTAL_BYTES = 2**62
 _MOST_COPIES = 5
-"""Times its weights, what the costliest kernel holds of a table beside state and buffers: a cache of narrow rows."""
+"""What the costliest kernel holds of a table, state and buffers apart, in times of its weights: a cache of narrow rows."""
 
 
 def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
@@ -23,11 +23,11 @@ def refuse_uncountable(model: ModelSpec, topology: Topology) -> None:
             f"must come to at most 2^62 bytes ({MAX_TOTAL_BYTES:.2g}) if each of the {ranks} ranks held every table with its buffers; "
             "use smaller or fewer tables, fewer or shorter features, a smaller local_batch_size or fewer ranks"
         )
-        raise InvalidDocument("model", [Problem("/tables", f"about {most:.2g} bytes", rule)])
+        raise InvalidDocument("model", [BrokenRule("/tables", f"about {most:.2g} bytes", rule)])
 
 
 def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:
-    """Never less than one rank holds for a table, the ids of its own batch included."""
+    """Bytes that are never less than what one rank holds for a table, the ids of its own batch included."""
     rows, columns = table.num_embeddings, table.embedding_dim
     weights = rows * row_bytes(table.data_type, columns)
     buffers = buffer_bytes(peak_ids(table, examples), examples * len(table.features), columns, exchanged=True)

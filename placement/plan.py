@@ -40,6 +40,8 @@ class Shard(Document):
 
 
 class TablePlacement(Document):
+    """Where one table is: how it is sharded, by which kernel, and its shards."""
+
     name: Name
     sharding_type: ShardingType
     compute_kernel: ComputeKernel
@@ -54,9 +56,9 @@ class PlanOptions(Document):
     ranks: Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)] | None = None
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] | None = None
     hbm_reserve: Reserve | None = None
-    """Of each CUDA device, free of tables and buffers beside what the host reserves; a share is of the whole memory."""
+    """What stays free of tables and buffers on each CUDA device, beside what the host reserves; a share is of the whole memory."""
     ddr_reserve: Reserve | None = None
-    """Of each node's system memory and each remote server's, likewise."""
+    """What stays free of each node's system memory and each remote server's, likewise."""
     start: tuple[TablePlacement, ...] | None = None
     """Where tables are now: the `tables` of the plan that a job runs under."""
     move_price_us_per_gib: Annotated[float, Field(strict=True, ge=0)] | None = None
@@ -95,7 +97,7 @@ class Question(Document):
     options: PlanOptions
 
     def topology(self, *, with_servers: bool) -> Topology:
-        """Of the question's host, as the options ask. Raises InvalidDocument, also for a model of more bytes than can be counted."""
+        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted."""
         topology = self.options.topology(self.host, with_servers=with_servers)
         refuse_uncountable(self.model, topology)
         return topology
@@ -113,9 +115,9 @@ class FewestDevices(Document):
 
     size: JobSize | None = None
     impossible: tuple[JobSize, ...]
-    """Proven."""
+    """Smaller sizes that are proven too small."""
     undecided: tuple[JobSize, ...]
-    """Neither a plan nor a proof was found within the limit."""
+    """Smaller sizes for which neither a plan nor a proof was found within the limit."""
 
 
 def job_sizes(question: Question) -> list[JobSize]:
@@ -136,11 +138,15 @@ def sized(question: Question, size: JobSize) -> Question:
 
 
 class ModelReference(Document):
+    """The model or the host that a plan is for, by name and digest."""
+
     name: Name
     digest: str
 
 
 class CostModelReference(Document):
+    """The cost model that a plan is priced with, by source and digest."""
+
     source: CostSource
     digest: str
 
@@ -161,6 +167,8 @@ class RankLoad(Document):
 
 
 class NodeLoad(Document):
+    """One node's system memory under the plan: that of its ranks together."""
+
     node: int
     ddr_bytes: Bytes
     ddr_capacity_bytes: int
@@ -184,7 +192,7 @@ class Explanation(Document):
 
 
 IMPORTED = "imported"
-"""What stopped the solver of a plan that was made elsewhere."""
+"""`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
 
 
 class SolverRecord(Document):
@@ -202,6 +210,8 @@ class SolverRecord(Document):
 
 
 class Plan(Document):
+    """The answer to a question. Where there is no placement, its figures are absent and its lists empty."""
+
     schema_version: Literal[1] = 1
     model: ModelReference
     host: ModelReference
@@ -214,7 +224,7 @@ class Plan(Document):
     throughput_samples_per_s: float | None = None
     imbalance: float | None = None
     moved_bytes: Annotated[int, Field(ge=0)] | None = None
-    """Weights and optimizer state that the start of the question has elsewhere. A table that is new there moves nothing."""
+    """Bytes of weights and optimizer state that the start of the question has elsewhere. A table that is not in the start moves nothing."""
     move_cost_us: float | None = None
     """`moved_bytes` at the question's price."""
     ranks: tuple[RankLoad, ...] = ()

@@ -11,16 +11,17 @@ from pydantic_core import ErrorDetails
 
 from emplace.placement.access import ACCESS_SPELLINGS
 from emplace.placement.document import BROKEN_RULE, Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import LENGTH_SPELLINGS
 from emplace.placement.messages import rule_of, spelled
+from emplace.placement.pointer import pointer_to
 from emplace.placement.yaml_text import parse_yaml
 
-__all__ = ["MAX_DOCUMENT_BYTES", "from_data", "parse_json", "parse_yaml", "problems_of", "read_file", "read_text"]
+__all__ = ["MAX_DOCUMENT_BYTES", "broken_rules_of", "from_data", "parse_json", "parse_yaml", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _MAX_DIGITS = 400
-_MAX_SHOWN_PROBLEMS = 20
+_MAX_SHOWN = 20
 
 D = TypeVar("D", bound=Document)
 
@@ -33,9 +34,9 @@ def read_file(path: Path, kind: type[D]) -> D:
         with path.open("rb") as file:
             text = file.read(MAX_DOCUMENT_BYTES + 1).decode()  # a device has no size and perhaps no end
     except OSError as error:
-        raise InvalidDocument(str(path), [Problem("", "", f"can't be read: {error.strerror}")]) from None
+        raise InvalidDocument(str(path), [BrokenRule("", "", f"can't be read: {error.strerror}")]) from None
     except UnicodeDecodeError:
-        raise InvalidDocument(str(path), [Problem("", "", "must be UTF-8 text")]) from None
+        raise InvalidDocument(str(path), [BrokenRule("", "", "must be UTF-8 text")]) from None
     return read_text(text, kind, source=str(path), as_json=path.suffix == ".json")
 
 
@@ -47,37 +48,37 @@ def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
 
 
 def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
-    """Validate plain data. `pointer` is where it sits in what the person sent."""
+    """The document that plain data spells; `pointer` is where the data sits in what a person sent. Raises InvalidDocument."""
     if data is None:
-        raise InvalidDocument(source, [Problem(pointer, "", "is empty, must be a mapping")])
+        raise InvalidDocument(source, [BrokenRule(pointer, "", "is empty, must be a mapping")])
     if not isinstance(data, dict):
-        raise InvalidDocument(source, [Problem(pointer, spelled(data), "must be a mapping")])
+        raise InvalidDocument(source, [BrokenRule(pointer, spelled(data), "must be a mapping")])
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise InvalidDocument(source, problems_of(error, pointer)) from None
+        raise InvalidDocument(source, broken_rules_of(error, pointer)) from None
 
 
-def problems_of(error: ValidationError, pointer: str = "") -> list[Problem]:
-    """One problem per broken rule, in document order."""
+def broken_rules_of(error: ValidationError, pointer: str = "") -> list[BrokenRule]:
+    """Every broken rule, in document order; after the first twenty only how many more there are."""
     details = [detail for detail in error.errors(include_url=False) if not _follows_from_others(detail)]
-    problems = [_problem(detail, pointer) for detail in details[:_MAX_SHOWN_PROBLEMS]]
-    if len(details) > _MAX_SHOWN_PROBLEMS:
-        problems.append(Problem(pointer, "", f"and {len(details) - _MAX_SHOWN_PROBLEMS} more problems"))
-    return problems
+    broken = [_broken_rule(detail, pointer) for detail in details[:_MAX_SHOWN]]
+    if len(details) > _MAX_SHOWN:
+        broken.append(BrokenRule(pointer, "", f"and {len(details) - _MAX_SHOWN} more problems"))
+    return broken
 
 
 def _follows_from_others(detail: ErrorDetails) -> bool:
-    """Of a list that is too short only because its items break rules of their own, pydantic says both."""
+    """Whether an error says nothing new: where a list is too short only because its items break rules, pydantic reports both."""
     return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
-def _problem(detail: ErrorDetails, pointer: str) -> Problem:
+def _broken_rule(detail: ErrorDetails, pointer: str) -> BrokenRule:
     pointer += _pointer(detail["loc"])
     if detail["type"] == BROKEN_RULE:
-        return Problem(pointer + detail["ctx"]["pointer"], spelled(detail["ctx"]["value"]), detail["ctx"]["rule"])
+        return BrokenRule(pointer + detail["ctx"]["pointer"], spelled(detail["ctx"]["value"]), detail["ctx"]["rule"])
     shown = "" if detail["type"] == "missing" else spelled(detail["input"])
-    return Problem(pointer, shown, rule_of(detail))
+    return BrokenRule(pointer, shown, rule_of(detail))
 
 
 def parse_json(text: str, source: str) -> Any:
@@ -85,9 +86,9 @@ def parse_json(text: str, source: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_int=_parse_int, object_pairs_hook=_mapping_without_repeats)
     except RecursionError:
-        raise InvalidDocument(source, [Problem("", "", "is nested too deep")]) from None
+        raise InvalidDocument(source, [BrokenRule("", "", "is nested too deep")]) from None
     except ValueError as error:
-        raise InvalidDocument(source, [Problem("", "", f"is not valid JSON: {error}")]) from None
+        raise InvalidDocument(source, [BrokenRule("", "", f"is not valid JSON: {error}")]) from None
 
 
 def _refuse_constant(name: str) -> None:
@@ -108,14 +109,13 @@ def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _too_large(size: int) -> Problem:
-    return Problem("", f"{size} bytes", f"must be at most {MAX_DOCUMENT_BYTES} bytes")
+def _too_large(size: int) -> BrokenRule:
+    return BrokenRule("", f"{size} bytes", f"must be at most {MAX_DOCUMENT_BYTES} bytes")
 
 
 def _pointer(location: tuple[int | str, ...]) -> str:
     """A JSON pointer, without the tags that pydantic adds for the members of a union."""
-    parts = [str(part) for index, part in enumerate(location) if not _is_union_tag(location, index)]
-    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+    return pointer_to(*(part for index, part in enumerate(location) if not _is_union_tag(location, index)))
 
 
 _UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS)}

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from emplace.placement.cost_model import CostModel
 from emplace.placement.dense_part import dense_part, layers_optimizer
-from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
+from emplace.placement.memory import row_bytes
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import Topology
 from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
 
 
 class Stage(StrEnum):
-    """In the order of a training step."""
+    """The stages of a training step, in their order."""
 
     INPUT_DIST = "input_dist"
     LOOKUP_FORWARD = "lookup_forward"
@@ -39,31 +41,21 @@ PLACED_STAGES = tuple(stage for stage in Stage if stage is not Stage.DENSE)
 """The stages that depend on the placement."""
 
 
-def shard_stages_us(
-    cost: CostModel,
-    device: str,
-    kernel: ComputeKernel,
-    sharding_type: ShardingType,
-    work: ShardWorkload,
-    *,
-    row_bytes: Any,
-    columns: Any,
-    weight_bytes: Any,
-    optimizer: Optimizer,
-    data_type: DataType,
-    hit_rate: Any = 0.0,
-) -> dict[Stage, Any]:
-    """Microseconds that one shard adds to its rank in each stage. `hit_rate` is the cache's, for fused_uvm_caching."""
-    pricer = _Lookups(cost, device, work, row_bytes, columns, weight_bytes / row_bytes, optimizer, data_type)
-    forward, backward = pricer.time_us(kernel, hit_rate)
-    splits_rows, replicated = sharding_type in ROW_SPLIT, sharding_type is ShardingType.DATA_PARALLEL
+def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape: ShardShape, work: ShardWorkload) -> dict[Stage, Any]:
+    """Microseconds that a shard on this kind of device adds to its rank in each stage; none in the dense layers.
+
+    Raises ValueError for a kernel that `cost` does not price on the device.
+    """
+    forward, backward = _LookupPricer(cost, device, sharding, shape, work).time_us()
+    splits_rows, replicated = sharding.sharding_type in ROW_SPLIT, sharding.sharding_type is ShardingType.DATA_PARALLEL
+    weight_bytes = shape.rows * row_bytes(sharding.data_type, shape.columns)
     dist = cost.reduce_scatter if splits_rows else cost.all_to_all
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
-    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + columns * OUTPUT_BYTES * cost.per_permuted_byte_us)
+    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * OUTPUT_BYTES * cost.per_permuted_byte_us)
     vectors_us = dist.time_us(*work.output_bytes) + permuted_us
     near, far = work.all_reduce_share
-    updated_us = cost.update_us(optimizer, weight_bytes) if replicated else 0.0
+    updated_us = cost.update_us(sharding.optimizer, weight_bytes) if replicated else 0.0
     return {
         Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bags_us + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
@@ -92,7 +84,7 @@ def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[
 
 
 def slowest_share(cost: CostModel, ranks: int) -> float:
-    """How much of what the slowest of so many ranks has more than their mean makes a stage longer: all of it with a core for each."""
+    """The share of what the slowest of so many ranks has beyond their mean that makes a stage longer: all of it with a core for each."""
     if ranks == 1:
         return 1.0
     sharing = min(cost.ranks_per_core, ranks)
@@ -100,38 +92,38 @@ def slowest_share(cost: CostModel, ranks: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Lookups:
-    """One shard's lookups, to be priced with one kernel or another."""
+class _LookupPricer:
+    """Prices one shard's lookups."""
 
     cost: CostModel
     device: str
+    sharding: TableSharding
+    shape: ShardShape
     work: ShardWorkload
-    row_bytes: Any
-    columns: Any
-    rows: Any
-    optimizer: Optimizer
-    data_type: DataType
 
-    def time_us(self, kernel: ComputeKernel, hit_rate: Any) -> tuple[Any, Any]:
-        """(forward, backward)"""
-        if kernel is not ComputeKernel.FUSED_UVM_CACHING:
-            return self._of_kernel(kernel, 1.0, 1.0)
-        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, 1.0)
-        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(hit_rate), 0.0)
+    def time_us(self) -> tuple[Any, Any]:
+        """(forward, backward). With a cache, hits cost what `fused` costs and misses what `fused_uvm` costs."""
+        if self.sharding.kernel is not ComputeKernel.FUSED_UVM_CACHING:
+            return self._of_kernel(self.sharding.kernel, 1.0, 1.0)
+        hits = self._of_kernel(ComputeKernel.FUSED, self.sharding.hit_rate, 1.0)
+        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(self.sharding.hit_rate), 0.0)
         return hits[0] + misses[0], hits[1] + misses[1]
 
     def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:
+        """(forward, backward) of these shares of the shard's lookups and bags with one kernel."""
         entry = self.cost.kernel(self.device, kernel)
         if entry is None:
             raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
         lookups, unique_rows = self.work.lookups * share, self.work.unique_rows * share
         bags, uneven_bags = self.work.bags * bag_share, self.work.uneven_bags * bag_share
-        arguments = (lookups, unique_rows, self.row_bytes, bags, uneven_bags, self.columns * OUTPUT_BYTES, self.rows)
-        return entry.forward.time_us(*arguments), entry.backward_of(self.optimizer, self.data_type).time_us(*arguments)
+        width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)
+        arguments = (lookups, unique_rows, width_bytes, bags, uneven_bags, self.shape.columns * OUTPUT_BYTES, self.shape.rows)
+        backward = entry.backward_of(self.sharding.optimizer, self.sharding.data_type)
+        return entry.forward.time_us(*arguments), backward.time_us(*arguments)
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """What every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
+    """Microseconds that every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
 
     Of several kinds of device, all wait for the slowest.
     """
@@ -149,7 +141,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
 
 
 def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topology: Topology) -> dict[Stage, float]:
-    """What every rank pays once for a sharding type that is in use, however many tables use it.
+    """Microseconds that every rank pays once for a sharding type that is in use, however many tables use it.
 
     TorchRec 1.8 builds an input distribution, lookups and an output distribution for each sharding type of a collection
     (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.reserve import reserve_bytes
@@ -58,7 +58,7 @@ def build_topology(
     hbm_reserve: str | None = None,
     ddr_reserve: str | None = None,
 ) -> Topology:
-    """Lay `ranks` trainers (all devices by default) evenly over `nodes` (the host's number by default).
+    """The job of `ranks` trainers (by default one for each device) spread evenly over `nodes` nodes (by default the host's).
 
     `hbm_reserve` of each CUDA device and `ddr_reserve` of each node and server stay free, beside what the host reserves.
     Raises InvalidDocument when the ranks don't divide over the nodes, a CUDA node has fewer devices than ranks, or a
@@ -88,13 +88,13 @@ def build_topology(
 
 
 def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int, reserve: str | None) -> int:
-    """Of a memory, what tables and buffers may use; 0 where there is none."""
+    """Bytes of a memory that tables and buffers may use, both reserves taken off. Raises InvalidDocument where nothing is left."""
     left = capacity_bytes - host_reserve_bytes
     if not capacity_bytes or reserve is None:
         return left
     if reserve_bytes(reserve, capacity_bytes) >= left:
         rule = f"must leave something of the {format_size(left)} that {whose} has beside the host's own reserve"
-        raise InvalidDocument("options", [Problem(f"/{memory}_reserve", reserve, rule)])
+        raise InvalidDocument("options", [BrokenRule(f"/{memory}_reserve", reserve, rule)])
     return left - reserve_bytes(reserve, capacity_bytes)
 
 
@@ -120,4 +120,4 @@ def _refuse_bad_counts(host: HostSpec, nodes: int, ranks: int) -> None:
     elif ranks > nodes * host.devices_per_node and host.has_cuda:
         rule = f"{nodes} node(s) of {host.name} have {nodes * host.devices_per_node} devices, one rank each"
     if rule is not None:
-        raise InvalidDocument("options", [Problem("/ranks", str(ranks), rule)])
+        raise InvalidDocument("options", [BrokenRule("/ranks", str(ranks), rule)])

@@ -23,7 +23,7 @@ OUTPUT_BYTES = 4
 """Pooled vectors are fp32 whatever the table's data type."""
 
 MEMORY_QUANTILE = 0.999
-"""Ids are counted in bytes at this quantile of a batch's feature length."""
+"""Memory is held for as many ids as a batch has at this quantile."""
 
 
 class Objective(StrEnum):
@@ -39,7 +39,10 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True)
 class TableLoad:
-    """Of one table and step. `global` is the batch of all trainers, `local` that of one."""
+    """What one step asks of one table, or of many where fields are arrays.
+
+    `global` counts the batches of all trainers together, `local` that of one. Peak ids are those that memory is held for.
+    """
 
     global_lookups: Any
     local_lookups: Any
@@ -50,6 +53,7 @@ class TableLoad:
     global_bags: Any
     local_bags: Any
     global_uneven_bags: Any
+    """Bags of features whose length varies from example to example."""
     local_uneven_bags: Any
 
 
@@ -65,7 +69,7 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
 
 
 def peak_ids(table: Table, examples: int) -> int:
-    """Ids of a batch of so many examples that memory is held for."""
+    """Ids that memory is held for, of a batch of so many examples: each feature's at MEMORY_QUANTILE."""
     return sum(int(np.ceil(feature.lengths.total_quantile(MEMORY_QUANTILE, examples))) for feature in table.features)
 
 
@@ -75,10 +79,10 @@ def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -
 
 @dataclass(frozen=True)
 class ShardWorkload:
-    """Of one shard and step.
+    """What one step asks of one shard, or of many where fields are arrays.
 
-    Bytes are what its rank exchanges inside its node, across nodes, and over a remote server's own link; those of a server
-    count in both of the last, across nodes as many times as there are servers to a trainer.
+    Bytes are (inside the node, across nodes, over a remote server's own link): what the shard's rank exchanges there. A server's
+    bytes count on its own link and, times the number of servers for each trainer, across nodes: servers share the trainers' links.
     """
 
     lookups: Any
@@ -86,25 +90,26 @@ class ShardWorkload:
     peak_ids: Any
     bags: Any
     uneven_bags: Any
-    """Those whose lengths differ: every bag's end is found anew. Of a block of rows all: how many of a bag's ids it has is chance."""
+    """Bags whose lengths differ, so that each one's end is found anew. In a block of rows all do: it has some of a bag's ids by chance."""
     input_bytes: tuple[Any, Any, Any]
     output_bytes: tuple[Any, Any, Any]
     permuted_vectors: Any
-    """Pieces of pooled vectors that every rank puts in order once they arrived, all ranks' counted at the shards."""
+    """Pieces of pooled vectors that are put in order where they arrive. They are counted at the shard that they come from."""
     all_reduce_share: tuple[float, float]
-    """Times the shard's weight bytes: what an all-reduce of its gradient sends."""
+    """(inside the node, across nodes): what an all-reduce of the shard's gradient sends, in times of its weight bytes."""
 
 
 _NO_BYTES = (0.0, 0.0, 0.0)
 ROW_SPLIT = {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD}
+"""Sharding types that split rows."""
 PERMUTED = {ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD}
-"""Types whose pooled vectors arrive as pieces."""
+"""Sharding types whose pooled vectors arrive as pieces of columns."""
 
 
 def shard_workload(
     load: TableLoad, sharding_type: ShardingType, row_share: Any, columns: Any, topology: Topology, *, on_server: bool
 ) -> ShardWorkload:
-    """The workload of a shard with `row_share` (0..1) of the rows and `columns` columns. docs/explanation/cost-model.md derives the bytes."""
+    """The workload of a shard with this share of the rows (0..1) and so many columns. docs/explanation/cost-model.md derives the bytes."""
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
     if sharding_type is ShardingType.DATA_PARALLEL:
@@ -137,14 +142,17 @@ def shard_workload(
 
 
 def _permuted_share(sharding_type: ShardingType, trainers_per_node: int) -> float:
-    """Of a grid's piece each of the node's ranks holds a block of rows: a bag is counted at all of them, and put in order once."""
+    """How many pieces are put in order for each bag of a shard.
+
+    In a grid each of the node's ranks holds a block of the rows of a piece: a bag is counted at all of them, and put in order once.
+    """
     if sharding_type not in PERMUTED:
         return 0.0
     return 1.0 / trainers_per_node if sharding_type is ShardingType.GRID_SHARD else 1.0
 
 
 def all_reduce_share(topology: Topology) -> tuple[float, float]:
-    """Times the bytes of a replicated parameter: what a rank sends inside its node and across nodes, in a hierarchical ring."""
+    """(inside the node, across nodes): what a rank sends to all-reduce a parameter in a hierarchical ring, in times of its bytes."""
     local, nodes = topology.trainers_per_node, topology.trainer_nodes
     return 2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local
 

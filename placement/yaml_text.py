@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 
 MAX_NODES = 4_000_000
 """Values in a document after aliases are written out."""
@@ -39,7 +39,7 @@ def parse_yaml(text: str, source: str) -> Any:
         rule = f"is not valid YAML: {str(error).partition(';')[0]}"
     finally:
         loader.dispose()
-    raise InvalidDocument(source, [Problem("", "", rule)])
+    raise InvalidDocument(source, [BrokenRule("", "", rule)])
 
 
 class _TooMuch(Exception):
@@ -59,7 +59,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _refuse_deep_or_long(text: str) -> None:
-    """Before anything is built: libyaml builds nodes by recursion in C, which ends the process when the text is deep enough."""
+    """Raises _TooMuch before anything is built: libyaml builds nodes by recursion in C, which text that is deep enough makes crash."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
         depth += isinstance(event, _OPENING) - isinstance(event, _CLOSING)

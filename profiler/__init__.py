@@ -1,1 +1,1 @@
-"""What the host really costs: hardware discovery, microbenchmarks side by side on every rank, and the fit of a CostModel."""
+"""What the host really costs: points to measure (design), microbenchmarks on every rank (measure), and the fit of a CostModel (fit)."""

@@ -1,4 +1,4 @@
-"""One process at a time."""
+"""A lock file, so that one process at a time does something."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from emplace.hardware.discover import discover_host
 from emplace.hardware.machine import available_memory_bytes, usable_memory_bytes
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import ComputeKernel
 from emplace.placement.units import show_gib
@@ -28,11 +28,11 @@ from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
 Report = Callable[[str], None]
 
-MAX_RANKS = 64
+MAX_PROFILED_RANKS = 64
 _PROGRAM = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
 _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
-"""On top of twice the budget: half of the points are measured even where that takes longer than the budget."""
+"""A launch may take so long beyond twice the budget: half of the points are measured even where that takes longer than the budget."""
 _TABLE_MEMORY_SHARE = 0.25
 _ON_CPU = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
 _ON_CUDA = (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM, ComputeKernel.FUSED, ComputeKernel.DENSE)
@@ -42,8 +42,9 @@ _PROGRESS_S = 5.0
 
 
 def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Path, seconds: float | None = None) -> CostModel:
-    """Measure this host with `ranks` ranks side by side: about a minute when `quick`, else up to a quarter of an hour, or for
-    about `seconds`.
+    """The cost model of this host, measured with `ranks` ranks side by side.
+
+    That takes about a minute when `quick`, else up to a quarter of an hour, or about `seconds` where they are given.
 
     What was measured is kept in `workdir` while it goes on. A call that was interrupted, however it ended, is continued by the
     next one with the same arguments and the same `workdir`; one that ends well leaves nothing there, and no process is left by
@@ -55,7 +56,7 @@ def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Pa
 
 
 def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path) -> CostModel:
-    """As profile_host, with any effort."""
+    """The same with any effort. Raises as `profile_host` does."""
     host = discover_host()
     _refuse_what_cannot_be_measured(host, ranks)
     on_cuda = host.node.devices[0].type is DeviceType.CUDA
@@ -81,7 +82,7 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
 
 
 def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: Path) -> list[list[Sample]]:
-    """One list a rank: what `kept` holds already, and the rest."""
+    """The samples of each rank: those that `kept` holds from before, and the rest, which is measured now."""
     kept.mkdir(exist_ok=True)
     if before := keep_common(kept, ranks):
         report(f"continuing: {before} measurements were made before an interruption")
@@ -91,13 +92,13 @@ def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: P
 
 
 def _key(design: Design, host: HostSpec, ranks: int) -> str:
-    """Of measurements that may be continued: the same points on the same machine with the same software. Time apart."""
+    """What names measurements that may be continued: the same points, machine and software give the same key, whatever their time."""
     points = design.model_copy(update={"budget_s": 0.0})
     return sha256(f"{points.content_digest()} {host.fingerprint} {ranks} {software_versions()}".encode()).hexdigest()[:16]
 
 
 def software_versions() -> dict[str, str]:
-    """Of what the times depend on; the CPU and the CUDA build of FBGEMM have different names."""
+    """Versions of the packages that times depend on. The CPU and the CUDA build of FBGEMM have different names."""
     return {name: next(found for found in map(_version, packages) if found) for name, packages in _SOFTWARE.items()}
 
 
@@ -123,7 +124,7 @@ def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Pa
 
 
 class _Progress:
-    """Says now and then how many measurements the first rank has written."""
+    """When called, reports how many measurements the first rank has written, at most once in _PROGRESS_S seconds."""
 
     def __init__(self, design: Design, report: Report, kept: Path) -> None:
         self._design, self._report, self._path = design, report, rank_path(kept, 0)
@@ -152,9 +153,9 @@ def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:
     if len(host.node.devices) > 1:
         raise ToolError("this machine has several kinds of GPU; only machines with equal GPUs can be measured")
     device = host.node.devices[0]
-    most = device.count if device.type is DeviceType.CUDA else MAX_RANKS
+    most = device.count if device.type is DeviceType.CUDA else MAX_PROFILED_RANKS
     if not 1 <= ranks <= most:
-        raise InvalidDocument("options", [Problem("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
+        raise InvalidDocument("options", [BrokenRule("/ranks", str(ranks), f"must be from 1 to {most} on this host")])
 
 
 def _report_errors(model: CostModel, report: Report) -> None:

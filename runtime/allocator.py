@@ -11,10 +11,12 @@ import ctypes
 
 _LIBC = ctypes.CDLL("libc.so.6")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
-"""Of mallopt(3)."""
+"""Parameters of mallopt(3), by glibc's numbers."""
 _NEVER = -1
 _MMAPS = 2**16
+"""The most blocks that come from the system by themselves: glibc's default."""
 _KEPT_BYTES = 64 * 2**10
+"""Blocks above this size come from the system by themselves, and the heap keeps less than this unused."""
 
 
 def keep_freed_memory() -> None:

@@ -22,7 +22,7 @@ _GOLDEN = 0.6180339887498949
 
 
 def draw_batch(spec: ModelSpec, examples: int, seed: int, rank: int, number: int) -> Batch:
-    """`examples` examples for `rank`."""
+    """Batch `number` of `rank`, of so many examples."""
     rng = np.random.default_rng([seed, rank, number])
     lengths, ids = [], []
     for table in spec.tables:

@@ -1,4 +1,4 @@
-"""The clocks of the profiler, the first shared with the executor: microseconds, after the device has finished."""
+"""Clocks in microseconds. The profiler times with both, the executor with `now_us`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ def now_us(device: torch.device) -> float:
 
 
 def work_us(device: torch.device) -> float:
-    """Microseconds of work. Of a thread that computes alone its time on the core, without what others had of the core meanwhile;
-    of several threads, or on CUDA, as now_us."""
+    """Microseconds that a thread which computes alone has been on a core: what other processes had of the core is not in it.
+
+    With several threads, or on CUDA, it is `now_us`.
+    """
     if device.type == "cuda" or torch.get_num_threads() > 1:
         return now_us(device)
     return time.thread_time_ns() / 1e3

@@ -20,7 +20,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.model import DataType, Interaction, ModelSpec, Optimizer
 
 LEARNING_RATE = 0.01
-"""Of both parts, while timing: its value changes no time."""
+"""The learning rate of tables and dense layers while steps are timed. Its value changes no time."""
 
 _DATA_TYPES = {
     DataType.FP32: TorchRecDataType.FP32,
@@ -34,12 +34,12 @@ FUSED_OPTIMIZERS = {
     Optimizer.ROWWISE_ADAGRAD: EmbOptimType.EXACT_ROWWISE_ADAGRAD,
     Optimizer.ADAM: EmbOptimType.ADAM,
 }
-"""FBGEMM's names."""
+"""FBGEMM's optimizers."""
 
 
 @dataclass
 class Batch:
-    """One rank's examples of one step: dense [B, dense_features], labels [B], ids of every feature."""
+    """One rank's B examples of one step: dense [B, dense_features], the ids of every feature, labels [B]."""
 
     dense: Tensor
     sparse: KeyedJaggedTensor
@@ -55,7 +55,7 @@ class Batch:
         return Batch(self.dense.to(device, copy=True), sparse, self.labels.to(device, copy=True))
 
 
-class DensePart(nn.Module):
+class DenseLayers(nn.Module):
     """Bottom MLP, interaction, top MLP: the layers of placement.dense_part, in its order."""
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -95,7 +95,7 @@ class Dlrm(nn.Module):
     def __init__(self, spec: ModelSpec, embedding_device: torch.device) -> None:
         super().__init__()
         self.ebc = EmbeddingBagCollection(tables=_embedding_configs(spec), device=embedding_device)
-        self.dense = DensePart(spec)
+        self.dense = DenseLayers(spec)
 
     def forward(self, batch: Batch) -> Tensor:
         return self.loss(batch, self.ebc(batch.sparse))
@@ -103,7 +103,7 @@ class Dlrm(nn.Module):
     def loss(self, batch: Batch, pooled: KeyedTensor) -> Tensor:
         # A sharded collection orders its keys by sharding type, so vectors are fetched by name.
         logits = self.dense(batch.dense, pooled.to_dict())
-        # The mean; of the empty batch that a remote server feeds, 0.
+        # The mean over examples; 0 for the empty batch that a remote server feeds.
         return nn.functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="sum") / max(1, len(batch.labels))
 
 
@@ -113,7 +113,7 @@ def fused_params(optimizer: Optimizer, learning_rate: float) -> dict[str, Any]:
 
 
 def dense_optimizer(optimizer: Optimizer, parameters: Iterable[Tensor], learning_rate: float) -> torch.optim.Optimizer:
-    """For the dense layers and the tables of the dense kernel; row-wise Adagrad keeps one value a row there too."""
+    """The optimizer of dense layers, and of tables of the dense kernel. Row-wise Adagrad keeps one value a row there too."""
     parameters = list(parameters)
     match optimizer:
         case Optimizer.SGD:

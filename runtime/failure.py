@@ -19,7 +19,7 @@ DISK_FULL = os.EX_IOERR
 
 @dataclass(frozen=True)
 class Cause:
-    """`rank` is None when no rank is to blame, such as when the launch itself failed."""
+    """Why a launch failed. `rank` is None when no rank is to blame, such as when the launch itself failed."""
 
     message: str
     rank: int | None = None
@@ -34,14 +34,15 @@ class _Raised:
 
     @property
     def lost_peer(self) -> bool:
+        """Whether it only reports that another rank is gone."""
         return bool(_LOST_PEER.search(self.message))
 
 
 def root_cause(logs: Path, agent_log: str) -> Cause:
-    """From torchrun's error files (one per rank that raised) and the exit codes in its summary.
+    """Why a launch failed, from torchrun's error files (one per rank that raised) and the exit codes in its summary.
 
-    A rank that a signal killed comes first, unless it had raised before: its peers only report lost connections. Then the earliest
-    error that is not such a report, then a full disk, then any error, then an exit code, then the agent's last words.
+    A rank that a signal killed is to blame first, unless it had raised before: its peers only report lost connections. Then comes the
+    earliest error that is not such a report, then a full disk, then any error, then an exit code, then the agent's last words.
     """
     exit_codes = {int(rank): int(code) for rank, code in _FAILED_RANK.findall(agent_log)}
     raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
@@ -67,7 +68,7 @@ def _killed_by(number: int, logs: Path, rank: int) -> str:
 
 
 def _raised(logs: Path) -> list[_Raised]:
-    """torchrun lays files out as <run id>/attempt_<n>/<rank>/error.json."""
+    """The errors that ranks raised. torchrun writes each to <run id>/attempt_<n>/<rank>/error.json."""
     errors = []
     for path in logs.glob("*/attempt_*/*/error.json"):
         try:
@@ -79,7 +80,7 @@ def _raised(logs: Path) -> list[_Raised]:
 
 
 def _last_words(logs: Path, rank: int) -> str:
-    """A native abort says why on stderr, and nowhere else."""
+    """The end of what a rank wrote to stderr: an abort in native code says why there, and nowhere else."""
     return _tail("".join(path.read_text(errors="replace") for path in logs.glob(f"*/attempt_*/{rank}/stderr.log")))
 
 

@@ -29,6 +29,7 @@ class RankProcess(Document):
 
 
 def process_path(folder: Path, rank: int) -> Path:
+    """Where a rank says who it is, in the folder of its launch."""
     return folder / f"process-rank{rank}.json"
 
 

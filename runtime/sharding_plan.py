@@ -1,4 +1,4 @@
-"""From plain JSON (profiler.torchrec_json) to TorchRec's own ShardingPlan."""
+"""From plain JSON (runtime.torchrec_json) to TorchRec's own ShardingPlan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m emplace.runtime.start MODULE ARGUMENTS...`: calls the main() of a module that imports torch, which is there sooner.
+"""`python -m emplace.runtime.start MODULE ARGUMENTS...`: calls main() of a module that imports torch, and imports it faster.
 
 torch and TorchRec make a million objects that stay. To look through them for garbage, again and again while they are imported, takes a
 fifth to a third of a rank's start.
@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 def import_large(name: str) -> ModuleType:
-    """What is imported is never looked through for garbage."""
+    """The imported module. What its import makes is never looked through for garbage."""
     gc.disable()
     module = import_module(name)
     gc.freeze()

@@ -1,7 +1,7 @@
 """How a table's placement is spelt for TorchRec, as plain JSON. Imports no torch.
 
 An object with the key CLASS is written with the name of its class in torchrec.distributed.types; its other keys are that class's
-arguments. profiler.sharding_plan makes those objects.
+arguments. runtime.sharding_plan makes those objects.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from emplace.placement.model import ShardingType
 from emplace.placement.plan import Shard, TablePlacement
 
 CLASS = "@class"
-"""No table can have this name."""
+"""The key that says which class an object is of. No table can have this name."""
 
 MODULE_PATH = "ebc"
-"""The EmbeddingBagCollection of profiler.dlrm.Dlrm, and of every model that an exported plan is for."""
+"""Path of the EmbeddingBagCollection in runtime.dlrm.Dlrm, and in every model that an exported plan is for."""
 
 
 def parameter_sharding(table: TablePlacement, devices: Sequence[str]) -> dict[str, Any]:

@@ -69,12 +69,12 @@ def run_ranks(program: Sequence[str], ranks: int, folder: Path, limit_s: float, 
 
 
 def threads_per_rank(ranks: int) -> int:
-    """Each rank's share of the cores that this process may use, at least one: profiles and runs must not differ in it."""
+    """Threads of each rank: its share of the cores that this process may use, at least one. Profiles and runs must not differ in it."""
     return max(1, usable_cores(len(os.sched_getaffinity(0))) // ranks)
 
 
 def _environment(ranks: int, folder: Path) -> dict[str, str]:
-    """The ranks import the same emplace as this process, wherever they run."""
+    """Environment variables of the ranks. They import the same emplace as this process, wherever they run."""
     root = str(Path(__file__).absolute().parents[2])
     python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return {"OMP_NUM_THREADS": str(threads_per_rank(ranks)), "PYTHONPATH": python_path, "TMPDIR": str(folder)}

@@ -29,7 +29,7 @@ class Training:
         sparse_rate: float = LEARNING_RATE,
         dense_rate: float = LEARNING_RATE,
     ) -> None:
-        """`optimizer` instead of the model's; ranks after the `trainers` first are remote servers."""
+        """`optimizer` stands in for the model's. Ranks after the first `trainers` ones are remote servers."""
         self.device = device
         self.loss_scale = dist.get_world_size() / trainers
         """TorchRec divides gradients by all ranks; remote servers contribute none."""
@@ -49,9 +49,11 @@ class Training:
 
     @property
     def dlrm(self) -> nn.Module:
+        """The sharded Dlrm."""
         return self.dmp.module  # type: ignore[no-any-return]
 
     def step(self, batch: Batch) -> None:
+        """One training step: forward, backward, and the optimizers that don't run inside the backward."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         (self.dmp(batch) * self.loss_scale).backward()

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.web.problems import Refused, problem
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
 
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES
@@ -70,10 +70,10 @@ def _parse(body: bytes, as_json: bool) -> dict[str, Any]:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidDocument("body", [Problem("", "", "must be UTF-8 text")]) from None
+        raise InvalidDocument("body", [BrokenRule("", "", "must be UTF-8 text")]) from None
     data = parse_json(text, "body") if as_json else parse_yaml(text, "body")
     if not isinstance(data, dict):
-        raise InvalidDocument("body", [Problem("", "", "must be a mapping")])
+        raise InvalidDocument("body", [BrokenRule("", "", "must be a mapping")])
     return data
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.database.tables import IdempotencyRow
 from emplace.app.web.problems import Refused
-from emplace.placement.errors import Problem
+from emplace.placement.errors import BrokenRule
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]
 
@@ -36,8 +36,8 @@ def once(session: Session, key: str | None, route: str, body: dict[str, Any], ma
             continue  # another request with this key was faster: what this one made is undone
         return resource_id
     if earlier.request_digest != digest:
-        problem = Problem("/idempotency-key", key, "was used for another request body; use a new key")
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem), [problem], "header")
+        broken = BrokenRule("/idempotency-key", key, "was used for another request body; use a new key")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(broken), [broken], "header")
     return earlier.resource_id
 
 

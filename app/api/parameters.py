@@ -7,7 +7,8 @@ from http import HTTPStatus
 from fastapi import Request
 
 from emplace.app.web.problems import Refused
-from emplace.placement.errors import Problem
+from emplace.placement.errors import BrokenRule
+from emplace.placement.pointer import pointer_to
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
@@ -15,6 +16,6 @@ async def refuse_unknown_parameters(request: Request) -> None:
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     known = [parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
     rule = f"unknown query parameter; there {'are ' + ', '.join(known) if known else 'is none'}"
-    unknown = [Problem(f"/{name}", value, rule) for name, value in request.query_params.items() if name not in known]
+    unknown = [BrokenRule(pointer_to(name), value, rule) for name, value in request.query_params.items() if name not in known]
     if unknown:
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, unknown)), unknown, "query")

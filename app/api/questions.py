@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from emplace.app.database import profiles
-from emplace.app.web.dependencies import Service
+from emplace.app.web.dependencies import Service, cost_models
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from emplace.placement.cost_model import CostModel
+from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
-from emplace.planning import build_question
+from emplace.planning import build_question, measured_cost_model
 
 D = TypeVar("D", bound=Document)
 
@@ -26,7 +26,7 @@ QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
 
 
 def read_question(service: Service, session: Session, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
-    """The question that a body asks, priced by its own cost model, else the host's newest measured one, else the datasheet's.
+    """The question that a body asks, priced by its own cost model, else the one measured on the host, else the datasheet's.
 
     Raises InvalidDocument.
     """
@@ -44,9 +44,9 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
     given = data.get("cost_model")
     if given is not None:
-        cost_model: CostModel | None = from_data(given, CostModel, source="body", pointer="/cost_model")
+        cost_model = from_data(given, CostModel, source="body", pointer="/cost_model")
     else:
-        cost_model = profiles.find_cost_model(session, host, options.ranks)
+        cost_model = measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
     with pointing_into("/cost_model"):
         question = build_question(model, host, options, cost_model)
     with pointing_into("/model"):
@@ -62,7 +62,7 @@ def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
     """Raises InvalidDocument for a key of the body that means nothing."""
-    unknown = [Problem(f"/{key}", "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    unknown = [BrokenRule(pointer_to(key), "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
     if unknown:
         raise InvalidDocument("body", unknown)
 
@@ -73,17 +73,17 @@ def pointing_into(pointer: str) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        problems = [Problem(pointer + problem.pointer, problem.value, problem.rule) for problem in error.problems]
-        raise InvalidDocument("body", problems) from None
+        broken = [BrokenRule(pointer + each.pointer, each.value, each.rule) for each in error.broken_rules]
+        raise InvalidDocument("body", broken) from None
 
 
 def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str], find: Any) -> Any:
     value = data.get(key)
     if value is None:
-        raise InvalidDocument("body", [Problem(f"/{key}", "", "is required")])
+        raise InvalidDocument("body", [BrokenRule(f"/{key}", "", "is required")])
     if not isinstance(value, str):
         return from_data(value, kind, source="body", pointer=f"/{key}")
     if value not in names:
         rule = f"must be a {key} document or the name of a built-in one: {', '.join(names)}"
-        raise InvalidDocument("body", [Problem(f"/{key}", repr(value[:100]), rule)])
+        raise InvalidDocument("body", [BrokenRule(f"/{key}", repr(value[:100]), rule)])
     return find(value)

@@ -1,4 +1,4 @@
-"""What the API says about a stored resource. Absent figures are null; the documents themselves stand under their own key."""
+"""Stored resources as the API shows them. Absent figures are null; documents stand under a key of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from emplace.app.database.jobs import JobRow
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 
 
 class Reference(BaseModel):

@@ -17,7 +17,7 @@ from emplace.app.cli.progress import StatusLine
 from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.check import REPORTERS
 from emplace.gate import Budgets, CheckResult, judge
-from emplace.placement.errors import EmplaceError, InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import from_data
@@ -106,7 +106,7 @@ def _budgets(
 ) -> list[Budgets]:
     """One set of budgets per model. Raises InvalidDocument."""
     if bool(baseline_paths) != (max_regression is not None):
-        raise InvalidDocument("options", [Problem("/max_regression", "", "--baseline and --max-regression go together")])
+        raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])
     baselines = _baseline_plans(specs, baseline_paths)
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression}
     stated = {key: value for key, value in given.items() if value is not None}
@@ -121,10 +121,10 @@ def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | No
     by_name = {plan.model.name: plan for plan in plans}
     twice = [name for name, count in Counter(plan.model.name for plan in plans).items() if count > 1]
     if twice:
-        raise InvalidDocument("options", [Problem("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
+        raise InvalidDocument("options", [BrokenRule("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
     missing = [spec.name for spec in specs if spec.name not in by_name]
     if missing:
-        raise InvalidDocument("options", [Problem("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
+        raise InvalidDocument("options", [BrokenRule("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
     return [by_name[spec.name] for spec in specs]
 
 

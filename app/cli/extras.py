@@ -6,7 +6,10 @@ from importlib.util import find_spec
 
 from emplace.placement.errors import ToolError
 
-EXTRAS = {"serve": ("alembic", "dbos", "fastapi", "sqlalchemy", "uvicorn"), "execute": ("torch", "fbgemm_gpu", "torchrec")}
+EXTRAS = {
+    "serve": ("alembic", "dbos", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "uvicorn"),
+    "execute": ("torch", "fbgemm_gpu", "torchrec"),
+}
 
 
 def require_extra(extra: str) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C, also where the code it lands in loses the exception: a callback from C, such as a compiler's, can't pass it on."""
+"""Ctrl-C, also where its exception is lost: a callback from C, such as a compiler's, can't pass it on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _seen = False
 
 
 def listen() -> None:
-    """Remember Ctrl-C beside raising KeyboardInterrupt; where it is ignored, as in a background job, it stays so."""
+    """Remember Ctrl-C besides raising KeyboardInterrupt. Where it is ignored, as in a background job, it stays ignored."""
     global _seen
     _seen = False
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -18,7 +18,7 @@ def listen() -> None:
 
 
 def raise_what_was_lost() -> None:
-    """To be called now and then by long work in the main thread."""
+    """Raise KeyboardInterrupt for a Ctrl-C whose exception was lost. Long work in the main thread calls this now and then."""
     if _seen:
         raise KeyboardInterrupt
 

@@ -10,7 +10,7 @@ import typer
 
 from emplace.placement.catalog import find_model
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data, read_file
@@ -64,7 +64,7 @@ def plan_options(
 ) -> PlanOptions:
     """The options given on the command line; the rest keep their defaults. Raises InvalidDocument."""
     if (start is None) != (move_price is None):
-        raise InvalidDocument("options", [Problem("/start", "", "--start and --move-price go together")])
+        raise InvalidDocument("options", [BrokenRule("/start", "", "--start and --move-price go together")])
     given = {
         "nodes": nodes,
         "ranks": ranks,
@@ -86,7 +86,7 @@ def _tiers(text: str) -> list[str]:
     for name in names:
         if name not in list(Tier):
             raise InvalidDocument(
-                "options", [Problem("/tiers", repr(name), f"must be one or more of {', '.join(Tier)}, separated by commas")]
+                "options", [BrokenRule("/tiers", repr(name), f"must be one or more of {', '.join(Tier)}, separated by commas")]
             )
     return names
 

@@ -52,7 +52,7 @@ def as_json(data: Any) -> str:
 
 
 def print_text(text: str) -> None:
-    """Write to stdout. Where nobody reads it any more, end as a program without a handler would, not with a verdict's code.
+    """Write to stdout. When its reader is gone, exit as SIGPIPE would (141), not with a verdict's code.
 
     Raises ToolError.
     """

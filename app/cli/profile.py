@@ -10,7 +10,7 @@ from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.profile_text import profile_view
-from emplace.local_store import save_cost_model, unfinished_profiles
+from emplace.local_store import local_cost_models, unfinished_profiles
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.planning import resolve_host
 
@@ -32,6 +32,6 @@ def profile(
 
     wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
     measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=unfinished_profiles(), seconds=seconds)
-    kept = save_cost_model(measured)
+    kept = local_cost_models().keep(measured)
     note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
     give(measured, profile_view(measured), format, out)

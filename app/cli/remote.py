@@ -13,7 +13,7 @@ from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
 
 _PATIENCE_S = 120.0
-"""Beyond the solve's own limit: explaining a no, and waiting for other checks."""
+"""Time beyond the solve's own limit, for explaining a no and waiting for other checks."""
 
 
 def check_on_server(

@@ -12,7 +12,7 @@ from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import Format, Out, OutputFormat, read_plan
 from emplace.app.cli.output import give, note
 from emplace.app.reports.run_text import run_view
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 
 DEFAULT_STEPS = 30
 
@@ -51,6 +51,6 @@ def run(
 
 
 def _at_least_one(**values: float) -> None:
-    problems = [Problem(f"/{name}", str(value), "must be at least 1") for name, value in values.items() if not value >= 1]
-    if problems:
-        raise InvalidDocument("options", problems)
+    broken = [BrokenRule(f"/{name}", str(value), "must be at least 1") for name, value in values.items() if not value >= 1]
+    if broken:
+        raise InvalidDocument("options", broken)

@@ -20,9 +20,9 @@ def serve(
     serve_api(host, port)
 
 
-def worker() -> None:
+def worker() -> int:
     """Add a worker on the database of EMPLACE_DATABASE_URL."""
     require_extra("serve")
     from emplace.app.jobs.worker import run_worker
 
-    run_worker()
+    return run_worker()

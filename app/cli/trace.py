@@ -14,7 +14,7 @@ from emplace.app.cli.options import Out, read_model
 from emplace.app.cli.output import as_json, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.placement.document import Document
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import BatchSize, EmbeddingDim
 from emplace.placement.reading import from_data
 from emplace.runtime.temporary import temporary_folder
@@ -50,12 +50,12 @@ def trace(
     Memory stays bounded whatever the size of FILE. Features are found by name; a .pt file has none, they must be in order.
     """
     if (model is None) == (embedding_dim is None):
-        raise InvalidDocument("options", [Problem("/model", "", "say either --model or --embedding-dim")])
+        raise InvalidDocument("options", [BrokenRule("/model", "", "say either --model or --embedding-dim")])
     if embedding_dim is not None:
         from_data({"embedding_dim": embedding_dim, "local_batch_size": local_batch_size}, _NewModel, source="options")
     if file.suffix == ".pt":
         require_extra("execute")
-    from emplace.executor.traces.measuring import measured_model, model_of
+    from emplace.executor.traces.measuring import measured_model, model_from_trace
     from emplace.executor.traces.opening import open_trace
 
     warnings: list[str] = []
@@ -63,7 +63,7 @@ def trace(
         status.say(f"opening {file}")
         found = open_trace(file, folder)
         status.say(f"looking for the largest ids of {found.num_features} features")
-        base = read_model(model) if model is not None else model_of(found, embedding_dim or 0, local_batch_size)
+        base = read_model(model) if model is not None else model_from_trace(found, embedding_dim or 0, local_batch_size)
         measured = measured_model(found, base, status.say, warnings.append)
     for message in [*warnings, f"measured {found.examples:,} examples"]:
         note(message)

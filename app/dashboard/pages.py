@@ -17,7 +17,8 @@ from starlette.templating import Jinja2Templates
 from emplace.app.dashboard import charts, svg
 from emplace.app.dashboard.comparison import compare_stages
 from emplace.app.database import jobs, plans, runs
-from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.options_text import set_options
 from emplace.app.web.dependencies import Cursor, Reading

@@ -15,7 +15,7 @@ _TRACK = _WIDTH - _LABEL - _VALUE
 
 
 def draw(chart: Chart, spell: Callable[[float], str]) -> Markup:
-    """`spell` writes a value for people. The same values stand in a table beside the drawing, so it is hidden from readers of the page."""
+    """The chart as SVG; `spell` writes a value for people. It is hidden from screen readers, which read the table beside it."""
     height = _TOP + len(chart.bars) * (_BAR + _GAP)
     parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" class="chart" role="img" aria-label="{escape(chart.title)}">']
     for index, bar in enumerate(chart.bars):

@@ -1,64 +1,118 @@
-"""What a worker does to the resource it works on. Every change is conditional: a job may be cancelled, deleted or taken over meanwhile."""
+"""The changes of a job's row. Each locks the row and goes by the table of transitions.
+
+A job may be cancelled, deleted or put back at any time; a change that comes too late for it does nothing.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import CursorResult, delete, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from emplace.app.database.tables import UNFINISHED, EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, State, now
+from emplace.app.database.states import TRANSITIONS, State
+from emplace.app.database.tables import EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, now
 
 JobRow = PlanRow | RunRow | ProfileRow
-Row = TypeVar("Row", PlanRow, RunRow, ProfileRow)
+Row = TypeVar("Row", bound=JobRow)
+KINDS: tuple[type[JobRow], ...] = (PlanRow, RunRow, ProfileRow)
 
 MAX_ATTEMPTS = 5
 
 
-def take_up(session: Session, kind: type[Row], resource_id: str) -> Row | None:
-    """The resource, now running; None when there is nothing to do any more.
+@dataclass(frozen=True)
+class Ticket:
+    """The right to do a job: a fencing token. Putting the job on its queue makes the next number, and the ones before count no more."""
 
-    A job whose worker died again and again is failed here: it may be what killed them.
-    """
-    row = session.get(kind, resource_id, with_for_update=True)
-    if row is None or row.state not in UNFINISHED:
+    kind: type[JobRow]
+    resource_id: str
+    number: int = 0
+
+
+def move(row: JobRow, to: State) -> bool:
+    """Bring a locked row into the state `to`, and say whether that may follow the one it is in; if not, nothing changes."""
+    if to not in TRANSITIONS[State(row.state)]:
+        return False
+    row.state = to
+    if to.is_final:
+        row.finished_at = now()
+    return True
+
+
+def take_up(session: Session, ticket: Ticket) -> JobRow | None:
+    """The job of the ticket, now running; None when there is nothing to do any more."""
+    row = _held(session, ticket)
+    if row is None or not move(row, State.RUNNING):
         return None
     row.attempts += 1
-    if row.attempts > MAX_ATTEMPTS:
-        row.state, row.finished_at = State.FAILED, now()
-        row.error = f"{MAX_ATTEMPTS} workers in turn ended while they worked on it"
-        return None
-    row.state, row.started_at = State.RUNNING, row.started_at or now()
+    row.started_at = row.started_at or now()
     return row
 
 
-def give_back(session: Session, kind: type[JobRow], resource_id: str) -> None:
-    """The worker stops in good order and leaves the job to another: that attempt does not count."""
-    session.execute(update(kind).where(kind.id == resource_id, kind.state == State.RUNNING).values(attempts=kind.attempts - 1))
+def finish(session: Session, ticket: Ticket, to: State, **values: Any) -> bool:
+    """Store the outcome of a job that is running under this ticket. Says whether it was."""
+    row = _held(session, ticket)
+    if row is None or not move(row, to):
+        return False
+    for name, value in values.items():
+        setattr(row, name, value)
+    return True
 
 
-def finish(session: Session, kind: type[JobRow], resource_id: str, **values: Any) -> bool:
-    """Store the outcome of a job that is still running. Says whether it was."""
-    change = update(kind).where(kind.id == resource_id, kind.state.in_(UNFINISHED)).values(finished_at=now(), **values)
-    result = session.execute(change)
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
+def give_back(session: Session, ticket: Ticket) -> JobRow | None:
+    """Put the job back, because its worker stops in good order: the attempt does not count.
+
+    Returns the row, to be queued again, or None when the ticket counts no more.
+    """
+    row = _held(session, ticket)
+    if row is None:
+        return None
+    row.attempts -= row.state == State.RUNNING
+    return row if move(row, State.QUEUED) else None
 
 
-def cancel(session: Session, kind: type[JobRow], resource_id: str) -> bool:
-    """Cancel a job that has not ended. Says whether it was so; its worker notices by itself."""
-    return finish(session, kind, resource_id, state=State.CANCELLED)
+def recover(session: Session, ticket: Ticket) -> JobRow | None:
+    """Put the job back, because its worker is gone. One that has had MAX_ATTEMPTS is failed instead: it may be what killed them.
+
+    Returns the row, to be queued again, or None when it failed or the ticket counts no more.
+    """
+    row = _held(session, ticket)
+    if row is None:
+        return None
+    if row.attempts >= MAX_ATTEMPTS and move(row, State.FAILED):
+        row.error = f"{MAX_ATTEMPTS} workers in turn ended while they worked on it"
+        return None
+    return row if move(row, State.QUEUED) else None
+
+
+def cancel(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
+    """Cancel a job that has not ended; its worker notices by itself. Returns the state it is in now, None when there is no such job."""
+    row = _locked(session, kind, resource_id)
+    if row is None:
+        return None
+    move(row, State.CANCELLED)
+    return State(row.state)
+
+
+def is_running(session: Session, ticket: Ticket) -> bool:
+    """Whether the job is still this ticket's to do."""
+    kind = ticket.kind
+    found = session.execute(select(kind.state, kind.ticket).where(kind.id == ticket.resource_id)).one_or_none()
+    return found is not None and (found.state, found.ticket) == (State.RUNNING, ticket.number)
+
+
+def running_tickets(session: Session) -> set[Ticket]:
+    """The tickets that all running jobs run under."""
+    rows = [(kind, row) for kind in KINDS for row in session.execute(select(kind.id, kind.ticket).where(kind.state == State.RUNNING))]
+    return {Ticket(kind, row.id, row.ticket) for kind, row in rows}
 
 
 def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
-    """None when there is no such resource."""
+    """The state of a job, None when there is no such resource."""
     state = session.scalar(select(kind.state).where(kind.id == resource_id))
     return State(state) if state is not None else None
-
-
-def is_running(session: Session, kind: type[JobRow], resource_id: str) -> bool:
-    return state_of(session, kind, resource_id) is State.RUNNING
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
@@ -75,3 +129,14 @@ def remove(session: Session, kind: type[JobRow], resource_id: str) -> None:
     session.execute(delete(EventRow).where(EventRow.resource_id == resource_id))
     session.execute(delete(IdempotencyRow).where(IdempotencyRow.resource_id == resource_id))
     session.execute(delete(kind).where(kind.id == resource_id))
+
+
+def _held(session: Session, ticket: Ticket) -> JobRow | None:
+    """The row of the ticket, locked; None when it is gone or the ticket counts no more."""
+    row = _locked(session, ticket.kind, ticket.resource_id)
+    return row if row is not None and row.ticket == ticket.number else None
+
+
+def _locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
+    """The row as it is now; no other transaction changes it before this one ends."""
+    return session.get(kind, resource_id, with_for_update=True)

@@ -9,7 +9,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
-from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.placement.plan import Plan, Question
 
 _LIVE = (State.QUEUED, State.RUNNING, State.DONE)
@@ -18,7 +19,6 @@ _LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 def columns_of(plan: Plan) -> dict[str, Any]:
     """What a finished plan's row says about it."""
     return {
-        "state": State.DONE,
         "status": plan.status,
         "gap": plan.gap,
         "step_time_us": plan.step_time_us,
@@ -32,7 +32,10 @@ def find_answer(session: Session, question_digest: str) -> PlanRow | None:
 
 
 def create(session: Session, question: Question, options_shown: str) -> tuple[PlanRow, bool]:
-    """The row of this question, with its options as lists show them, and whether it is new: of equal questions asked at once, one wins and all get its row."""
+    """The row of this question, with its options as lists show them, and whether it is new.
+
+    Of equal questions asked at once, one wins, and all get its row.
+    """
     digest = question.content_digest()
     while (row := find_answer(session, digest)) is None:
         row = PlanRow(

@@ -9,14 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database.plans import page_of
-from emplace.app.database.tables import RunRow, State
+from emplace.app.database.states import State
+from emplace.app.database.tables import RunRow
 from emplace.placement.measurement import Measurement
 
 
 def columns_of(measurement: Measurement) -> dict[str, Any]:
     """What a finished run's row says about it."""
     return {
-        "state": State.DONE,
         "verified": measurement.verified,
         "step_time_us": measurement.step_time_us,
         "throughput_samples_per_s": measurement.throughput_samples_per_s,

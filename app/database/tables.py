@@ -5,27 +5,11 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC, datetime
-from enum import StrEnum
 
 from sqlalchemy import DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-
-class State(StrEnum):
-    """Of anything that a worker does. The last three are final."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def is_final(self) -> bool:
-        return self not in UNFINISHED
-
-
-UNFINISHED = (State.QUEUED, State.RUNNING)
+from emplace.app.database.states import State
 
 
 def now() -> datetime:
@@ -52,10 +36,11 @@ class Base(DeclarativeBase):
 
 
 class JobColumns:
-    """What every resource that a worker makes has. `attempts` counts the workers that took it up."""
+    """What every resource that a worker makes has. `attempts` counts the workers that took it up, `ticket` how often it was queued."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     state: Mapped[str] = mapped_column(String(16), default=State.QUEUED)
+    ticket: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
     started_at: Mapped[datetime | None] = mapped_column(UtcTime)
@@ -76,7 +61,7 @@ class PlanRow(JobColumns, Base):
     host_fingerprint: Mapped[str | None] = mapped_column(String(200))
     cost_source: Mapped[str] = mapped_column(String(16))
     options: Mapped[str] = mapped_column(Text, default="")
-    """Those that are set, in a line for people."""
+    """The options that are set, in one line for people."""
     status: Mapped[str | None] = mapped_column(String(16), index=True)
     gap: Mapped[float | None] = mapped_column(Float)
     step_time_us: Mapped[float | None] = mapped_column(Float)
@@ -150,7 +135,7 @@ class IdempotencyRow(Base):
 
 
 class WorkerRow(Base):
-    """A live worker. `beat` grows while it lives; who sees it stand still for a lease takes the row away."""
+    """A live worker. `beat` grows while it lives; a worker that sees it stand still for a lease removes the row."""
 
     __tablename__ = "workers"
 

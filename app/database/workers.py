@@ -14,7 +14,7 @@ from emplace.placement.host import HostSpec
 
 
 def register(session: Session, worker_id: str, host: HostSpec) -> None:
-    """Also for a worker that starts again under its old id."""
+    """Store the row of a worker, in place of an earlier one's under the same id."""
     session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
     session.add(
         WorkerRow(

@@ -1,17 +1,26 @@
-"""The job queue: which jobs there are, on which queue each waits, and putting them there together with their row."""
+"""The job queue: one durable message for each ticket of a job, kept by DBOS in the same database.
+
+Where a job stands is said by its row alone. What DBOS says of a message is only whether a worker has taken it.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dbos import DBOSClient, EnqueueOptions
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
+from emplace.app.database.jobs import JobRow, Ticket
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 
 APPLICATION = "emplace"
 APPLICATION_VERSION = "1"
-"""Of the workflows. A worker takes up only jobs of its own version."""
+"""The version of the messages. A worker takes only those of its own version."""
 
-SOLVE, RUN, PROFILE = "solve", "run", "profile"
+WORKFLOWS: dict[str, type[JobRow]] = {"solve": PlanRow, "run": RunRow, "profile": ProfileRow}
+"""The kind of row that each kind of message is about."""
 ANY_WORKER = "emplace-plans"
 """The queue of plans: any worker may solve."""
 
@@ -21,25 +30,43 @@ def host_queue(fingerprint: str) -> str:
     return f"emplace-host-{fingerprint}"
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A message that a worker has taken off its queue and has not finished."""
+
+    message_id: str
+    ticket: Ticket
+    worker_id: str
+
+
 class JobQueue:
-    """Used by the service, which runs no jobs itself. The database must have been migrated."""
+    """The queue as seen by a process that puts jobs there. The database must have been migrated."""
 
     def __init__(self, database: Database) -> None:
-        self._client = DBOSClient(system_database_url=database.url, application_name=APPLICATION)
+        self._client = DBOSClient(system_database_url=database.url, application_name=APPLICATION, retry_connection_errors=False)
 
-    def put(self, session: Session, job: str, resource_id: str, queue: str) -> None:
-        """Queue a job in the caller's transaction: the resource and its job are stored together or not at all."""
+    def put(self, session: Session, row: JobRow) -> None:
+        """Queue a job under its next ticket, in the caller's transaction: the row and the message are stored together or not at all."""
+        row.ticket = (row.ticket or 0) + 1
+        session.flush()
         options: EnqueueOptions = {
-            "workflow_name": job,
-            "queue_name": queue,
-            "workflow_id": resource_id,
+            "workflow_name": next(name for name, kind in WORKFLOWS.items() if isinstance(row, kind)),
+            "queue_name": ANY_WORKER if isinstance(row, PlanRow) else host_queue(str(row.host_fingerprint)),
+            "workflow_id": f"{row.id}.{row.ticket}",
             "app_version": APPLICATION_VERSION,
         }
-        self._client.enqueue_in_transaction(session, options, resource_id)
+        self._client.enqueue_in_transaction(session, options, row.id, row.ticket)
 
-    def forget(self, resource_id: str) -> None:
-        """Take a cancelled job off its queue. Call it after the transaction that cancelled the resource."""
-        self._client.cancel_workflow(resource_id)
+    def taken(self) -> Iterator[Taken]:
+        """The messages that workers have in hand, live or dead."""
+        for message in self._client.list_workflows(status="PENDING", name=list(WORKFLOWS), load_output=False):
+            assert message.input is not None
+            ticket = Ticket(WORKFLOWS[message.name], *message.input["args"])
+            yield Taken(message.workflow_id, ticket, str(message.executor_id))
+
+    def drop(self, message_id: str) -> None:
+        """Forget a message that its worker will not finish."""
+        self._client.cancel_workflow(message_id)
 
     def close(self) -> None:
         self._client.destroy()

@@ -46,6 +46,6 @@ class WorkerSupervisor:
             pause = 0.1 if lived > _SOON_SECONDS else min(2 * pause + 0.5, _MAX_PAUSE_SECONDS)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        """Until the worker has ended or is to be ended."""
+        """Wait until the worker has ended or is to be ended."""
         while process.poll() is None and not self._stopping.wait(0.1):
             pass

@@ -1,16 +1,14 @@
-"""The worker process: takes jobs from the queue, does them, and takes over the jobs of workers that died."""
+"""The worker process: takes jobs from the queue and does them, and puts back the jobs of workers that died."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from dbos import DBOS, DBOSConfig
@@ -19,8 +17,10 @@ from sqlalchemy.exc import OperationalError
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
+from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.migrate import migrate
-from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, PROFILE, RUN, SOLVE, host_queue
+from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, WORKFLOWS, JobQueue, host_queue
+from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.work import Worker
 from emplace.app.settings import Settings
@@ -32,42 +32,50 @@ from emplace.runtime.temporary import remove_leftovers
 
 _log = logging.getLogger(__name__)
 
+STOPPED, GIVEN_UP = 0, 1
 _QUEUE_POLL_SECONDS = 0.25
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 30
 _BEATS_PER_LEASE = 5
 
 
-def run_worker(worker_id: str | None = None) -> None:
-    """Work until SIGTERM or SIGINT. A worker that starts again under its old id goes on with its jobs at once.
+def run_worker(worker_id: str | None = None) -> int:
+    """Work until SIGTERM or SIGINT, and return the exit status: not 0 when others gave this worker up for dead.
 
-    Raises ToolError when the database can't be used.
+    A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     settings = Settings.from_environment()
     database = Database(settings.database_url)
     migrate(database)
     remove_leftovers(Path(tempfile.gettempdir()))
+    queue = JobQueue(database)
+    worker = Worker(database, queue, settings)
     worker_id = worker_id or new_worker_id()
-    host = resolve_host(LOCAL_HOST)
-    worker = Worker(database, settings)
-    stop = StopSignal()
-    with database.writing() as session:
-        workers.register(session, worker_id, host)
-    _launch(database, worker, worker_id, host)
-    _watch(database, settings, worker_id, stop)
-    worker.stop(_STOP_SECONDS)
-    with contextlib.suppress(OperationalError), database.writing() as session:
-        workers.leave(session, worker_id)
-    logging.shutdown()
-    os._exit(0)  # DBOS would wait for the job in hand, which is left to another worker
+    with StopSignal() as stop:
+        _register(database, queue, worker_id, host := resolve_host(LOCAL_HOST))
+        try:
+            _launch(database, worker, worker_id, host)
+            return _watch(database, queue, worker, worker_id, stop, settings.worker_lease_seconds)
+        finally:
+            worker.stop()
+            DBOS.destroy(workflow_completion_timeout_sec=_STOP_SECONDS)
+            with contextlib.suppress(OperationalError), database.writing() as session:
+                workers.leave(session, worker_id)
 
 
 def new_worker_id() -> str:
     return f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
+def _register(database: Database, queue: JobQueue, worker_id: str, host: HostSpec) -> None:
+    """Say that this worker lives. The jobs of an earlier one under this id, which is dead, go back to their queues first."""
+    put_back_lost_jobs(database, queue, worker_id, in_hand=())
+    with database.writing() as session:
+        workers.register(session, worker_id, host)
+
+
 def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) -> None:
-    """Register the workflows, start DBOS, and listen to the queue of plans and that of this machine."""
+    """Start DBOS, and listen to the queue of plans and that of this machine."""
     config: DBOSConfig = {
         "name": APPLICATION,
         "system_database_url": database.url,
@@ -76,9 +84,9 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         "log_level": "ERROR",
     }
     DBOS(config=config)
-    logging.getLogger("dbos").addFilter(_is_no_cancellation)
-    for name, work in ((SOLVE, worker.solve), (RUN, worker.run), (PROFILE, worker.profile)):
-        _register(name, work)
+    logging.getLogger("dbos").addFilter(_is_worth_saying)
+    for name, kind in WORKFLOWS.items():
+        _receive(name, kind, worker)
     queues = [ANY_WORKER] + ([host_queue(host.fingerprint)] if host.fingerprint else [])
     DBOS.listen_queues(queues)
     DBOS.launch()
@@ -86,26 +94,22 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         DBOS.register_queue(queue, worker_concurrency=1, polling_interval_sec=_QUEUE_POLL_SECONDS, on_conflict="always_update")
 
 
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """That someone cancelled a job is no error of the worker's; DBOS logs it as one."""
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    """False for the report that a message was dropped. That happens to a worker that was given up for dead, which is said already."""
     return record.exc_info is None or not isinstance(record.exc_info[1], dbos_error.DBOSAwaitedWorkflowCancelledError)
 
 
-def _register(name: str, work: Callable[[str], None]) -> None:
-    """A workflow of one step; the step is tried again when the database fails it."""
+def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:
+    """Have `worker` do what the messages of this name ask for. DBOS delivers a message to one worker, once."""
 
-    @DBOS.step(name=name, retries_allowed=True, interval_seconds=2.0)
-    def step(resource_id: str) -> None:
-        work(resource_id)
-
-    @DBOS.workflow(name=name, max_recovery_attempts=None)
-    def workflow(resource_id: str) -> None:
-        step(resource_id)
+    @DBOS.workflow(name=name)
+    def workflow(resource_id: str, number: int = 0) -> None:
+        worker.do(Ticket(kind, resource_id, number))
 
 
-def _watch(database: Database, settings: Settings, worker_id: str, stop: StopSignal) -> None:
-    """Show that this worker lives, and look after the jobs of those that don't, until `stop`."""
-    observer = workers.Observer(settings.worker_lease_seconds)
+def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, lease_s: float) -> int:
+    """Show that this worker lives, and look after the jobs of those that don't, until `stop`. Returns the exit status."""
+    observer = workers.Observer(lease_s)
     while not stop.wait(0):
         try:
             with database.writing() as session:
@@ -113,25 +117,14 @@ def _watch(database: Database, settings: Settings, worker_id: str, stop: StopSig
                 observer.drop_dead(session, worker_id)
             if not still_in:
                 _log.error("worker %s was given up for dead; it ends, and its jobs go on elsewhere", worker_id)
-                os._exit(1)
-            _take_over(database)
+                return GIVEN_UP
+            put_back_lost_jobs(database, queue, worker_id, worker.in_hand)
         except OperationalError as error:
             _log.warning("the database does not answer: %s", error.orig)
-        stop.wait(settings.worker_lease_seconds / _BEATS_PER_LEASE)
-
-
-def _take_over(database: Database) -> None:
-    """Put the jobs of every worker that is not alive back on their queues. Repeating it changes nothing."""
-    # Jobs first: whoever has one registered before taking it, so a worker that starts right now is not mistaken for a dead one.
-    pending = DBOS.list_workflows(status="PENDING", load_input=False, load_output=False)
-    with database.reading() as session:
-        alive = {row.id for row in workers.list_workers(session)}
-    dead = {str(workflow.executor_id) for workflow in pending} - alive
-    if dead:
-        _log.warning("taking over the jobs of %s", ", ".join(sorted(dead)))
-        DBOS._recover_pending_workflows(sorted(dead))
+        stop.wait(lease_s / _BEATS_PER_LEASE)
+    return STOPPED
 
 
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
-    run_worker(sys.argv[1])
+    sys.exit(run_worker(sys.argv[1]))

@@ -11,16 +11,16 @@ from emplace.app.reports.json_report import json_report
 from emplace.app.reports.junit import junit_report
 from emplace.app.reports.markdown import markdown_report
 from emplace.app.reports.sarif import sarif_report
-from emplace.gate import CheckResult, Verdict
+from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.units import show_gib
 
 Reporter = Callable[[Sequence[CheckResult]], str]
 
-MARKS = {Verdict.FITS: "ok", Verdict.DOES_NOT_FIT: "NO", Verdict.OVER_BUDGET: "NO", Verdict.UNDECIDED: "??"}
+MARKS = {CheckVerdict.FITS: "ok", CheckVerdict.DOES_NOT_FIT: "NO", CheckVerdict.OVER_BUDGET: "NO", CheckVerdict.UNDECIDED: "??"}
 
 
 def text_report(results: Sequence[CheckResult]) -> str:
-    """For a terminal or a log."""
+    """The results as text for a terminal or a log."""
     return "\n".join(line for result in results for line in _lines(result)) + "\n"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from emplace.app.reports.explanation_text import describe_fix
-from emplace.gate import CheckResult, Verdict
+from emplace.gate import CheckResult, CheckVerdict
 
 
 class Level(StrEnum):
@@ -40,14 +40,14 @@ def findings(results: Sequence[CheckResult]) -> list[Finding]:
 
 def _findings(result: CheckResult) -> list[Finding]:
     source = result.source or result.model
-    if result.verdict is Verdict.DOES_NOT_FIT:
+    if result.verdict is CheckVerdict.DOES_NOT_FIT:
         return [Finding("capacity", Level.ERROR, f"{result.summary}. {_explained(result)}".strip(), source)]
     found = []
     for budget in result.budgets:
         if budget.kept is not True:
             rule, level = (budget.rule, Level.ERROR) if budget.kept is False else ("undecided", Level.WARNING)
             found.append(Finding(rule, level, f"{result.model} on {result.host}: {budget.message}", source))
-    if not found and result.verdict is Verdict.UNDECIDED:
+    if not found and result.verdict is CheckVerdict.UNDECIDED:
         found.append(Finding("undecided", Level.WARNING, result.summary, source))
     return found
 

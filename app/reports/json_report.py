@@ -9,7 +9,7 @@ from emplace.gate import CheckResult
 
 
 def json_report(results: Sequence[CheckResult]) -> str:
-    """`fits` of the whole: false if any is false, else null if any is null."""
+    """The results as JSON. `fits` of the whole is false if any is false, else null if any is null."""
     answers = [result.fits for result in results]
     fits = False if False in answers else None if None in answers else True
     checks = [result.model_dump(mode="json") for result in results]

@@ -36,5 +36,5 @@ def _seconds(seconds: float) -> str:
 
 
 def _valid(text: str) -> str:
-    """Without characters that XML 1.0 can't hold."""
+    """The text without the characters that XML 1.0 can't hold."""
     return "".join(character for character in text if character in "\t\n" or character >= " ")

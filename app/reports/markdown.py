@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
-from emplace.gate import CheckResult, Verdict
+from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.units import show_gib
 
 _WORDS = {
-    Verdict.FITS: "fits",
-    Verdict.DOES_NOT_FIT: "**does not fit**",
-    Verdict.OVER_BUDGET: "**over budget**",
-    Verdict.UNDECIDED: "undecided",
+    CheckVerdict.FITS: "fits",
+    CheckVerdict.DOES_NOT_FIT: "**does not fit**",
+    CheckVerdict.OVER_BUDGET: "**over budget**",
+    CheckVerdict.UNDECIDED: "undecided",
 }
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 
 def plain_table(*columns: str, left: int = 1) -> Table:
-    """The first `left` columns are words, the rest figures."""
+    """A table without lines: the first `left` columns are words, the rest figures."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < left else "right", overflow="fold")
@@ -17,7 +17,7 @@ def plain_table(*columns: str, left: int = 1) -> Table:
 
 
 def facts(rows: list[tuple[str, str]]) -> RenderableType:
-    """Names and what they are."""
+    """A table of names and their values."""
     grid = Table.grid(padding=(0, 3))
     for row in rows:
         grid.add_row(*row)

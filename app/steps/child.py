@@ -53,8 +53,8 @@ def run_step(work: Callable[[str, Report], str]) -> None:
         with in_use(source.parent):
             result = work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress}))
     except EmplaceError as error:
-        problems = error.problems if isinstance(error, InvalidDocument) else []
-        report({"error": {"message": str(error), "problems": [vars(problem) for problem in problems]}})
+        broken = error.broken_rules if isinstance(error, InvalidDocument) else []
+        report({"error": {"message": str(error), "problems": [vars(each) for each in broken]}})
         sys.exit(2)
     write_file(target, result)
 

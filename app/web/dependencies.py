@@ -12,8 +12,11 @@ from fastapi import Depends, Query, Request
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
+from emplace.app.database.cost_models import CostModelRows
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.settings import Settings
+from emplace.cost_model_store import CostModelChain
+from emplace.local_store import local_cost_models
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.host import HostSpec
 from emplace.planning import resolve_host
@@ -39,6 +42,11 @@ class Service:
     def local_host(self) -> HostSpec:
         """The machine that the service runs on."""
         return resolve_host(LOCAL_HOST)
+
+
+def cost_models(session: Session) -> CostModelChain:
+    """What was measured: the profiles in the database, then what `emplace profile` kept under the service's EMPLACE_HOME."""
+    return CostModelChain(CostModelRows(session), local_cost_models())
 
 
 def service_of(request: Request) -> Service:

@@ -21,8 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from emplace.app.web.sent import as_sent
-from emplace.placement.errors import InvalidDocument, Problem, ToolError, UnknownName
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError, UnknownName
 from emplace.placement.messages import rule_of
+from emplace.placement.pointer import pointer_to
 
 _log = logging.getLogger(__name__)
 
@@ -32,9 +33,9 @@ MEDIA_TYPE = "application/problem+json"
 class Refused(Exception):
     """The request is understood and can't be done; `status` says of which kind."""
 
-    def __init__(self, status: HTTPStatus, detail: str, problems: Iterable[Problem] = (), where: str = "body") -> None:
+    def __init__(self, status: HTTPStatus, detail: str, broken_rules: Iterable[BrokenRule] = (), where: str = "body") -> None:
         super().__init__(detail)
-        self.status, self.detail, self.problems, self.where = status, detail, tuple(problems), where
+        self.status, self.detail, self.broken_rules, self.where = status, detail, tuple(broken_rules), where
 
 
 def not_found(what: str, resource_id: str) -> Refused:
@@ -42,9 +43,9 @@ def not_found(what: str, resource_id: str) -> Refused:
 
 
 def problem(
-    status: int, detail: str, problems: Iterable[Problem] = (), where: str = "body", headers: dict[str, str] | None = None
+    status: int, detail: str, broken_rules: Iterable[BrokenRule] = (), where: str = "body", headers: dict[str, str] | None = None
 ) -> Response:
-    errors = [{"in": where, "pointer": item.pointer, "detail": item.rule, "value": item.value} for item in problems]
+    errors = [{"in": where, "pointer": each.pointer, "detail": each.rule, "value": each.value} for each in broken_rules]
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, "errors": errors}
     return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
 
@@ -54,13 +55,13 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Refused)
     def refused(_: Request, error: Refused) -> Response:
-        return problem(error.status, error.detail, error.problems, error.where)
+        return problem(error.status, error.detail, error.broken_rules, error.where)
 
     @app.exception_handler(InvalidDocument)
     def invalid(request: Request, error: InvalidDocument) -> Response:
         body = getattr(request.state, "body", None)
-        shown = InvalidDocument(error.source, [as_sent(item, body) for item in error.problems])
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(shown), shown.problems)
+        shown = InvalidDocument(error.source, [as_sent(broken, body) for broken in error.broken_rules])
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(shown), shown.broken_rules)
 
     @app.exception_handler(UnknownName)
     @app.exception_handler(ToolError)
@@ -72,8 +73,8 @@ def install(app: FastAPI) -> None:
     def bad_parameter(_: Request, error: RequestValidationError) -> Response:
         details: list[ErrorDetails] = list(error.errors())
         where = str(details[0]["loc"][0]) if details else "query"
-        problems = [Problem("/" + "/".join(map(str, item["loc"][1:])), str(item["input"]), rule_of(item)) for item in details]
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, problems)), problems, where)
+        broken = [BrokenRule(pointer_to(*item["loc"][1:]), str(item["input"]), rule_of(item)) for item in details]
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(map(str, broken)), broken, where)
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
@@ -99,7 +100,7 @@ def install(app: FastAPI) -> None:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """What the routes of this path know together. Files, which no route serves, are there to be read."""
+    """The methods that the routes of this path know together. A file, which no route serves, can be read."""
     scopes = {method: dict(request.scope) | {"method": method} for method in ("GET", "POST", "DELETE")}
     known = [method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)]
     return ["GET", "HEAD", *known[1:]] if known[:1] in ([], ["GET"]) else known

@@ -1,4 +1,4 @@
-"""What a problem says of a value: how it was sent, in JSON, whatever Python made of it."""
+"""The values that problems show: as they were sent, in JSON, whatever Python made of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from emplace.placement.errors import Problem
+import jsonpointer
+
+from emplace.placement.errors import BrokenRule
+
+# A body can be large: no error is to spell it out.
+jsonpointer.VERBOSE_EXCEPTIONS = False
 
 _MAX_CHARACTERS = 80
+_NOWHERE = object()
 
 
-def as_sent(problem: Problem, body: Any) -> Problem:
-    """The problem with the value that its pointer leads to in the body; unchanged where it leads nowhere or shows none."""
-    if not problem.value:
-        return problem
-    value = body
-    for part in problem.pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        try:
-            value = value[int(key) if isinstance(value, list) else key]
-        except (LookupError, TypeError, ValueError):
-            return problem
-    return replace(problem, value=_start_of_json(value))
+def as_sent(broken: BrokenRule, body: Any) -> BrokenRule:
+    """The broken rule with the value that its pointer leads to in the body; unchanged where it leads nowhere or shows none."""
+    if not broken.value:
+        return broken
+    value = jsonpointer.resolve_pointer(body, broken.pointer, _NOWHERE)
+    return broken if value is _NOWHERE else replace(broken, value=_start_of_json(value))
 
 
 def _start_of_json(value: Any) -> str:

@@ -37,7 +37,7 @@ def _features(spec: ModelSpec) -> list[tuple[Feature, int]]:
 
 
 def _first(chunks: Iterator[tuple[Ints, Ints]], examples: int, truncate: int | None) -> tuple[Ints, Ints]:
-    """Lengths and ids of the first examples, each list cut off after `truncate` ids."""
+    """(lengths, ids) of the first examples, each list cut off after `truncate` ids."""
     all_lengths: list[Ints] = []
     all_ids: list[Ints] = []
     missing = examples
@@ -56,7 +56,7 @@ def _first(chunks: Iterator[tuple[Ints, Ints]], examples: int, truncate: int | N
 
 
 class TraceBatches:
-    """What `lay_out` wrote, mapped into memory. After the last example comes the first one again."""
+    """Batches of what `lay_out` wrote, mapped into memory. After the last example comes the first one again."""
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
         self._spec = spec
@@ -65,13 +65,14 @@ class TraceBatches:
         self._ids = [np.load(folder / f"{number}.ids.npy", mmap_mode="r") for number in range(spec.num_features)]
 
     def batch(self, start: int, examples: int, rng: np.random.Generator) -> Batch:
-        """The ids of `examples` examples from number `start` on; dense features and labels are drawn."""
+        """A batch of the ids of `examples` examples from number `start` on. Dense features and labels are drawn."""
         total = len(self._lengths[0])
         which = np.arange(start, start + examples) % total
         lengths = [each[which] for each in self._lengths]
         return with_dense(self._spec, lengths, [self._gather(number, start, examples) for number in range(len(lengths))], rng)
 
     def _gather(self, feature: int, start: int, examples: int) -> Ints:
+        """The ids of one feature, of so many examples from number `start` on."""
         lengths, ends, ids = self._lengths[feature], self._ends[feature], self._ids[feature]
         parts = [ids[:0]]
         at, missing = start % len(lengths), examples

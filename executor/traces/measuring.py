@@ -1,4 +1,4 @@
-"""Feature lengths and accesses of a trace, written into a model."""
+"""Feature lengths and accesses that a trace shows, written into a model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from emplace.placement.reading import from_data
 MAX_COUNTED_ROWS = 2**26
 """Rows of a larger table share counters: 256 MiB count any table, and rows that meet in one counter are rare."""
 MAX_LENGTHS = 64
+"""More different lengths than this are gathered in bins."""
 MAX_POINTS = 32
+"""The most points of an access curve, those of rare rows apart."""
 MAX_RARE, MIN_RARE_ROWS = 10, 20
-"""Rows seen up to so many times are rare; as long as at least so many were seen each number of times."""
+"""Rows that were seen up to so many times are rare, as long as at least so many rows were seen each number of times."""
 _SAME_SLOPE = 1e-6
+"""Stretches of an access curve whose slopes differ by less than this share are one stretch."""
 
 Counts = NDArray[np.uint32]
 Points = list[tuple[float, float]]
@@ -51,7 +54,7 @@ def measured_model(trace: Trace, model: ModelSpec, report: Callable[[str], None]
     return from_data(data, ModelSpec, source=trace.source)
 
 
-def model_of(trace: Trace, embedding_dim: int, local_batch_size: int) -> ModelSpec:
+def model_from_trace(trace: Trace, embedding_dim: int, local_batch_size: int) -> ModelSpec:
     """A model with nothing but one table for every feature, just large enough for the ids that occur; to be edited."""
     names = trace.features or tuple(f"feature_{number}" for number in range(trace.num_features))
     tables = []
@@ -80,7 +83,10 @@ def model_of(trace: Trace, embedding_dim: int, local_batch_size: int) -> ModelSp
 
 
 def _count(trace: Trace, number: int, rows: int, counts: Counts) -> tuple[Counter[int], int]:
-    """Add a feature's ids to its table's counts; its lengths, and how many ids were beyond the table."""
+    """Add a feature's ids to its table's counts. Returns how many examples had each length, and how many ids were beyond the table.
+
+    Raises InvalidDocument for an example with too many ids.
+    """
     seen: Counter[int] = Counter()
     beyond = 0
     for lengths, ids in trace.chunks(number):
@@ -110,6 +116,7 @@ def spell_lengths(seen: Counter[int]) -> dict[str, Any]:
 
 
 def _binned(lengths: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(lengths, weights) of at most MAX_LENGTHS bins."""
     share: Counter[int] = Counter()
     middles = np.cumsum(weights) - weights / 2
     bins = np.append(np.floor(middles[:-1] * (MAX_LENGTHS - 1)), MAX_LENGTHS)  # the longest stays by itself
@@ -151,7 +158,7 @@ def spell_accesses(counts: Counts, rows: int) -> Any:
 
 
 def _concave(points: Points) -> Points:
-    """The points where the curve bends: a stretch that takes about as much per row as the one before is one with it."""
+    """The points where the curve bends. Where a stretch takes about as much per row as the one before, or more, the two become one."""
     kept: Points = []
     for point in points:
         while len(kept) > 1 and _slope(kept[-2], kept[-1]) <= _slope(kept[-1], point) * (1 + _SAME_SLOPE):

@@ -8,7 +8,7 @@ from emplace.executor.traces.trace import Trace, unreadable
 
 
 def open_trace(path: Path, folder: Path) -> Trace:
-    """By the file's ending: .pt, .parquet or .csv. A reader may keep what it needs under `folder`, which the caller removes.
+    """The trace in a file that ends in .pt, .parquet or .csv. A reader may keep what it needs under `folder`, which the caller removes.
 
     Raises InvalidDocument for a file that is no trace, ToolError where a format needs a package that is not installed.
     """

@@ -11,6 +11,7 @@ import numpy as np
 
 from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
 from emplace.placement.errors import ToolError
+from emplace.placement.pointer import pointer_to
 
 
 class ParquetTrace:
@@ -47,9 +48,9 @@ class ParquetTrace:
         else:
             lengths, ids = compute.fill_null(compute.list_value_length(column), 0), column.flatten()
         if ids.null_count:
-            raise unreadable(self.source, "has a list with a missing id", f"/{name}")
+            raise unreadable(self.source, "has a list with a missing id", pointer_to(name))
         numbers = ids.to_numpy(zero_copy_only=False).astype(np.int64)
-        refuse_negative(self.source, f"/{name}", numbers)
+        refuse_negative(self.source, pointer_to(name), numbers)
         return lengths.to_numpy(zero_copy_only=False).astype(np.int64), numbers
 
 

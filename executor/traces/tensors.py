@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
+from emplace.placement.pointer import pointer_to
 
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -36,7 +37,7 @@ class TensorTrace:
             if (lengths < 0).any() or (np.diff(bounds) != lengths).any() or bounds[0] < 0 or bounds[-1] > len(self._ids):
                 raise unreadable(self.source, f"the offsets and lengths of feature {feature} disagree")
             ids = self._ids[bounds[0] : bounds[-1]].numpy().astype(np.int64)
-            refuse_negative(self.source, f"/{feature}", ids)
+            refuse_negative(self.source, pointer_to(feature), ids)
             yield lengths, ids
 
 

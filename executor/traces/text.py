@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from emplace.executor.traces.trace import CHUNK_EXAMPLES, ID_RULE, Ints, unreadable
+from emplace.placement.pointer import pointer_to
 
 _SEPARATORS = str.maketrans(";|", "  ")
 
@@ -57,7 +58,7 @@ class TextTrace:
                 raise ValueError
         except (ValueError, OverflowError):
             line, wrong = next((at, part) for at, cell in enumerate(parts) for part in cell if not _is_id(part))
-            raise unreadable(self.source, f"line {examples + line + 2}: {ID_RULE}", f"/{name}", repr(wrong)) from None
+            raise unreadable(self.source, f"line {examples + line + 2}: {ID_RULE}", pointer_to(name), repr(wrong)) from None
         for what, values in (("lengths", np.array([len(cell) for cell in parts], dtype=np.int64)), ("ids", numbers)):
             with self._path(feature, what).open("ab") as file:
                 values.tofile(file)

@@ -9,13 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 
 Ints = NDArray[np.int64]
 
 CHUNK_EXAMPLES = 8192
 """Examples read at a time. What a reader holds in memory grows with this, not with the file."""
-
 
 ID_RULE = "ids must be whole numbers from 0 on"
 
@@ -25,14 +24,14 @@ class Trace(Protocol):
 
     @property
     def source(self) -> str:
-        """The file."""
+        """The file's path, for messages."""
 
     @property
     def examples(self) -> int: ...
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Their names, in the file's order; None where the format has none."""
+        """The features' names, in the file's order; None where the format has no names."""
 
     @property
     def num_features(self) -> int: ...
@@ -45,8 +44,8 @@ class Trace(Protocol):
 
 
 def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") -> InvalidDocument:
-    """The file breaks a rule."""
-    return InvalidDocument(str(path), [Problem(pointer, value, rule)])
+    """The error to raise where a trace file breaks a rule."""
+    return InvalidDocument(str(path), [BrokenRule(pointer, value, rule)])
 
 
 def refuse_negative(source: str, pointer: str, ids: Ints) -> None:

@@ -16,22 +16,24 @@ LOCAL_HOST = "local"
 
 
 def model_names() -> list[str]:
+    """The built-in models, sorted by name."""
     return _names("models")
 
 
 def host_names() -> list[str]:
+    """The built-in hosts, sorted by name; without `local`."""
     return _names("hosts")
 
 
 @cache
 def builtin_model(name: str) -> ModelSpec:
-    """Raises UnknownName."""
+    """The built-in model of that name. Raises UnknownName."""
     return read_text(_text("models", name), ModelSpec, source=f"built-in model {name}", as_json=False)
 
 
 @cache
 def builtin_host(name: str) -> HostSpec:
-    """Raises UnknownName."""
+    """The built-in host of that name. Raises UnknownName."""
     return read_text(_text("hosts", name), HostSpec, source=f"built-in host {name}", as_json=False)
 
 

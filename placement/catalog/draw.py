@@ -22,9 +22,9 @@ _DIM = 128
 _ALPHA = 2.5
 """Exponent of the spread of lengths from example to example."""
 _LONGEST = 20
-"""The longest example, in means of its feature."""
+"""The longest example of a feature, as a multiple of the feature's mean."""
 _LONG_FEATURE = 40.0
-"""Features with a mean above this are truncated at `_TRUNCATION` times the mean."""
+"""Features whose mean is above this are truncated at `_TRUNCATION` times their mean."""
 _TRUNCATION = 8
 
 

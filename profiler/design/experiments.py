@@ -1,6 +1,6 @@
 """Which points to measure: a space-filling sequence, so that any first part of it is a design of its own.
 
-Ranges follow the models of docs/models: 10 to 20 million rows, 4 to 256 columns, 1 to 100 lookups a bag.
+Ranges hold the built-in models: 10 to 20 million rows, 4 to 256 columns, 1 to 100 lookups a bag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ComputeKernel, DataType, Interaction, Optimizer, ShardingType
 from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
-from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, LookupPoint, Operation, Reference, StepPoint, TableShape
+from emplace.profiler.design.points import (
+    CollectivePoint,
+    DensePoint,
+    Design,
+    LookupPoint,
+    Operation,
+    ReferencePoints,
+    StepPoint,
+    TableShape,
+)
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
@@ -29,13 +38,14 @@ _OTHERS = (
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
 _TABLES_IN_GROUP = (1, 1, 2, 4, 8)
 _REUSED_EVERY = 6
-"""Of so many points of a sequence one is a table beyond the caches whose rows are asked for again: chance draws next to none."""
+"""One point in so many of a sequence is a table beyond the caches whose rows are asked for again: chance draws next to none."""
 _REUSED_COLUMNS = (32, 64, 128, 256)
 _REUSED_BYTES = (2**23, 2**27)
+"""The least and the most bytes of such a table."""
 _REUSED_TRAFFIC_BYTES = 2**29
-"""Of the rows that one batch looks up, at most: some 50 ms."""
+"""The most bytes of rows that one batch looks up in such a table: they take some 50 ms."""
 _IDS_PER_BAG = (1, 16)
-"""Far apart: what ids cost is told from what bags cost."""
+"""Far apart, so that what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
 _STEP_TABLE_BYTES = 2**29
@@ -46,7 +56,7 @@ _TOGETHER = (
 )
 
 
-_REFERENCE = Reference(
+_REFERENCE = ReferencePoints(
     step=StepPoint(types=(ShardingType.TABLE_WISE,), tables=2, rows=100_000, columns=64, lookups_per_bag=8, batch=256, width=256),
     collective=CollectivePoint(operation=Operation.OUTPUT_ALL_TO_ALL, sent_bytes=2**19),
     dense=DensePoint(batch=256, interaction=Interaction.CAT, features=8, columns=64, bottom=(256,), top=(256,)),
@@ -58,25 +68,26 @@ _REFERENCE = Reference(
         tables=(TableShape(rows=200_000, columns=64, lookups_per_bag=10.0, zipf=0.0),),
     ),
 )
-"""A few milliseconds each."""
+"""Points that take a few milliseconds each."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure, and how large a point may be."""
+    """How much to measure, and how large a point may be. Times, points and sweeps are those of a Design."""
 
     budget_s: float
     round_s: float
     sweeps: int
     lookup_points: int
     variants: tuple[tuple[Optimizer, DataType], ...]
-    """Optimizers and data types that the first kernel of every turn is measured with."""
+    """The optimizers and data types that the first kernel of every turn is measured with, one after the other."""
     collective_sizes: int
+    """How many sizes each collective is measured with."""
     dense_points: int
     step_points: int
     """Whole steps of any size, beside the small ones."""
     small_step_sets: int
-    """Of small steps, each with every sharding type, spread over the profile."""
+    """Sets of small steps that are spread over the profile. Each set has every sharding type."""
     max_lookups: int
     max_output_bytes: int
     max_table_bytes: int
@@ -138,8 +149,11 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
 
 
 def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPoint, ...]:
-    """Sets of small steps of every sharding type by itself and of some together, whose time is overhead: more than one set, as the
-    machine may be faster while one type is measured than while another is. After each set its share of steps of any types and sizes."""
+    """Sets of small steps, whose time is overhead, each followed by its share of the steps of any types and sizes.
+
+    A set has every sharding type by itself and some together. There is more than one set, as the machine may be faster while one
+    type is measured than while another is.
+    """
     shares = np.array_split(np.arange(effort.step_points), effort.small_step_sets)
     types = [*((kind,) for kind in ShardingType), *_TOGETHER, tuple(ShardingType)]
     sets = [[*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng) for _ in share)] for share in shares]
@@ -182,7 +196,7 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
 
 
 def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
-    """All operations of one size stand together, sizes in random order."""
+    """The collective points: all operations of one size together, sizes in random order."""
     sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
     turns = zip(sizes, cycle(_COLUMNS), strict=False)
     return tuple(point for size, columns in turns for operation in Operation for point in _of_size(operation, int(size), columns))
@@ -222,8 +236,10 @@ def _widths(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:
-    """Kernels take turns, and so do the variants of the first one. Each has a sequence of its own: every fourth point of one
-    sequence would leave half of the range out."""
+    """The lookup points. Kernels take turns, and so do the variants of the first one.
+
+    Each has a sequence of its own: every fourth point of one sequence would leave half of the range out.
+    """
     turns = [divmod(index, len(kernels)) for index in range(effort.lookup_points)]
     chosen = [(kernels[place], _STANDARD if place else effort.variants[turn % len(effort.variants)]) for turn, place in turns]
     sequences = {each: qmc.Sobol(d=6, seed=rng) for each in dict.fromkeys(chosen)}
@@ -240,7 +256,7 @@ def _lookup_point(
     variant: tuple[Optimizer, DataType],
     table_bytes: int,
 ) -> LookupPoint:
-    """`place` is a point of the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
+    """The point that stands at `place` in the unit cube: the first table's rows, columns, lookups and skew, then bags and group size."""
     if number % _REUSED_EVERY == 0:
         return _reused_point(effort, place, kernel, variant, table_bytes)
     tables = _TABLES_IN_GROUP[int(place[5] * len(_TABLES_IN_GROUP))]
@@ -259,7 +275,7 @@ def _lookup_point(
 def _reused_point(
     effort: Effort, place: NDArray[np.float64], kernel: ComputeKernel, variant: tuple[Optimizer, DataType], table_bytes: int
 ) -> LookupPoint:
-    """`place`: the table's bytes, columns, lookups a bag, skew, and lookups for each row, from one half to eight."""
+    """The point that stands at `place`: the table's bytes, columns, lookups a bag, skew, and lookups for each row, from half to eight."""
     columns = _REUSED_COLUMNS[int(place[1] * len(_REUSED_COLUMNS))]
     row_bytes = columns * _VALUE_BYTES
     least, most = _REUSED_BYTES
@@ -272,7 +288,7 @@ def _reused_point(
 
 
 def _most_bytes(table_bytes: int, kernel: ComputeKernel) -> int:
-    """A replicated table has a gradient as large as itself: only small ones are worth it."""
+    """The most bytes of a table: less for the dense kernel, as a replicated table has a gradient as large as itself."""
     return table_bytes // 16 if kernel is ComputeKernel.DENSE else table_bytes
 
 

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from emplace.placement.plan import Shard, TablePlacement
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
 from emplace.profiler.design.points import DensePoint, StepPoint
 
 _DENSE_FEATURES = 13
-_COLUMN_MULTIPLE = 4
 REPLICA_COLUMNS = 64
-"""Of the table that stands for replicated parameters: a common width."""
+"""Columns of the table that stands for replicated parameters: a common width."""
 FEATURES_OF_A_RANK = 4
-"""Whose ids go to each rank."""
+"""How many features' ids go to each rank in the exchange of ids."""
 PIECES = 24
-"""Of pooled vectors that are put in order."""
+"""How many pieces of pooled vectors each example has in the permutation."""
 _SPREAD = 0.7
-"""Of feature lengths: ranks get different batches, and wait for each other."""
+"""The sigma of lognormal feature lengths: with it ranks get different batches, and wait for each other as in training."""
 
 
 def dense_model(point: DensePoint) -> ModelSpec:
-    """Its tables are of one row: they are never looked up."""
+    """The model with the point's dense layers. Its tables have one row: they are never looked up."""
     return ModelSpec(
         schema_version=1,
         name="dense",
@@ -43,7 +43,7 @@ def dense_model(point: DensePoint) -> ModelSpec:
 
 
 def step_model(point: StepPoint, ranks: int) -> ModelSpec:
-    """Tables in the order of the point's types."""
+    """The model of a whole step, its tables in the order of the point's types."""
     return ModelSpec(
         schema_version=1,
         name="step",
@@ -70,34 +70,37 @@ def _length(mean: int) -> dict[str, Any]:
 
 
 def step_placements(point: StepPoint, ranks: int) -> tuple[TablePlacement, ...]:
-    """On `ranks` ranks of one node."""
+    """Where the tables of `step_model` are, on `ranks` ranks of one node."""
     rows = _even(point.rows, ranks)
     return tuple(_placement(name, kind, number, rows, point.columns, ranks) for name, kind, number in _tables(point, ranks))
 
 
 def _tables(point: StepPoint, ranks: int) -> list[tuple[str, ShardingType, int]]:
-    """(name, sharding type, number within its type)"""
+    """(name, sharding type, number within its type) of each table."""
     counts = {kind: point.tables * (ranks if kind is ShardingType.TABLE_WISE else 1) for kind in point.types}
     return [(f"{kind}_{number}", kind, number) for kind, count in counts.items() for number in range(count)]
 
 
 def replica_rows(sent_bytes: int, ranks: int) -> int:
-    """Of a replicated parameter, of whose gradient each rank sends so much: 2 (ranks - 1) / ranks in a ring, as
-    placement.workload counts."""
+    """Rows of the replicated parameter of whose gradient each rank sends so many bytes.
+
+    In a ring it sends 2 (ranks - 1) / ranks of it, as placement.workload counts.
+    """
     return max(1, sent_bytes * ranks // (2 * (ranks - 1) * REPLICA_COLUMNS * OUTPUT_BYTES))
 
 
 def exchanged_examples(sent_bytes: int, ids_per_bag: int, ranks: int) -> int:
-    """Of a rank that sends so many bytes of ids and lengths to the others."""
+    """Examples of a rank that sends so many bytes of ids and lengths to the others."""
     return max(1, sent_bytes // (FEATURES_OF_A_RANK * (ranks - 1) * (ids_per_bag * ID_BYTES + LENGTH_BYTES)))
 
 
 def permuted_examples(permuted_bytes: int, columns: int) -> int:
-    """Whose pieces of so many columns have so many bytes together."""
+    """Examples whose pieces, of so many columns each, have so many bytes together."""
     return max(1, permuted_bytes // (PIECES * columns * OUTPUT_BYTES))
 
 
 def _even(rows: int, ranks: int) -> int:
+    """`rows` rounded up to a multiple of `ranks`."""
     return -(-rows // ranks) * ranks
 
 
@@ -107,7 +110,7 @@ def _placement(name: str, kind: ShardingType, number: int, rows: int, columns: i
         case ShardingType.TABLE_WISE:
             parts = [(number % ranks, (0, rows), (0, columns))]
         case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE:
-            pieces = max(count for count in range(1, ranks + 1) if columns % (_COLUMN_MULTIPLE * count) == 0)
+            pieces = max(count for count in range(1, ranks + 1) if columns % (COLUMN_MULTIPLE * count) == 0)
             width = columns // pieces
             parts = [((number + piece) % ranks, (0, rows), (piece * width, (piece + 1) * width)) for piece in range(pieces)]
         case ShardingType.DATA_PARALLEL:

@@ -48,11 +48,11 @@ class CollectivePoint(Document):
     operation: Operation
     sent_bytes: int
     optimizer: Optimizer | None = None
-    """Of an all-reduced parameter."""
+    """The optimizer of an all-reduced parameter; absent for other operations."""
     ids_per_bag: int | None = None
-    """Of ids and lengths."""
+    """Ids of each bag in the exchange of ids and lengths; absent for other operations."""
     columns: int | None = None
-    """Of the pieces that are permuted."""
+    """Columns of each piece that is permuted; absent for other operations."""
 
 
 class DensePoint(Document):
@@ -84,8 +84,8 @@ class StepPoint(Document):
     width: int
 
 
-class Reference(Document):
-    """Measured again in every round of its kind, to see how fast the machine is at that moment."""
+class ReferencePoints(Document):
+    """Points that are measured again in every round of their kind, to see how fast the machine is at that moment."""
 
     step: StepPoint
     collective: CollectivePoint
@@ -106,15 +106,16 @@ class Design(Document):
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
     lookups: tuple[LookupPoint, ...]
-    reference: Reference
+    reference: ReferencePoints
 
     @property
     def size(self) -> int:
+        """Points of all kinds."""
         return len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
 
     @property
     def fewest(self) -> int:
-        """Points that are measured once even when that takes longer: half of them are enough to fit every part."""
+        """How many points are measured even when that takes longer than the budget: half of them are enough to fit every part."""
         return (self.size + 1) // 2
 
 
@@ -126,7 +127,7 @@ class Kind(StrEnum):
 
 
 Key = tuple[Kind, int, int]
-"""Of a sample: kind, index and sweep."""
+"""What identifies a sample: its kind, index and sweep."""
 
 
 class TableCounts(Document):
@@ -137,10 +138,10 @@ class TableCounts(Document):
     row_bytes: int
     bags: int
     uneven_bags: int
-    """Those of a table whose bags differ in length."""
+    """All bags, where their lengths differ; else 0."""
     bag_bytes: int
     rows: int
-    """Of the table, looked up or not."""
+    """Rows of the table, looked up or not."""
 
 
 class Sample(Document):
@@ -152,7 +153,7 @@ class Sample(Document):
     forward_us: tuple[float, ...]
     backward_us: tuple[float, ...]
     reference_us: tuple[float, ...] = ()
-    """Forward and backward together of the reference of the same kind, in the same round."""
+    """Times of the reference of the same kind in the same round, forward and backward together."""
     tables: tuple[TableCounts, ...] = ()
 
     @property

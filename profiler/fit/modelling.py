@@ -19,8 +19,17 @@ from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together
-from emplace.profiler.fit.step_fit import COLLECTIVES, DENSE_LAYERS, WHOLE_STEPS, Known, StepFit, fit_points, fit_updates, ranks_per_core
-from emplace.profiler.fit.step_fit import residuals as step_residuals
+from emplace.profiler.fit.step_fit import (
+    COLLECTIVES,
+    DENSE_LAYERS,
+    WHOLE_STEPS,
+    Known,
+    StepFit,
+    fit_points,
+    fit_updates,
+    held_out_residuals,
+    ranks_per_core,
+)
 
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
@@ -34,7 +43,7 @@ TimedPoints = dict[tuple[Kind, int], Timed]
 
 
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
-    """Fit lookups, then everything else.
+    """The cost model of this host with its errors: fits lookups first, then everything else.
 
     Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps only where that
     lowers the error on steps not fitted: how long the ranks of a reference step wait for each other may vary more than the machine's
@@ -51,7 +60,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
     uncorrected = fit.points(design, {point: timed[point] if point[0] is Kind.STEP else one for point, one in usual.items()})
-    ways = [(each, step_residuals(each, design.seed)) for each in (points, uncorrected)]
+    ways = [(each, held_out_residuals(each, design.seed)) for each in (points, uncorrected)]
     points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
     model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:
@@ -66,6 +75,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
 
 
 def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
+    """The largest of everything that was measured."""
     groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
     dense = [design.dense[index] for kind, index in timed if kind is Kind.DENSE]
     return LargestMeasured(
@@ -78,19 +88,24 @@ def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
 
 @dataclass(frozen=True)
 class _Lookups:
-    """The measured lookup points of one kernel: those the fit is made of, and variants that only are compared with it."""
+    """The measured lookup points of one kernel with one optimizer and data type."""
 
     points: Sequence[LookupPoint]
     timed: Sequence[Timed]
 
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
+        """Their times in one direction, `forward` or `backward`."""
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
         groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness for timed in self.timed])
         return LookupPoints(groups, times, slowness, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
 
 
 def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:
-    """Of row-wise Adagrad in fp32, with a backward apart for each other optimizer and data type that was measured enough."""
+    """What each kernel costs, and the errors of its fits.
+
+    The costs are those of row-wise Adagrad in fp32, with a backward for each other optimizer or data type that was measured enough.
+    Raises ToolError where too few points of a kernel were measured.
+    """
     costs, residuals = [], []
     for kernel in dict.fromkeys(point.kernel for point in design.lookups):
         fits: dict[str, LookupFit] = {}
@@ -107,6 +122,7 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
 
 
 def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list[Residual]]:
+    """The fit of all points, and the errors of fits that did not see the points they predict."""
     predicted = held_out(len(points.times_us), seed, lambda seen, unseen: fit_lookup(_part(points, seen)).predict(_part(points, unseen)))
     fit = fit_lookup(points)
     return fit, residuals_by_regime(what, predicted, points.times_us, fit.fixed_us(points))
@@ -115,7 +131,10 @@ def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list
 def _other_backwards(
     design: Design, timed: TimedPoints, kernel: ComputeKernel, cache_bytes: int
 ) -> tuple[list[OtherBackward], list[Residual]]:
-    """Of all that were measured enough, fitted together: few points can't tell everything of each, nor how large the cache is."""
+    """The backwards of all other optimizers and data types that were measured enough, and their errors.
+
+    They are fitted together: few points can't tell everything of each, nor how large the cache is.
+    """
     selected = {variant: _select(design, timed, kernel, *variant) for variant in _OTHERS}
     found = {each: chosen.direction("backward", kernel) for each, chosen in selected.items() if len(chosen.points) >= _FEWEST_LOOKUPS}
     if not found:
@@ -133,7 +152,7 @@ def _other_backwards(
 def _predict_variant(
     variants: list[LookupPoints], number: int, cache_bytes: int, seen: NDArray[np.intp], unseen: NDArray[np.intp]
 ) -> Array:
-    """The unseen points of variant `number`, from its seen ones and all others'."""
+    """Predicted times of the unseen points of variant `number`, by a fit of its seen points and of all other variants."""
     points = variants[number]
     known = [*variants[:number], _part(points, seen), *variants[number + 1 :]]
     return fit_variants(known, cache_bytes)[number].predict(_part(points, unseen))

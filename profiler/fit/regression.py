@@ -45,51 +45,57 @@ _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
 @dataclass(frozen=True)
 class LookupPoints:
-    """Measured groups of one kernel in one direction: what each table of each group was asked, microseconds [points], and how slow
-    the machine was meanwhile [points], 1 being usual."""
+    """Measured groups of tables, of one kernel in one direction."""
 
     groups: Sequence[tuple[TableCounts, ...]]
+    """What each table of each group was asked for."""
     times_us: Array
+    """[points]"""
     slowness: Array
+    """[points] how slow the machine was meanwhile: 1 is usual, 2 half as fast."""
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
 
 @dataclass(frozen=True)
 class LookupFit:
-    """Of the regression's columns, which are [_TERMS], a group of tables and the bytes of its gradient: microseconds that pass
-    however slow the machine is, and those that slow down with it."""
+    """Fitted coefficients [columns]: one for each of _TERMS, one for a group of tables, one for a byte of its gradient."""
 
     steady: Array
+    """Microseconds that pass however slow the machine is."""
     slowing: Array
+    """Microseconds that grow as the machine slows down."""
     cache_bytes: int
 
     @property
     def cost(self) -> LookupCost:
-        """At the machine's usual speed. A step pays a group with its overhead; the gradient is in CollectiveCost all_reduce."""
+        """The cost at the machine's usual speed.
+
+        What a group takes is in a step's overhead, and what the gradient takes in the cost of an all-reduce.
+        """
         usual = (self.steady + self.slowing)[: len(_TERMS)].tolist()
         return LookupCost(**dict(zip(_TERMS, usual, strict=True)), cache_bytes=self.cache_bytes)
 
     def predict(self, points: LookupPoints) -> Array:
-        """[points] at the speed that the machine had."""
+        """[points] microseconds, at the speed that the machine had."""
         quantities = _quantities(points, self.cache_bytes)
         return np.asarray(quantities @ self.steady + points.slowness * (quantities @ self.slowing))
 
     def fixed_us(self, points: LookupPoints) -> Array:
-        """[points] what a group of so many tables takes, however little they are asked."""
+        """[points] microseconds that a group of so many tables takes however little they are asked for."""
         tables, group = _TERMS.index("fixed_us"), len(_TERMS)
         usual, counted = self.steady + self.slowing, [len(of_group) for of_group in points.groups]
         return np.asarray(usual[group] + np.array(counted) * usual[tables])
 
 
 def fit_lookup(points: LookupPoints) -> LookupFit:
-    """The coefficients of placement.cost_model.LookupCost; `cache_bytes` is the power of two with the smallest error."""
+    """The fit of one kernel in one direction; of the powers of two, `cache_bytes` is the one with the smallest error."""
     fits = (fit_variants([points], size)[0] for size in _CACHE_SIZES)
     return min(fits, key=lambda fit: float(relative_errors(fit.predict(points), points.times_us).mean()))
 
 
 def fit_variants(variants: Sequence[LookupPoints], cache_bytes: int) -> list[LookupFit]:
-    """The coefficients of each of a kernel's variants, alike but for what a row's update takes."""
+    """The fit of each of a kernel's variants. Their coefficients are alike but for what a row's update takes."""
     own = np.isin((*_TERMS, "group", "gradient"), _OF_A_ROWS_UPDATE)
     each = [_quantities(points, cache_bytes) for points in variants]
     quantities = np.hstack([np.vstack([one[:, ~own] for one in each]), block_diag(*(one[:, own] for one in each))])
@@ -101,7 +107,7 @@ def fit_variants(variants: Sequence[LookupPoints], cache_bytes: int) -> list[Loo
 
 
 def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
-    """[variants, columns], from what all share and then what is each one's own."""
+    """[variants, columns] coefficients, from those that all share followed by each one's own."""
     shared, owned = np.split(found, [int((~own).sum())])
     coefficients = np.empty((count, len(own)))
     coefficients[:, ~own], coefficients[:, own] = shared, owned.reshape(count, -1)
@@ -109,11 +115,12 @@ def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
 
 
 def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
-    """[points, columns] what each of `_TERMS` multiplies, summed over the group's tables, the group, its gradient's bytes."""
+    """[points, columns] what each coefficient multiplies: _TERMS summed over the group's tables, 1 for the group, its gradient's bytes."""
     return np.array([_of_group(_counts(tables), cache_bytes, points.with_gradient) for tables in points.groups])
 
 
 def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
+    """[columns] of one group, from its _counts."""
     lookups, unique, row_bytes, bags, uneven_bags, bag_bytes, rows = counts
     miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
     terms = [
@@ -132,7 +139,7 @@ def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
 
 
 def _counts(tables: tuple[TableCounts, ...]) -> Array:
-    """[7, tables]: lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
+    """[7, tables] lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
     each = [(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.uneven_bags, t.bag_bytes, t.rows) for t in tables]
     return np.array(each, dtype=np.float64).T
 
@@ -156,7 +163,7 @@ def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float 
 
 
 def held_out(points: int, seed: int, predict: Callable[[NDArray[np.intp], NDArray[np.intp]], Array]) -> Array:
-    """Each point's prediction by a fit without it: `predict(seen, unseen)` fits on the first, returns times of the second."""
+    """[points] each point's time as predicted by a fit without it: `predict(seen, unseen)` fits the first, returns times of the second."""
     order = np.random.default_rng(seed).permutation(points)
     predicted = np.empty(points)
     for unseen in np.array_split(order, min(_FOLDS, points)):
@@ -170,8 +177,10 @@ def relative_errors(predicted: Array, times_us: Array) -> Array:
 
 
 def residuals_by_regime(what: str, predicted: Array, times_us: Array, fixed_us: Array) -> list[Residual]:
-    """Of all points, and then of either regime where there are enough of both; `fixed_us` is how much of each predicted time is
-    fixed."""
+    """The errors of all points, followed by those of each regime where both have enough points.
+
+    `fixed_us` is the part of each predicted time that does not grow with what is asked.
+    """
     of_overhead = fixed_us > predicted / 2
     found = [residual(what, predicted, times_us)]
     if min(of_overhead.sum(), (~of_overhead).sum()) >= _FEWEST_IN_REGIME:

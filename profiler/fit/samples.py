@@ -20,29 +20,32 @@ _TOGETHER = (Kind.STEP, Kind.COLLECTIVE)
 
 @dataclass(frozen=True)
 class Timed:
-    """A point that every rank has measured: typical microseconds, how slow the machine was then, 1 being usual, and, of a lookup,
-    the mean of the ranks' counts."""
+    """A point that every rank has measured, with its typical times."""
 
     forward_us: float
     backward_us: float
     tables: tuple[TableCounts, ...] = ()
+    """What a lookup point asked of each table, the mean over ranks; empty for other points."""
     slowness: float = 1.0
+    """How slow the machine was then: 1 is usual, 2 half as fast."""
 
     def at_usual_speed(self) -> Timed:
+        """The same, had the machine been as fast as usual."""
         return Timed(self.forward_us / self.slowness, self.backward_us / self.slowness, self.tables)
 
 
 def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:
-    """One list a rank, as the rank program wrote them."""
+    """The samples of each rank, one list a rank, as the rank program wrote them."""
     return [read_rank(rank_path(directory, rank)) for rank in range(ranks)]
 
 
 def rank_path(directory: Path, rank: int) -> Path:
+    """The file that a rank appends its samples to."""
     return directory / f"rank-{rank}.jsonl"
 
 
 def read_rank(path: Path) -> list[Sample]:
-    """What one rank has written so far: nothing without a file; a line that is not complete was never finished."""
+    """The samples that one rank has written so far, none without a file. A last line that was cut off is left out."""
     if not path.exists():
         return []
     lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -60,11 +63,11 @@ def keep_common(directory: Path, ranks: int) -> int:
 
 
 def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:
-    """The points that all ranks have, in times that pass while all ranks work.
+    """The points that all ranks have, by kind and index, in times that pass while all ranks work.
 
-    Ranks that only compute don't wait for each other: theirs is the mean of the ranks' medians, of work on a core that
-    `ranks_per_core` ranks share. A collective ends when the slowest has it: the median of the slowest rank's times. Of a point that
-    was measured in several sweeps it is the mean of theirs.
+    Ranks that only compute don't wait for each other: the time is the mean of their medians, times the `ranks_per_core` ranks that
+    share a core. A collective or a step ends when the slowest rank does: the time is the median of the slowest rank's. A point that
+    was measured in several sweeps has the mean of their times.
     """
     by_key: dict[Key, list[Sample]] = defaultdict(list)
     for sample in (sample for rank in samples for sample in rank):
@@ -78,7 +81,7 @@ def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[t
 
 
 def drift(samples: list[list[Sample]]) -> float:
-    """How much slower the machine was in its slow moments (90th percentile) than in its fast ones (10th) at the same work."""
+    """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th), as a share."""
     found = [sample for rank in samples for sample in rank]
     by_kind: dict[Kind, list[float]] = defaultdict(list)
     for sample in found:
@@ -88,7 +91,7 @@ def drift(samples: list[list[Sample]]) -> float:
 
 
 def _slowness(by_key: dict[Key, list[Sample]]) -> dict[Key, float]:
-    """Of the machine while a point was measured: its round's time of the reference over that of all rounds."""
+    """How slow the machine was while each sample was measured: the reference's time in that round over its median time in all rounds."""
     times = {
         key: _typical(key[0])([sample.reference_us for sample in found])
         for key, found in by_key.items()

@@ -38,9 +38,10 @@ from emplace.profiler.fit.samples import Timed
 
 WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
 _FEWEST_SIZES = 2
-"""Of a replicated parameter, for each optimizer."""
+"""An optimizer is fitted where replicated parameters of so many sizes were measured."""
 _GAINED = 1.2
-"""Of trained plans on 2 cores, between 1.1 and 1.2 says best how much the slowest rank's load counts on 2 ranks, 1.2 on 4."""
+"""On CPUs, ranks seem to share a core so many times as much as they do. It was chosen on plans trained on 2 cores: how much the slowest
+rank's load counts is predicted best by 1.1 to 1.2 with 2 ranks, and by 1.2 with 4."""
 _COLLECTIVES = {
     Operation.INPUT_ALL_TO_ALL: "input_dist",
     Operation.OUTPUT_ALL_TO_ALL: "all_to_all",
@@ -49,7 +50,7 @@ _COLLECTIVES = {
 }
 _BOTH_WAYS = ("all_to_all", "reduce_scatter")
 _WEIGHTS = {WHOLE_STEPS: 3.0, **dict.fromkeys(_BOTH_WAYS, 2.0)}
-"""What a plan is judged by are whole steps; collectives and layers alone tell their parts apart, or two parts at once."""
+"""Plans are judged by whole steps, so those count most. Collectives alone tell their parts apart, two at once where they go both ways."""
 _DENSE = (
     "fixed_us",
     "per_layer_us",
@@ -63,7 +64,7 @@ _DENSE = (
 _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
 """Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
 _PERMUTATION = "permutation fixed_us"
-"""Of each of a step's two."""
+"""A step with pieces of columns has two permutations: one of vectors, one of gradients. This is what one takes however small."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
     "step_overhead_us",
@@ -81,23 +82,25 @@ _FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or na
 
 @dataclass(frozen=True)
 class Point:
-    """One measured time: how much of every coefficient is in it ([NAMES]), and the part that lookups take."""
+    """One measured time, as an equation: known_us + quantities @ coefficients = time_us."""
 
     what: str
     quantities: Array
+    """[NAMES]"""
     time_us: float
     known_us: float = 0.0
+    """What lookups take of it, by their own fit."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What has a fit of its own: lookups, and the optimizer's step over replicated parameters."""
+    """Costs that have a fit of their own: lookups, and the optimizer's step over replicated parameters."""
 
     kernels: tuple[KernelCost, ...]
     per_updated_byte_us: Mapping[Optimizer, float]
 
     def free(self) -> Known:
-        """With all of it taking no time."""
+        """The same costs, all of them nothing."""
         kernels = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in self.kernels)
         return Known(kernels, {})
 
@@ -112,7 +115,7 @@ class StepFit:
         self._free = known.free()
 
     def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
-        """Of everything in the design that was measured and is no lookup."""
+        """One equation for each point of the design that was measured and is no lookup."""
         found = []
         for (kind, index), one in sorted(timed.items()):
             if kind is Kind.COLLECTIVE:
@@ -129,12 +132,16 @@ class StepFit:
         return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
 
     def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
+        """Microseconds that the step takes by the step-time model with these coefficients."""
         cost = self.cost_model(coefficients, known)
         question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
         return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
 
     def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
-        """Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside."""
+        """The cost model of these coefficients.
+
+        Across nodes nothing was measured: a byte costs what the host document says of its network, and never less than inside a node.
+        """
         network_us = 1e6 * self._ranks / self._host.node.network
 
         def collective(name: str) -> CollectiveCost:
@@ -165,20 +172,26 @@ class StepFit:
 
 
 def ranks_per_core(host: HostSpec, ranks: int) -> float:
-    """CPU ranks share cores where there are more of them."""
+    """How many ranks share a core: more than one where CPU ranks are more than the cores, else one."""
     device = host.node.devices[0]
     return max(1.0, ranks / device.count) if device.type is DeviceType.CPU else 1.0
 
 
 def effective_ranks_per_core(host: HostSpec, ranks: int) -> float:
-    """That of the cost model: on CPUs more than those, because a rank gains from others that wait even on a core of
-    its own. Its threads that exchange and reduce have their cores then, and of equal ranks one or the other is late every time."""
+    """How many ranks seem to share a core: `ranks_per_core` of the cost model. On CPUs it is more than really do.
+
+    A rank gains from others that wait even on a core of its own: its threads that exchange and reduce have their cores then, and of
+    equal ranks one or the other is late every time.
+    """
     on_cpu = host.node.devices[0].type is DeviceType.CPU
     return min(_GAINED * ranks_per_core(host, ranks), float(ranks)) if on_cpu else 1.0
 
 
 def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
-    """Microseconds per byte of every optimizer that was measured. What its step takes besides is in a step's overhead."""
+    """(microseconds per updated byte of every optimizer that was measured, their errors).
+
+    What an optimizer takes however small the parameter is in a step's overhead.
+    """
     measured: dict[Optimizer, list[tuple[float, float]]] = {}
     for index, point in enumerate(design.collectives):
         if point.optimizer is not None and (Kind.COLLECTIVE, index) in timed:
@@ -191,19 +204,21 @@ def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: 
         points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
         quantities, times, known, weights = _arrays(points)
         per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
-        errors += residuals(points, design.seed, np.array([True, False]))
+        errors += held_out_residuals(points, design.seed, np.array([True, False]))
     return per_byte_us, errors
 
 
 def fit_points(points: list[Point]) -> dict[str, float]:
-    """The coefficients."""
+    """The coefficients by name, those of NAMES."""
     quantities, times, known, weights = _arrays(points)
     return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
 
 
-def residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
-    """How far predictions are from points that the fit did not see, for each kind of point, all of a kind first; `fixed` are the
-    coefficients of what does not grow with a point's work."""
+def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
+    """The errors on points that the fit did not see: for each kind of point, all of them first and then each regime.
+
+    `fixed` [columns] says which coefficients don't grow with a point's work.
+    """
     quantities, times, known, weights = _arrays(points)
     fixed_us = quantities[:, fixed] @ fit_nonnegative(quantities, times, known, weights)[fixed]
 
@@ -219,13 +234,18 @@ def residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED)
 
 
 def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
+    """(quantities [points, columns], times, known parts, weights [points])."""
     weights = np.array([_WEIGHTS.get(point.what, 1.0) for point in points])
     times, known = np.array([point.time_us for point in points]), np.array([point.known_us for point in points])
     return np.array([point.quantities for point in points]), times, known, weights
 
 
 def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
-    """The mean of there and back, where a step has both: to sum vectors on their way takes longer than to hand their gradients back."""
+    """The equation of a collective.
+
+    Where a step has both directions, the time is their mean: summing vectors up on their way takes longer than handing their gradients
+    back.
+    """
     one_way_us = (one.forward_us + one.backward_us) / 2
     if point.operation is Operation.PERMUTATION:
         return _permutation_point(point, one_way_us)
@@ -253,10 +273,11 @@ def _dense_cost(device: str, coefficients: Mapping[str, float]) -> DenseCost:
 
 
 def _dense_row(point: DensePoint) -> Array:
-    """Pooled vectors are at hand: no features are taken from an exchange."""
+    """[NAMES] quantities of a dense point. Pooled vectors are at hand there: no features are taken from an exchange."""
     part, nothing = dense_part(dense_model(point)), dict.fromkeys(NAMES, 0.0)
     return _row({name: _dense_cost("any", nothing | {name: 1.0}).time_us(part, point.batch, 0) for name in NAMES})
 
 
 def _row(parts: Mapping[str, float]) -> Array:
+    """[NAMES] the given quantities, 0 for all others."""
     return np.array([float(parts.get(name, 0.0)) for name in NAMES])

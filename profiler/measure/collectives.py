@@ -28,7 +28,7 @@ _BUCKET_BYTES = 25 * 2**20
 
 
 def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercise:
-    """The point, built for the default process group, which needs at least two ranks."""
+    """The exercise of a point on the default process group, which must have at least two ranks."""
     ranks = dist.get_world_size()
     match point.operation:
         case Operation.INPUT_ALL_TO_ALL:
@@ -51,7 +51,7 @@ def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercis
 
 
 class InputExercise:
-    """Ids of some features a rank, sorted by the ranks that they go to; the reply of every rank is waited for. There is no backward."""
+    """The exchange of ids: sorted by the rank that they go to, sent, and every rank's waited for. There is no backward."""
 
     def __init__(self, examples: int, ids_per_bag: int, ranks: int, device: torch.device) -> None:
         features = FEATURES_OF_A_RANK * ranks
@@ -76,7 +76,7 @@ class InputExercise:
 
 
 class OutputExercise:
-    """Pooled vectors to where their examples live, and their gradients back."""
+    """The exchange of pooled vectors: to where their examples live, and their gradients back."""
 
     def __init__(self, module: torch.nn.Module, rows: int, device: torch.device) -> None:
         self._module = module
@@ -96,7 +96,7 @@ class OutputExercise:
 
 
 class PermutationExercise:
-    """Pieces as they arrive, all of one rank after all of another, to the two pieces of each vector."""
+    """Putting pieces of pooled vectors in order: they arrive rank by rank, and the two pieces of a vector belong side by side."""
 
     def __init__(self, examples: int, columns: int, device: torch.device) -> None:
         order = [index + half for index in range(PIECES // 2) for half in (0, PIECES // 2)]
@@ -117,8 +117,10 @@ class PermutationExercise:
 
 
 class ReplicaExercise:
-    """What the bytes of a replicated parameter cost in a step besides its use. `forward` is the gradient's zeros and its way
-    through DistributedDataParallel's buckets, `backward` the optimizer."""
+    """What the bytes of a replicated parameter cost in a step, its use apart.
+
+    `forward` fills a gradient with zeros and takes it through buckets as DistributedDataParallel does; `backward` is the optimizer.
+    """
 
     def __init__(self, rows: int, optimizer: Optimizer, device: torch.device) -> None:
         self._weight = torch.zeros(rows, REPLICA_COLUMNS, device=device, requires_grad=True)

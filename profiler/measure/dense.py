@@ -6,15 +6,15 @@ import torch
 
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import DensePoint
-from emplace.runtime.dlrm import DensePart
+from emplace.runtime.dlrm import DenseLayers
 
 
 class DenseExercise:
-    """The layers of one point, with their parameters' gradients and those of the pooled vectors."""
+    """The layers of one point. The backward makes the gradients of their parameters and of the pooled vectors."""
 
     def __init__(self, point: DensePoint, device: torch.device) -> None:
         spec = dense_model(point)
-        self._part = DensePart(spec).to(device)
+        self._part = DenseLayers(spec).to(device)
         self._input = torch.rand(point.batch, spec.dense_features, device=device)
         self._pooled = torch.rand(point.batch, point.features * point.columns, device=device, requires_grad=True)
         self._columns = point.columns

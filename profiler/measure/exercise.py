@@ -23,10 +23,9 @@ from emplace.runtime.clock import now_us, work_us
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
 _STEPS_TOGETHER = 6
-"""The first of them finds another exercise's data in the caches and does not count."""
+"""Whole steps that one exercise takes in a row. The first finds another exercise's data in the caches and does not count."""
 _OTHER_DATA = torch.zeros(2**20)
 """4 MiB: more than a core's own caches, less than the caches that cores share."""
-
 
 _FEWEST_BATCHES, _MOST_BATCHES = 6, 32
 _ROTATED_BYTES = 2**27
@@ -34,13 +33,16 @@ _ROTATED_BYTES = 2**27
 
 
 def batches_to_rotate(touched_bytes: float) -> int:
-    """How many batches take turns, of which each touches so many bytes of rows: in training the next batch asks for other rows, so
-    those of an earlier visit must have left the caches, unless many batches ask for them."""
+    """How many batches take turns, where each touches so many bytes of rows.
+
+    In training the next batch asks for other rows. So the rows of an earlier visit must have left the caches by the time that their
+    batch comes again, unless many batches ask for them.
+    """
     return int(min(max(_ROTATED_BYTES / max(touched_bytes, 1.0), _FEWEST_BATCHES), _MOST_BATCHES))
 
 
 class Exercise(Protocol):
-    """One point, built on this rank."""
+    """One point, built on this rank. All ranks build the same one."""
 
     def prepare(self, repetition: int) -> None:
         """Untimed: pick the batch, drop what the last repetition left."""
@@ -57,12 +59,12 @@ _Clock = Callable[[torch.device], float]
 
 
 def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
-    """Time each exercise, and last the reference, as often as `round_s` seconds allow (the slowest rank decides), after one
-    repetition unmeasured.
+    """The timings of each exercise, and last those of the reference.
 
-    Whole steps follow each other as in training, several of one exercise at a time, with nothing in between; the first is not
-    counted. Of what a rank
-    computes on its own, its work counts, whoever else has its core; of what ranks do together, the time that passes.
+    All are repeated as often as `round_s` seconds allow on the slowest rank, after one repetition that does not count. Whole steps
+    follow each other as in training, several of one exercise at a time with nothing in between, the first of them not counted.
+    Where a rank computes on its own, the time that it works counts, whoever else has its core; where ranks do something together,
+    the time that passes.
     """
     visit = _VISITS[kind]
     gc.collect()
@@ -80,10 +82,10 @@ def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, r
 
 
 def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
-    """Each visited once, the same order on every rank and another in every repetition."""
+    """The timings of one visit to each, in the same order on every rank and in another order in every repetition."""
     everything = (*exercises, reference)
     timings: list[Timings] = [([], [])] * len(everything)
-    # Of the reference, whose batches must not come twice in a row either.
+    # The reference is visited more often than once; its batches must not come twice in a row either.
     batches = count(repetition * (len(everything) + 1))
     for index in np.random.default_rng(repetition).permutation(len(everything)):
         if visit is _compute:
@@ -93,6 +95,7 @@ def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int,
 
 
 def _joined(timings: list[Timings]) -> Timings:
+    """The timings of several visits as one."""
     return [time_us for forward, _ in timings for time_us in forward], [time_us for _, backward in timings for time_us in backward]
 
 
@@ -118,11 +121,13 @@ _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Ki
 
 
 def _cold(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
+    """Microseconds of an action that finds other data in the core's own caches."""
     _OTHER_DATA.add_(1.0)
     return _time(action, clock, device)
 
 
 def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
+    """Microseconds of an action that all ranks begin together."""
     dist.barrier()
     start = clock(device)
     action()
@@ -130,7 +135,7 @@ def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> fl
 
 
 def largest_of_ranks(value: float) -> float:
-    """The largest of all ranks' values; the same on every rank."""
+    """The largest of all ranks' values, on every rank."""
     holder = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
     dist.all_reduce(holder, op=dist.ReduceOp.MAX)
     return float(holder.item())

@@ -100,7 +100,7 @@ def _touch(module: torch.nn.Module) -> None:
 
 
 def _draw(table: TableShape, bags: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(ids, lengths) of one batch. Ranks of popularity become row numbers by an affine map, as hashing would spread them."""
+    """(ids, lengths) of one batch. Popular rows are spread over the table by multiplication, as hashing would spread them."""
     lengths = np.ones(bags, dtype=np.int64) if table.lookups_per_bag == 1 else rng.poisson(table.lookups_per_bag, bags)
     access = access_distribution(ZipfAccess(zipf=table.zipf) if table.zipf else "uniform", table.rows)
     step = next(step for step in (2_654_435_761, 2_654_435_769, 1_000_000_007, 1) if math.gcd(step, table.rows) == 1)
@@ -116,6 +116,7 @@ def _to_tensors(tables: list[tuple[NDArray[np.int64], NDArray[np.int64]]], devic
 
 
 def _counts(point: LookupPoint, index: int, batches: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> TableCounts:
+    """What the batches ask of table `index`, on average."""
     table = point.tables[index]
     return TableCounts(
         lookups=float(np.mean([len(ids) for ids, _ in batches])),

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def measure(design: Design, device: torch.device, done: frozenset[Key]) -> Iterator[list[Sample]]:
-    """The samples of this rank that are not `done`, one list a round. All ranks must be doing the same."""
+    """Measure the points that are not `done`; yields this rank's samples, one list a round. All ranks must call it with the same."""
     references: dict[Kind, Exercise] = {}
     for this in rounds(design, done):
         if this.kind not in references:

@@ -21,8 +21,10 @@ class Round:
 
 
 def rounds(design: Design, done: frozenset[Key]) -> list[Round]:
-    """What is not `done`, sweep after sweep. The kinds take turns, each in the design's order: what is cut off at the deadline is a
-    fair share of everything."""
+    """The rounds of everything that is not `done`, sweep after sweep.
+
+    The kinds take turns, each in the design's order, so that a deadline cuts off a fair share of each.
+    """
     sizes = {Kind.STEP: len(design.steps), Kind.COLLECTIVE: len(design.collectives)}
     sizes |= {Kind.DENSE: len(design.dense), Kind.LOOKUP: len(design.lookups)}
     found = [one for sweep in range(design.sweeps) for kind, size in sizes.items() for one in _of_kind(kind, sweep, size, done)]

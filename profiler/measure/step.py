@@ -17,7 +17,7 @@ from emplace.runtime.training import Training
 
 
 class StepExercise:
-    """All of a step is timed as `forward`; batches take turns."""
+    """One step is timed as `forward`, all of it, and nothing as `backward`; batches take turns."""
 
     def __init__(self, point: StepPoint, seed: int, device: torch.device) -> None:
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -34,7 +34,7 @@ class StepExercise:
         self._training.step(self._batch)
 
     def backward(self) -> None:
-        """Part of the step."""
+        """Nothing: the step has its backward inside."""
 
 
 def _batches(point: StepPoint) -> int:

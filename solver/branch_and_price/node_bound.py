@@ -21,7 +21,7 @@ from emplace.solver.patterns.device_classes import (
     pricing_problem,
 )
 from emplace.solver.patterns.knapsack import most_violated
-from emplace.solver.patterns.master import Master, Shared
+from emplace.solver.patterns.master import PatternMaster, Shared
 
 ROUNDS = 150
 """Linear programs solved for one node at most."""
@@ -94,7 +94,7 @@ class PatternBound:
         self.uses = np.empty((0, problem.num_options), dtype=bool)
         self.active = np.empty(0, dtype=bool)
         shared = Shared(self.by_kind, problem.num_stages if self.has_stages else 0)
-        self.master = Master(problem.num_tables, len(self.classes), missing_price=1.0, pattern_price=0.0, shared=shared)
+        self.master = PatternMaster(problem.num_tables, len(self.classes), missing_price=1.0, pattern_price=0.0, shared=shared)
         self.master.require(np.ones(problem.num_tables))
         self.master.limit_devices(self.count)
 

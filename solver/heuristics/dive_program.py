@@ -11,7 +11,7 @@ from emplace.solver.budget import COVERED, DIVE_PRICING_STEPS, PLACED, PROGRAM_S
 from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, PricingProblem, pricing_problem
 from emplace.solver.patterns.knapsack import most_violated
-from emplace.solver.patterns.master import Master
+from emplace.solver.patterns.master import PatternMaster
 from emplace.solver.progress import ShouldStop
 
 ROUNDS = 400
@@ -94,7 +94,7 @@ class DiveProgram:
 
     def _build(self) -> None:
         missing_price = 2.0 * len(self.device_class.devices)
-        self.master = Master(len(self.left), len(self.groups), missing_price=missing_price, pattern_price=1.0)
+        self.master = PatternMaster(len(self.left), len(self.groups), missing_price=missing_price, pattern_price=1.0)
         self.patterns: list[tuple[int, Ints]] = []
         self.seen: set[tuple[int, ...]] = set()
         for index, (group, given) in enumerate(zip(self.groups, self._pricing_problems(), strict=True)):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from emplace.placement.host import DeviceType
-from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
-from emplace.placement.model import ComputeKernel, DataType, ShardingType
+from emplace.placement.memory import rank_bytes, shard_bytes
+from emplace.placement.model import DataType
 from emplace.placement.plan import Question, Shard, TablePlacement
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES, shard_stages_us
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
@@ -41,18 +42,6 @@ class RankLoads:
     ddr_bytes: Ints
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How shards are kept and computed."""
-
-    sharding_type: ShardingType
-    kernel: ComputeKernel
-    load_factor: Floats | float = 0.0
-    """The share of the rows that the cache holds, one value or [n, 1]; 0 without a cache."""
-    hit_rate: Floats | float = 0.0
-    """The share of the lookups that the cache answers, one value or [n, 1]; 0 without a cache."""
-
-
 class ShardPricer:
     """Prices shards, over many tables of one data type at once."""
 
@@ -65,18 +54,19 @@ class ShardPricer:
 
     def shards(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
         """For tables [n] of a data type: shards of rows [n, 1] and columns [n, pieces] on the rank's kind of device."""
-        way = _Way(layout.sharding_type, layout.kernel)
+        sharding = TableSharding(layout.sharding_type, layout.kernel, data_type, self._question.model.optimizer)
         if layout.cache_step is not None:
             factor, hit_rate = (each[table, layout.cache_step][:, None] for each in (self.tables.load_factors, self.tables.hit_rates))
-            way = _Way(layout.sharding_type, layout.kernel, factor, hit_rate)
-        return self._shards(way, rank, data_type, table, rows, columns)
+            sharding = replace(sharding, load_factor=factor, hit_rate=hit_rate)
+        return self._shards(sharding, rank, table, ShardShape(rows, columns))
 
     def shard(self, placement: TablePlacement, rank: Rank, table: int, rows: int, columns: int) -> ShardPrices:
         """One shard of a table that is placed as `placement` says."""
         spec, factor = self._question.model.tables[table], placement.cache_load_factor
         hit_rate = 0.0 if factor is None else spec.accesses.hit_rate(factor)
-        way = _Way(placement.sharding_type, placement.compute_kernel, factor or 0.0, hit_rate)
-        return self._shards(way, rank, spec.data_type, np.array([table]), np.array([[rows]]), np.array([[columns]]))
+        kind, kernel, optimizer = placement.sharding_type, placement.compute_kernel, self._question.model.optimizer
+        sharding = TableSharding(kind, kernel, spec.data_type, optimizer, factor or 0.0, hit_rate)
+        return self._shards(sharding, rank, np.array([table]), ShardShape(np.array([[rows]]), np.array([[columns]])))
 
     def placed_shards(self, placement: TablePlacement, table: int) -> Iterator[tuple[Shard, ShardPrices]]:
         """Every shard of a table that is placed as `placement` says. Most are equal, so each shape is priced once."""
@@ -99,34 +89,11 @@ class ShardPricer:
                 load.ddr_bytes[shard.rank] += price.ddr_bytes[0, 0]
         return load
 
-    def _shards(self, way: _Way, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
+    def _shards(self, sharding: TableSharding, rank: Rank, table: Ints, shape: ShardShape) -> ShardPrices:
         load = TableLoad(*(values[table][:, None] for values in self._loads))
-        share = rows / self.tables.rows[table][:, None]
-        work = shard_workload(load, way.sharding_type, share, columns, self._topology, on_server=rank.is_server)
-        width_bytes = row_bytes(data_type, columns)
-        stages = shard_stages_us(
-            self._question.cost_model,
-            rank.device,
-            way.kernel,
-            way.sharding_type,
-            work,
-            row_bytes=width_bytes,
-            columns=columns,
-            weight_bytes=rows * width_bytes,
-            hit_rate=way.hit_rate,
-            optimizer=self._question.model.optimizer,
-            data_type=data_type,
-        )
-        hbm, ddr = shard_bytes(
-            way.kernel,
-            data_type,
-            self._question.model.optimizer,
-            rows,
-            columns,
-            work.peak_ids,
-            work.bags,
-            cache_load_factor=way.load_factor,
-            on_cuda=rank.type is DeviceType.CUDA,
-        )
+        share, columns = shape.rows / self.tables.rows[table][:, None], shape.columns
+        work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)
+        stages = shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work)
+        hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
         time_us = np.stack([np.broadcast_to(stages[stage], columns.shape) for stage in PLACED_STAGES], axis=-1)
         return ShardPrices(time_us, np.broadcast_to(hbm, columns.shape), np.broadcast_to(ddr, columns.shape))

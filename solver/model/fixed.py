@@ -12,8 +12,8 @@ from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
-from emplace.placement.choice import choice_findings
-from emplace.placement.layout import layout_findings
+from emplace.placement.choice import choice_flaws
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import Pin, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
@@ -48,7 +48,7 @@ def fixed_tables(question: Question, topology: Topology, held: Mapping[str, Tabl
 
 def misfit(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> str | None:
     """Why a table can't or may not be placed so here, capacities apart."""
-    findings = layout_findings(table, placement, topology) or choice_findings(question, table, placement, topology)
+    findings = layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology)
     return findings[0][1] if findings else None
 
 

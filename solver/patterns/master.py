@@ -31,7 +31,7 @@ class Shared:
     """0 where the time of a pattern is limited by itself."""
 
 
-class Master:
+class PatternMaster:
     """Tables, classes of devices and patterns are known by their numbers."""
 
     def __init__(self, tables: int, classes: int, *, missing_price: float, pattern_price: float, shared: Shared | None = None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from emplace.solver.budget import LP_PRECISION
 from emplace.solver.model.problem import Bools, Floats
-from emplace.solver.relaxation.master import Master
+from emplace.solver.relaxation.master import OptionMaster
 from emplace.solver.relaxation.program import Program, Relaxation
 
 MAX_ROUNDS = 40
@@ -71,7 +71,7 @@ class _Generation:
 
     def __init__(self, program: Program, start: Bools | None) -> None:
         self.program, self.scale = program, _time_scale(program)
-        self.master = Master(program.rows, program.tables, program.lower, program.budget, self.scale)
+        self.master = OptionMaster(program.rows, program.tables, program.lower, program.budget, self.scale)
         self.table = np.repeat(np.arange(program.tables), np.diff(program.first))
         self.held = np.zeros_like(program.usable)
         self.order = np.empty(0, dtype=np.int64)

@@ -29,7 +29,7 @@ class Optimum:
     """[R + 1] of the rows and of the budget."""
 
 
-class Master:
+class OptionMaster:
     """minimise price . s + overload  over  x >= 0, one in sum for each table, s >= lower, the rows, and the budget on the sum of s.
 
     Memory rows and the budget are elastic at a high price, so that there always is a solution. Times are in units of `scale`.

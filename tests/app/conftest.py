@@ -51,14 +51,24 @@ def _migrate(url: str) -> None:
     database.close()
 
 
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """The URL of a migrated database of its own, of the backend asked for."""
+
+    def new(backend: str) -> str:
+        if backend == "sqlite":
+            shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "emplace.db")
+            return f"sqlite:///{tmp_path / 'emplace.db'}"
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.create_database(template=request.getfixturevalue("migrated_postgres"))
+
+    return new
+
+
 @pytest.fixture(params=BACKENDS)
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
     """A migrated database of its own."""
-    if request.param == "sqlite":
-        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "emplace.db")
-        return f"sqlite:///{tmp_path / 'emplace.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.create_database(template=request.getfixturevalue("migrated_postgres"))
+    return new_database(request.param)
 
 
 @pytest.fixture

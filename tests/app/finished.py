@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from emplace.app.database import jobs, plans, runs
 from emplace.app.database.connection import Database
-from emplace.app.database.tables import PlanRow, RunRow, State
+from emplace.app.database.jobs import Ticket
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
 from emplace.placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
 from emplace.placement.reading import read_text
@@ -43,7 +48,9 @@ def finish_plan(database: Database, plan_id: str, *, infeasible: bool = False) -
     with database.writing() as session:
         question = read_text(session.get_one(PlanRow, plan_id).question, Question, source="question", as_json=True)
         plan = infeasible_plan_of(question) if infeasible else plan_of(question)
-        assert jobs.finish(session, PlanRow, plan_id, document=plan.model_dump_json(exclude_none=True), **plans.columns_of(plan))
+        ticket = ticket_of(session, PlanRow, plan_id)
+        assert jobs.take_up(session, ticket)
+        assert jobs.finish(session, ticket, State.DONE, document=plan.model_dump_json(exclude_none=True), **plans.columns_of(plan))
     return plan
 
 
@@ -86,5 +93,13 @@ def store_run(database: Database, plan_id: str, measurement: Measurement) -> str
         row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, state=State.RUNNING)
         session.add(row)
         session.flush()
-        jobs.finish(session, RunRow, row.id, document=measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement))
+        outcome = {"document": measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement)}
+        assert jobs.finish(session, ticket_of(session, RunRow, row.id), State.DONE, **outcome)
         return row.id
+
+
+def ticket_of(session: Session, kind: type[PlanRow | RunRow], resource_id: str) -> Ticket:
+    """The ticket that counts now."""
+    number = session.scalar(select(kind.ticket).where(kind.id == resource_id))
+    assert number is not None
+    return Ticket(kind, resource_id, number)

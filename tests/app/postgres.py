@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -53,26 +55,38 @@ class PostgresServer:
             "-c",
             "max_connections=100",
         ]
+        self._command: list[str | Path] = [self._programs / "postgres", "-D", data, *options]
+        self._start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._remove()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The server is gone for a while, at once and whoever is connected, and comes back with its data."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            [self._programs / "postgres", "-D", data, *options],
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            **self._as_user,
+            self._command, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._as_user
         )
         try:
             wait_until(lambda: self._ask("SELECT 1"), 30)
         except BaseException:
-            self._stop()
+            self._remove()
             raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop()
 
     def _stop(self) -> None:
-        self._process.send_signal(signal.SIGQUIT)  # at once: its data are thrown away
+        self._process.send_signal(signal.SIGQUIT)
         self._process.wait(20)
+
+    def _remove(self) -> None:
+        self._stop()
         shutil.rmtree(self._folder)
 
     def create_database(self, name: str | None = None, template: str = "template1") -> str:

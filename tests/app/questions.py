@@ -52,6 +52,16 @@ BUSY_OPTIONS = {"time_limit": 600, "gap": 0.0}
 BUSY_HOST = "dgx-h100"
 
 
+def busy_question() -> Question:
+    host = builtin_host(BUSY_HOST)
+    return Question(
+        model=ModelSpec.model_validate(busy_model_data()),
+        host=host,
+        cost_model=datasheet_cost_model(host),
+        options=PlanOptions.model_validate(BUSY_OPTIONS),
+    )
+
+
 QUICK_OPTIONS = {"time_limit": 2.0}
 """A fifth of the default still proves the small model's plan optimal."""
 

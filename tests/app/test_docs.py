@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import httpx
@@ -36,7 +35,7 @@ def test_every_option_and_every_budget_is_named() -> None:
 
 def test_every_setting_is_documented() -> None:
     documented = set(re.findall(r"^\| `(EMPLACE_\w+)`", (DOCS / "reference" / "settings.md").read_text(), re.MULTILINE))
-    assert documented == {f"EMPLACE_{field.name.upper()}" for field in fields(Settings)}
-    for field in fields(Settings):
+    assert documented == {f"EMPLACE_{name.upper()}" for name in Settings.model_fields}
+    for name, field in Settings.model_fields.items():
         if isinstance(field.default, int | float):
-            assert re.search(rf"`EMPLACE_{field.name.upper()}` \| {field.default:g} \|", (DOCS / "reference" / "settings.md").read_text())
+            assert re.search(rf"`EMPLACE_{name.upper()}` \| {field.default:g} \|", (DOCS / "reference" / "settings.md").read_text())

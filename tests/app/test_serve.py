@@ -17,8 +17,8 @@ import pytest
 from emplace.app.server import serve as serve_api
 from emplace.app.settings import Settings
 from emplace.placement.errors import ToolError
+from tests.app.asking import START_S, Query, ask_busy, ask_small, wait_for
 from tests.app.processes import is_alive, wait_until
-from tests.app.test_jobs import START_S, Query, ask_busy, ask_small, wait_for
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -73,9 +73,35 @@ def test_a_port_that_is_taken_is_said_so(settings: Settings) -> None:
         serve_api("127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "soon", "inf", "nan"])
-def test_settings_say_which_variable_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("0", "greater than 0"),
+        ("-1", "greater than 0"),
+        ("soon", "a number"),
+        ("inf", "a finite number"),
+        ("nan", "a finite number"),
+    ],
+)
+def test_settings_say_which_variable_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch, value: str, rule: str) -> None:
     del settings
     monkeypatch.setenv("EMPLACE_WORKER_LEASE_SECONDS", value)
-    with pytest.raises(ToolError, match="EMPLACE_WORKER_LEASE_SECONDS must be a positive number"):
+    with pytest.raises(ToolError, match=rf"^EMPLACE_WORKER_LEASE_SECONDS must be {rule} \(got '{value}'\)$"):
+        Settings.from_environment()
+
+
+def test_settings_name_every_wrong_variable_and_pass_empty_ones_over(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    del settings
+    monkeypatch.setenv("EMPLACE_DATABASE_URL", "")
+    monkeypatch.setenv("EMPLACE_RUN_TIMEOUT_SECONDS", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("EMPLACE_HOME", "~/here")
+    found = Settings.from_environment()
+    assert (found.home, found.run_timeout_seconds) == (tmp_path / "here", 1800.0)
+    assert found.database_url == f"sqlite:///{tmp_path}/here/emplace.db"
+    monkeypatch.setenv("EMPLACE_RUN_TIMEOUT_SECONDS", "-5")
+    monkeypatch.setenv("EMPLACE_CHECK_CONCURRENCY", "1.5")
+    with pytest.raises(ToolError, match=r"(?s)EMPLACE_RUN_TIMEOUT_SECONDS must .*\nEMPLACE_CHECK_CONCURRENCY must be a whole number"):
         Settings.from_environment()

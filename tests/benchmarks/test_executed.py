@@ -12,7 +12,6 @@ from benchmarks.executed_table import table
 from benchmarks.torchrec_here import torchrec_plans
 from emplace.app.importing import import_plan
 from emplace.executor.imported import TheirPlan
-from emplace.hardware.discover import discover_host
 from emplace.placement.audit import audit
 from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.host import HostSpec
@@ -23,11 +22,6 @@ from emplace.placement.reading import from_data
 pytestmark = pytest.mark.torch
 
 MODELS = ("one-giant", "wide-columns")
-
-
-@pytest.fixture(scope="module")
-def here() -> HostSpec:
-    return discover_host()
 
 
 def _their_plans(name: str, here: HostSpec, ranks: int) -> dict[str, Plan]:

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.prediction_cases import draw_model, draw_plans
 from benchmarks.prediction_plot import plot
 from benchmarks.prediction_table import chose_well, is_right_again, is_undecided, table
-from emplace.placement.layout import layout_findings
+from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.topology import build_topology
 from tests.solver.questions import cpu_host
@@ -28,7 +28,7 @@ def test_plans_are_sound_repeatable_and_use_every_type(ranks: int) -> None:
         assert plans == dict(draw_plans(np.random.default_rng(number), first, ranks))
         for placements in plans.values():
             for one, placed in zip(first.tables, placements, strict=True):
-                assert layout_findings(one, placed, topology) == []
+                assert layout_flaws(one, placed, topology) == []
                 used.add(placed.sharding_type)
     assert used == set(ShardingType)
 
@@ -80,7 +80,7 @@ def test_a_choice_within_two_percent_of_the_fastest_is_right() -> None:
 
 
 def test_a_plan_that_was_made_to_look_fast_is_counted_apart() -> None:
-    """Of those by hand, the predicted fastest is; with Emplace's own, which is predicted faster yet, it is not."""
+    """The plan by hand that is predicted fastest is the fastest by hand; Emplace's own is predicted faster yet, and is not."""
     lines = [line(2, a=plan(9, 10.0), b=plan(12, 12.0), emplace=plan(8, 11.0))]
     assert "| 1 of 1 | 1 of 1 | 0 of 1 | 0 of 1 |" in list(table(lines))[1]
 

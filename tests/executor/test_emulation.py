@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emplace.app.importing import import_plan
-from emplace.executor.emulation import MAX_ROWS, emulate_plan, emulated_plan
+from emplace.executor.emulation import MAX_EMULATED_ROWS, emulate_plan, emulated_plan
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import to_torchrec
 from emplace.executor.imported import TheirPlan
@@ -66,7 +66,7 @@ def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(tmp_path: Path)
     emulation = measurement.emulated
     assert emulation is not None
     assert emulation.holds
-    assert (emulation.rows, emulation.emulated_rows) == (50_000_001 + 36_038, MAX_ROWS + 36_038)
+    assert (emulation.rows, emulation.emulated_rows) == (50_000_001 + 36_038, MAX_EMULATED_ROWS + 36_038)
     assert (emulation.local_batch_size, emulation.emulated_local_batch_size) == (4096, 128)
     said = " ".join(emulation.stand_ins)
     for words in ("CUDA devices", "fused_uvm and fused_uvm_caching ran from plain system memory", "adagrad stood in for adam"):

@@ -165,7 +165,7 @@ def test_what_can_not_run_is_refused(here: HostSpec, spoil: Any, where: str, wha
     spoil(data["plan"]["ebc"])
     with pytest.raises(InvalidDocument) as refusal:
         _imported(data, here)
-    assert any(problem.pointer == where and what in problem.rule for problem in refusal.value.problems), refusal.value
+    assert any(broken.pointer == where and what in broken.rule for broken in refusal.value.broken_rules), refusal.value
 
 
 def test_ranks_must_agree_with_the_file(here: HostSpec) -> None:

@@ -17,7 +17,7 @@ ROUNDING = 1e-8
 
 
 def _gradient(*, smooth: bool, offset: float) -> Tensor:
-    """Of the weights behind the first layer's first output, which is `offset` for every example."""
+    """The gradient of the weights behind the first layer's first output, which is `offset` for every example."""
     spec = make_model("kinked")
     torch.manual_seed(0)
     model = Dlrm(spec, torch.device("cpu"))

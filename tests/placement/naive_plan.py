@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
 from emplace.placement.plan import (
     CostModelReference,
@@ -25,6 +25,7 @@ from emplace.placement.plan import (
     SolverRecord,
     TablePlacement,
 )
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
 from emplace.placement.topology import Rank, Topology, build_topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
@@ -135,31 +136,11 @@ def _price(
     kind, kernel, factor = choice
     num_rows, width = rows[1] - rows[0], columns[1] - columns[0]
     work = shard_workload(load, kind, num_rows / table.num_embeddings, width, topology, on_server=rank.is_server)
-    hbm, ddr = shard_bytes(
-        kernel,
-        table.data_type,
-        question.model.optimizer,
-        num_rows,
-        width,
-        work.peak_ids,
-        work.bags,
-        cache_load_factor=factor or 0.0,
-        on_cuda=rank.type is DeviceType.CUDA,
-    )
-    width_bytes = row_bytes(table.data_type, width)
-    times = shard_stages_us(
-        question.cost_model,
-        rank.device,
-        kernel,
-        kind,
-        work,
-        row_bytes=width_bytes,
-        columns=width,
-        weight_bytes=num_rows * width_bytes,
-        hit_rate=0.0 if factor is None else table.accesses.hit_rate(factor),
-        optimizer=question.model.optimizer,
-        data_type=table.data_type,
-    )
+    hit_rate = 0.0 if factor is None else table.accesses.hit_rate(factor)
+    sharding = TableSharding(kind, kernel, table.data_type, question.model.optimizer, factor or 0.0, hit_rate)
+    shape = ShardShape(num_rows, width)
+    hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+    times = shard_stages_us(question.cost_model, rank.device, sharding, shape, work)
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
 
 

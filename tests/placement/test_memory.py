@@ -11,28 +11,22 @@ from hypothesis import strategies as st
 
 from emplace.placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import Objective, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, model, model_data
 
 ROWS, COLUMNS, IDS, BAGS = 1000, 16, 300, 64
+ANY_TYPE = ShardingType.TABLE_WISE
+"""Bytes depend on the shard's shape, not on the sharding type that gave it."""
 BUFFERS = 300 * 8 + 64 * (8 + 8) + 2 * 64 * 16 * 4
 """8 bytes an id, 8 a length, 8 an offset, and 64 pooled vectors of 16 floats, once more as what is sent: 11616."""
 
 
 def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
-    case: dict[str, Any] = {"data_type": DataType.FP32, "optimizer": Optimizer.SGD, "cache_load_factor": 0.0, "on_cuda": True} | changes
-    return shard_bytes(
-        kernel,
-        case["data_type"],
-        case["optimizer"],
-        ROWS,
-        COLUMNS,
-        IDS,
-        BAGS,
-        cache_load_factor=case["cache_load_factor"],
-        on_cuda=case["on_cuda"],
-    )
+    case: dict[str, Any] = {"data_type": DataType.FP32, "optimizer": Optimizer.SGD} | changes
+    on_cuda = case.pop("on_cuda", True)
+    return shard_bytes(TableSharding(ANY_TYPE, kernel, **case), ShardShape(ROWS, COLUMNS), IDS, BAGS, on_cuda=on_cuda)
 
 
 def test_buffers() -> None:
@@ -61,7 +55,7 @@ def test_state_of_each_optimizer_in_each_place(optimizer: Optimizer, state: int)
     assert bytes_of(ComputeKernel.FUSED_UVM, optimizer=optimizer) == (on_device + BUFFERS, weights + in_system)
     # 200 cached rows of 64 bytes with 16 bytes of tag and time stamp each, and 4 bytes per row of the table
     cache = 200 * (64 + 16) + 1000 * 4
-    cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, cache_load_factor=0.2)
+    cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, load_factor=0.2)
     assert cached == (on_device + cache + BUFFERS, weights + in_system)
     replica = 3 * weights + state + buffer_bytes(IDS, BAGS, COLUMNS, exchanged=False)
     assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (replica, 0)
@@ -124,18 +118,10 @@ def own_bytes(spec: ModelSpec, *, is_server: bool) -> int:
 def test_bytes_are_whole_and_arrays_agree_with_scalars(
     rows: int, columns: int, kernel: ComputeKernel, data_type: DataType, optimizer: Optimizer, factor: float, on_cuda: bool
 ) -> None:
-    one = shard_bytes(kernel, data_type, optimizer, rows, columns, 5, 7, cache_load_factor=factor, on_cuda=on_cuda)
-    many = shard_bytes(
-        kernel,
-        data_type,
-        optimizer,
-        np.array([rows, 1]),
-        np.array([columns, 4]),
-        np.array([5, 0]),
-        np.array([7, 0]),
-        cache_load_factor=factor,
-        on_cuda=on_cuda,
-    )
+    sharding = TableSharding(ANY_TYPE, kernel, data_type, optimizer, load_factor=factor)
+    one = shard_bytes(sharding, ShardShape(rows, columns), 5, 7, on_cuda=on_cuda)
+    two = ShardShape(np.array([rows, 1]), np.array([columns, 4]))
+    many = shard_bytes(sharding, two, np.array([5, 0]), np.array([7, 0]), on_cuda=on_cuda)
     assert [int(side) for side in one] == [int(side[0]) for side in many]
     assert all(np.issubdtype(np.asarray(side).dtype, np.integer) for side in (*one, *many))
     assert sum(one) >= rows * row_bytes(data_type, columns)
@@ -150,5 +136,6 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     assert (whole.lookups, whole.bags, whole.peak_ids) == (64 * 8 * 2, 64 * 8, 64 * 8 * 2)
     part = shard_workload(load, ShardingType.ROW_WISE, 0.125, 16, topology, on_server=False)
     assert (part.lookups, part.bags, part.peak_ids) == (64 * 2, 64 * 8, 128)
-    parts = [shard_bytes(ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD, 125, 16, 128, 512, on_cuda=True)[0] for _ in range(8)]
+    sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD)
+    parts = [shard_bytes(sharding, ShardShape(125, 16), 128, 512, on_cuda=True)[0] for _ in range(8)]
     assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(128, 512, 16, exchanged=True)

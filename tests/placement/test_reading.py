@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emplace.placement.errors import InvalidDocument, Problem
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
@@ -22,11 +22,11 @@ from tests.placement.example_models import gpu_host_data, model_data
 Change = Callable[[dict[str, Any]], None]
 
 
-def problems(data: Any, kind: type[ModelSpec] | type[HostSpec] = ModelSpec) -> list[str]:
+def broken_rules(data: Any, kind: type[ModelSpec] | type[HostSpec] = ModelSpec) -> list[str]:
     with pytest.raises(InvalidDocument) as caught:
         from_data(data, kind, source="spec.yaml")
     assert all(line.startswith("spec.yaml: ") for line in str(caught.value).splitlines())
-    return [str(problem) for problem in caught.value.problems]
+    return [str(broken) for broken in caught.value.broken_rules]
 
 
 def refused(text: str, *, as_json: bool = False) -> str:
@@ -52,7 +52,7 @@ LENGTH = "/tables/0/features/0/length"
 
 
 @pytest.mark.parametrize(
-    ("pointer", "value", "problem"),
+    ("pointer", "value", "broken"),
     [
         ("/colour", "red", "/colour: unknown key; remove it or correct its spelling (got 'red')"),
         ("/tables/0/dim", 4, "/tables/0/dim: unknown key; remove it or correct its spelling (got 4)"),
@@ -115,16 +115,16 @@ LENGTH = "/tables/0/features/0/length"
         ("/name", "a b/c", "/name: must be at most 200 letters, digits"),
     ],
 )
-def test_models(pointer: str, value: Any, problem: str) -> None:
+def test_models(pointer: str, value: Any, broken: str) -> None:
     data = model_data()
     put(pointer, value)(data)
-    found = problems(data)
+    found = broken_rules(data)
     assert len(found) == 1
-    assert found[0].startswith(problem)
+    assert found[0].startswith(broken)
 
 
 @pytest.mark.parametrize(
-    ("pointer", "value", "problem"),
+    ("pointer", "value", "broken"),
     [
         ("/node/ddr_capacity", 256, "/node/ddr_capacity: must be a size with a unit"),
         ("/node/ddr_capacity", "256", "/node/ddr_capacity: must be a size with a unit"),
@@ -148,30 +148,30 @@ def test_models(pointer: str, value: Any, problem: str) -> None:
         ("/remote_servers/kind", "gpu", "/remote_servers/kind: must differ from the kinds of the node's devices (got 'gpu')"),
     ],
 )
-def test_hosts(pointer: str, value: Any, problem: str) -> None:
+def test_hosts(pointer: str, value: Any, broken: str) -> None:
     data = gpu_host_data()
     put(pointer, value)(data)
-    found = problems(data, HostSpec)
+    found = broken_rules(data, HostSpec)
     assert len(found) == 1
-    assert found[0].startswith(problem)
+    assert found[0].startswith(broken)
 
 
 def test_a_missing_key_is_named() -> None:
     data = model_data()
     del data["tables"][1]["num_embeddings"]
-    assert problems(data) == ["/tables/1/num_embeddings: is required"]
+    assert broken_rules(data) == ["/tables/1/num_embeddings: is required"]
 
 
 def test_at_most_ten_thousand_tables() -> None:
     table = {"num_embeddings": 10, "embedding_dim": 4}
     tables = [table | {"name": f"t{i}", "features": [{"name": f"f{i}", "length": {"fixed": 1}}]} for i in range(10_001)]
-    assert problems(model_data(tables=tables))[0].startswith("/tables: must have at most 10000 items")
+    assert broken_rules(model_data(tables=tables))[0].startswith("/tables: must have at most 10000 items")
     assert len(ModelSpec.model_validate(model_data(tables=tables[:-1])).tables) == 10_000
 
 
 def test_many_problems_are_counted() -> None:
     tables = [{"name": f"t{i}"} for i in range(50)]
-    found = problems(model_data(tables=tables))
+    found = broken_rules(model_data(tables=tables))
     assert len(found) == 21
     assert found[-1] == "(document): and 130 more problems"
 
@@ -279,12 +279,12 @@ _PLACES = ["/tables/0", "/tables/0/access", "/tables/0/constraints", LENGTH, "/t
 def test_anything_anywhere_is_a_document_or_a_problem_there(place: str, value: Any) -> None:
     data = model_data()
     put(place, value)(data)
-    assert all(problem.rule and problem.pointer.startswith(place) for problem in _problems_if_any(data))
+    assert all(broken.rule and broken.pointer.startswith(place) for broken in _broken_if_any(data))
 
 
-def _problems_if_any(data: dict[str, Any]) -> list[Problem]:
+def _broken_if_any(data: dict[str, Any]) -> list[BrokenRule]:
     try:
         from_data(data, ModelSpec, source="spec")
     except InvalidDocument as error:
-        return error.problems
+        return error.broken_rules
     return []

@@ -7,172 +7,29 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from emplace.placement.cost_model import (
-    CollectiveCost,
     CostModel,
-    KernelCost,
-    LookupCost,
-    OtherBackward,
-    cache_lines,
     datasheet_cost_model,
-    row_digits,
-    touched_pages,
 )
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
-from emplace.placement.topology import Topology, build_topology
-from emplace.placement.workload import ROW_SPLIT, Objective, ShardWorkload, TableLoad, model_loads, shard_workload
-from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
+from emplace.placement.topology import build_topology
+from emplace.placement.workload import ROW_SPLIT, ShardWorkload
+from tests.placement.example_load import LOAD, topology, work
+from tests.placement.example_models import gpu_host, gpu_host_data, model
 
-LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64, 256, 32)
-"""Eight trainers of 64 examples; half of the bags are uneven."""
-
-
-def topology(*, with_servers: bool = False) -> Topology:
-    return build_topology(gpu_host(), None, None, with_servers=with_servers)
-
-
-def work(kind: ShardingType, share: float = 1.0, columns: int = 16, *, on_server: bool = False) -> ShardWorkload:
-    return shard_workload(LOAD, kind, share, columns, topology(with_servers=on_server), on_server=on_server)
-
-
-def test_a_table_wise_shard_serves_everyone() -> None:
-    """1600 ids and 512 lengths of 8 bytes arrive: 3 of 8 parts from its node, 4 of 8 from the other; 512 vectors of 64 bytes leave."""
-    found = work(ShardingType.TABLE_WISE)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (1600, 900, 1700, 512, 256)
-    assert found.input_bytes == (16_896 * 3 / 8, 16_896 * 4 / 8, 0)
-    assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
-
-
-def test_a_row_wise_shard_takes_its_share_of_ids_and_makes_every_bag() -> None:
-    found = work(ShardingType.ROW_WISE, 1 / 8)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (200, 112.5, 213, 512, 512)
-    assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
-
-
-def test_a_table_row_wise_shard_reduces_inside_its_node_first() -> None:
-    assert work(ShardingType.TABLE_ROW_WISE, 1 / 4).output_bytes == (32_768 * 3 / 4, 32_768 / 2 / 4, 0)
-
-
-def test_a_data_parallel_shard_reduces_its_gradient() -> None:
-    found = work(ShardingType.DATA_PARALLEL)
-    assert (found.lookups, found.bags, found.uneven_bags) == (200, 64, 32)
-    assert found.input_bytes == found.output_bytes == (0, 0, 0)
-    assert found.all_reduce_share == (2 * 3 / 4, 2 * 1 / 2 / 4)
-
-
-def test_a_server_sends_everything_over_the_network() -> None:
-    found = work(ShardingType.TABLE_WISE, on_server=True)
-    assert found.input_bytes == (0, 16_896 * 2 / 8, 16_896)
-    assert found.output_bytes == (0, 32_768 * 2 / 8, 32_768)
-
-
-def test_lookup_cost_adds_its_terms() -> None:
-    cost = LookupCost(
-        fixed_us=1,
-        per_lookup_us=0.1,
-        per_lookup_byte_us=0.01,
-        per_unique_line_us=0.2,
-        per_overflow_byte_us=0.05,
-        per_bag_us=0.3,
-        per_bag_byte_us=0.001,
-        per_uneven_bag_us=0.4,
-        per_page_us=5,
-        per_row_digit_us=0.02,
-        cache_bytes=1300,
-    )
-    # rows of two cache lines; working set 50 x 65 = 3250 bytes, of which 1300 stay in the cache; 300 rows are numbers of two digits
-    pages = 300 * 65 / 4096 * (1 - (250 / 300) ** (4096 / 65))
-    by_terms = 1 + 10 + 65 + 50 * 2 * 0.2 + 100 * 65 * 0.6 * 0.05 + 10 * 0.3 + 10 * 32 * 0.001 + 6 * 0.4 + 5 * pages + 100 * 2 * 0.02
-    assert cost.time_us(100, 50, 65, 10, 6, 32, 300) == pytest.approx(by_terms)
-    assert cost.time_us(100, 10, 64, 0, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 10 * 0.2)
-
-
-@pytest.mark.parametrize(("rows", "digits"), [(1, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3)])
-def test_a_digit_is_eight_bits_of_the_largest_row_number(rows: int, digits: int) -> None:
-    assert row_digits(rows) == digits
-
-
-@pytest.mark.parametrize(("row_bytes", "lines"), [(16, 1), (64, 1), (65, 2), (1024, 16)])
-def test_a_row_lies_on_whole_cache_lines(row_bytes: int, lines: int) -> None:
-    assert cache_lines(row_bytes) == lines
-
-
-@pytest.mark.parametrize(("row_bytes", "pages"), [(64, 1000 / 64), (4096, 1000), (10240, 2500)])
-def test_all_rows_of_a_table_lie_on_all_its_pages(row_bytes: int, pages: float) -> None:
-    assert touched_pages(1000, row_bytes, 1000) == pytest.approx(pages)
-
-
-def test_pages_are_counted_as_rows_drawn_at_random_lie_on_them() -> None:
-    rng = np.random.default_rng(0)
-    drawn = [len({row // 32 for row in rng.choice(6400, 150, replace=False)}) for _ in range(200)]
-    assert touched_pages(150, 128, 6400) == pytest.approx(np.mean(drawn), rel=0.01)
-
-
-SIDES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(4, 8192), st.integers(1, 10**7))
-
-
-@given(SIDES, st.floats(0, 1))
-def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple[int, int, int, int], share: float) -> None:
-    """Blocks are priced by their shortest, so that bounds hold."""
-    cost = LookupCost(
-        per_lookup_us=1,
-        per_unique_line_us=1,
-        per_overflow_byte_us=0.1,
-        per_uneven_bag_us=1,
-        per_page_us=1,
-        per_row_digit_us=1,
-        cache_bytes=2**16,
-    )
-    lookups, unique, row_bytes, rows = sides[0], min(sides[1], sides[3]), sides[2], sides[3]
-    table = float(cost.time_us(lookups, unique, row_bytes, 10, 10, row_bytes, rows))
-    block = float(cost.time_us(lookups * share, unique * share, row_bytes, 10, 10, row_bytes, rows * share))
-    assert block <= table * (1 + 1e-9)
-
-
-def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
-    cost = datasheet_cost_model(gpu_host())
-    fused, uvm = (cost.kernel("gpu", kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM))
-    assert fused is not None
-    assert uvm is not None
-    assert fused.forward.time_us(1000, 0, 64, 0, 0, 0, 1000) - fused.forward.fixed_us == pytest.approx(64_000 / 900e9 * 1e6)
-    assert uvm.backward.time_us(1000, 0, 64, 0, 0, 0, 1000) - uvm.backward.fixed_us == pytest.approx(2 * 64_000 / 16e9 * 1e6)
-    # four devices share 100 Gbit/s; a server has 25 Gbit/s of its own
-    links = cost.all_to_all
-    assert links.per_intra_node_byte_us == pytest.approx(1e6 / 100e9)
-    assert links.per_inter_node_byte_us == pytest.approx(4e6 / 12.5e9)
-    assert links.per_server_byte_us == pytest.approx(1e6 / 3.125e9)
-
-
-@pytest.mark.parametrize(("servers", "bytes_per_s"), [(2, 25e9 / 8), (80, 2 * 100e9 / 8 / 80)])
-def test_a_server_is_as_fast_as_its_link_or_its_share_of_the_trainers(servers: int, bytes_per_s: float) -> None:
-    data = gpu_host_data()
-    data["remote_servers"]["count"] = servers
-    host = HostSpec.model_validate(data)
-    where = build_topology(host, None, None, with_servers=True)
-    found = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=True)
-    assert datasheet_cost_model(host).all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / bytes_per_s * 1e6)
+SHAPE = ShardShape(1000, 16)
+"""64 bytes a row, 64,000 bytes of weights."""
 
 
 def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
     cost = datasheet_cost_model(gpu_host())
-    stages = shard_stages_us(
-        cost,
-        "gpu",
-        ComputeKernel.FUSED,
-        ShardingType.TABLE_WISE,
-        work(ShardingType.TABLE_WISE),
-        row_bytes=64,
-        columns=16,
-        weight_bytes=64_000,
-        optimizer=Optimizer.ROWWISE_ADAGRAD,
-        data_type=DataType.FP32,
-    )
+    sharding = TableSharding(ShardingType.TABLE_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ROWWISE_ADAGRAD)
+    stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work(ShardingType.TABLE_WISE))
     assert stages[Stage.INPUT_DIST] == pytest.approx(16_896 * 3 / 8 / 1e5 + 16_896 / 2 * 4 / 12_500)
     assert stages[Stage.OUTPUT_DIST] == stages[Stage.GRADIENT_DIST]
     assert stages[Stage.ALL_REDUCE] == 0
@@ -183,19 +40,8 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
     cost = datasheet_cost_model(gpu_host())
 
     def forward(kernel: ComputeKernel, hit_rate: float = 0.0) -> float:
-        stages = shard_stages_us(
-            cost,
-            "gpu",
-            kernel,
-            ShardingType.TABLE_WISE,
-            work(ShardingType.TABLE_WISE),
-            row_bytes=64,
-            columns=16,
-            weight_bytes=0,
-            optimizer=Optimizer.ROWWISE_ADAGRAD,
-            data_type=DataType.FP32,
-            hit_rate=hit_rate,
-        )
+        sharding = TableSharding(ShardingType.TABLE_WISE, kernel, DataType.FP32, Optimizer.ROWWISE_ADAGRAD, hit_rate=hit_rate)
+        stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work(ShardingType.TABLE_WISE))
         return float(stages[Stage.LOOKUP_FORWARD])
 
     rates = np.linspace(0, 1, 5)
@@ -204,20 +50,6 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
     fixed = 5.0
     assert times[0] == pytest.approx(forward(ComputeKernel.FUSED_UVM) + fixed)
     assert times[-1] == pytest.approx(forward(ComputeKernel.FUSED) + fixed)
-
-
-def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_measured() -> None:
-    sgd, half = LookupCost(fixed_us=2.0), LookupCost(fixed_us=3.0)
-    cost = KernelCost(
-        device="gpu",
-        kernel=ComputeKernel.FUSED,
-        forward=LookupCost(),
-        backward=LookupCost(fixed_us=1.0),
-        other_backwards=(OtherBackward(optimizer=Optimizer.SGD, backward=sgd), OtherBackward(data_type=DataType.FP16, backward=half)),
-    )
-    assert cost.backward_of(Optimizer.SGD, DataType.FP32) == cost.backward_of(Optimizer.SGD, DataType.FP16) == sgd
-    assert cost.backward_of(Optimizer.ROWWISE_ADAGRAD, DataType.FP16) == half
-    assert cost.backward_of(Optimizer.ADAGRAD, DataType.FP32) == cost.backward
 
 
 @pytest.mark.parametrize(("optimizer", "per_byte_us"), [(Optimizer.SGD, 1e-4), (Optimizer.ROWWISE_ADAGRAD, 2e-4), (Optimizer.ADAM, 4e-4)])
@@ -229,18 +61,8 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
         work = ShardWorkload(10.0, 5.0, 10.0, 4.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
-        stages = shard_stages_us(
-            cost,
-            "gpu",
-            ComputeKernel.FUSED,
-            kind,
-            work,
-            row_bytes=64,
-            columns=16,
-            weight_bytes=64_000,
-            optimizer=optimizer,
-            data_type=DataType.FP32,
-        )
+        sharding = TableSharding(kind, ComputeKernel.FUSED, DataType.FP32, optimizer)
+        stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work)
         return float(stages[Stage.ALL_REDUCE])
 
     replicated, whole = ShardingType.DATA_PARALLEL, ShardingType.TABLE_WISE
@@ -323,20 +145,9 @@ def test_every_bag_that_goes_to_a_shard_costs_on_its_way(kind: ShardingType) -> 
 
 
 def shard_us(cost: CostModel, kind: ShardingType) -> dict[Stage, float]:
-    """Of 16 columns."""
     kernel = ComputeKernel.DENSE if kind is ShardingType.DATA_PARALLEL else ComputeKernel.FUSED
-    found = shard_stages_us(
-        cost,
-        "gpu",
-        kernel,
-        kind,
-        work(kind),
-        row_bytes=64,
-        columns=16,
-        weight_bytes=64_000,
-        optimizer=Optimizer.SGD,
-        data_type=DataType.FP32,
-    )
+    sharding = TableSharding(kind, kernel, DataType.FP32, Optimizer.SGD)
+    found = shard_stages_us(cost, "gpu", sharding, SHAPE, work(kind))
     return dict.fromkeys(Stage, 0.0) | {stage: float(time_us) for stage, time_us in found.items()}
 
 
@@ -388,32 +199,3 @@ def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:
     mixed = rank_stages_us(datasheet_cost_model(host), model(), build_topology(host, None, None, with_servers=False))
     fast = rank_stages_us(datasheet_cost_model(gpu_host()), model(), topology())
     assert mixed[Stage.DENSE] == pytest.approx(5 * fast[Stage.DENSE])
-
-
-def test_collectives_without_servers_cost_nothing_for_them() -> None:
-    cost = CollectiveCost(fixed_us=1, per_intra_node_byte_us=2, per_inter_node_byte_us=3)
-    assert cost.time_us(10, 100) == 320
-
-
-def test_p95_counts_a_fuller_batch_and_unique_rows_follow() -> None:
-    spec, where = model(), topology()
-    mean, tail = (model_loads(spec, where, objective) for objective in (Objective.MEAN, Objective.P95))
-    for table, low, high in zip(spec.tables, mean, tail, strict=True):
-        assert low.global_lookups == pytest.approx(table.pooling_factor * 64 * 8)
-        if any(feature.lengths.variance for feature in table.features):
-            assert high.global_lookups > low.global_lookups
-            assert high.global_unique_rows > low.global_unique_rows
-            assert low.global_peak_ids > high.global_lookups
-        assert low.global_bags == 64 * 8 * len(table.features)
-        assert low.local_unique_rows <= low.global_unique_rows <= table.num_embeddings
-
-
-def test_dot_interaction_and_cross_layers() -> None:
-    tables = [table | {"embedding_dim": 16} for table in model_data()["tables"]]
-    dot = dense_part(model(tables=tables, interaction="dot"))
-    # 4 features and the bottom MLP's output: 5 vectors of 16, 10 pairs
-    assert dot.top[0] == (16 + 10, 32)
-    assert dot.interaction_flops == 2 * 5 * 5 * 16
-    cross = dense_part(model(tables=tables, interaction="dcn", dcn={"num_layers": 2, "low_rank_dim": 8}))
-    assert cross.cross == ((80, 8), (8, 80)) * 2
-    assert cross.top[0] == (80, 32)

@@ -80,7 +80,7 @@ def test_also_with_programs_of_several_kinds(options: dict[str, Any]) -> None:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, name: str, watch: Watch) -> list[bool]:
-    """Of every call of a function, whether it began after the stop."""
+    """For every call of a function, whether it began after the stop."""
     module, _, attribute = name.rpartition(".")
     original, calls = getattr(__import__(module, fromlist=[attribute]), attribute), []
 

@@ -15,7 +15,7 @@ from emplace.app.database.tables import PlanRow
 from emplace.app.web.dependencies import MAX_PAGE, Cursor, Limit, Reading, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from emplace.placement.errors import Problem
+from emplace.placement.errors import BrokenRule
 
 router = APIRouter(prefix="/v1", tags=["catalog"])
 
@@ -91,8 +91,8 @@ def _page(entries: list[CatalogEntry], cursor: str | None, limit: int) -> Catalo
     """The entries after the one that the cursor names. Raises Refused when that one is there no more."""
     cursors = [entry.digest.removeprefix("sha256:")[:32] for entry in entries]
     if cursor is not None and cursor not in cursors:
-        problem = Problem("/cursor", cursor, "must be `next` of the page before; that page has changed, start at the first one")
-        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem), [problem], "query")
+        broken = BrokenRule("/cursor", cursor, "must be `next` of the page before; that page has changed, start at the first one")
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(broken), [broken], "query")
     start = 0 if cursor is None else cursors.index(cursor) + 1
     end = start + limit
     return Catalog(items=entries[start:end], next=cursors[end - 1] if end < len(entries) else None)

@@ -16,7 +16,7 @@ from emplace.app.database import plans
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.web.dependencies import Service, TheService
 from emplace.gate import Budgets, CheckResult, judge
-from emplace.placement.errors import InvalidDocument, Problem, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text
 
@@ -38,7 +38,7 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
 
 
 async def _watch(request: Request, gone: threading.Event) -> None:
-    """Nobody waits for the answer to a client that has left."""
+    """Set `gone` when the client has left: nobody waits for the answer any more."""
     while not await request.is_disconnected():
         await asyncio.sleep(_POLL_SECONDS)
     gone.set()
@@ -64,5 +64,5 @@ def _solve(service: Service, question: Question, gone: threading.Event) -> str:
             raise ToolError("the client left before the answer") from None
         except ChildFailed as failure:
             if failure.problems:
-                raise InvalidDocument("body", [Problem(**problem) for problem in failure.problems]) from None
+                raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
             raise ToolError(failure.message) from None

@@ -1,15 +1,18 @@
-"""Is it up, can it work, and how much has it done."""
+"""Whether the service is up and can work, and how much it has done."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.exposition import choose_encoder
 from sqlalchemy import func, select
 
 from emplace.app.database import workers
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, State
+from emplace.app.database.jobs import KINDS
+from emplace.app.database.states import State
 from emplace.app.web.dependencies import Reading
 
 router = APIRouter(tags=["health"])
@@ -28,12 +31,14 @@ def readyz(session: Reading) -> dict[str, Any]:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-def metrics(session: Reading) -> PlainTextResponse:
-    """Counts in the Prometheus text format."""
-    lines = ["# HELP emplace_resources Stored resources by kind and state.", "# TYPE emplace_resources gauge"]
-    for kind in (PlanRow, RunRow, ProfileRow):
+def metrics(session: Reading, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
+    """Counts for Prometheus, in its text format or in OpenMetrics."""
+    registry = CollectorRegistry()
+    resources = Gauge("emplace_resources", "Stored resources by kind and state.", ["kind", "state"], registry=registry)
+    for kind in KINDS:
         counts: dict[str, int] = {row[0]: row[1] for row in session.execute(select(kind.state, func.count()).group_by(kind.state))}
-        lines += [f'emplace_resources{{kind="{kind.__tablename__}",state="{state}"}} {counts.get(state, 0)}' for state in State]
-    lines += ["# HELP emplace_workers Workers that are alive.", "# TYPE emplace_workers gauge"]
-    lines.append(f"emplace_workers {len(workers.list_workers(session))}")
-    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+        for state in State:
+            resources.labels(kind.__tablename__, state).set(counts.get(state, 0))
+    Gauge("emplace_workers", "Workers that are alive.", registry=registry).set(len(workers.list_workers(session)))
+    encode, media_type = choose_encoder(accept)
+    return Response(encode(registry), media_type=media_type)

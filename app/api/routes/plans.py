@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import Body
+from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.questions import read_question
 from emplace.app.api.requests import PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import plans, runs
-from emplace.app.database.tables import PlanRow, RunRow, State
-from emplace.app.jobs.queue import ANY_WORKER, SOLVE
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
 from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
 from emplace.app.web.problems import Refused, not_found
@@ -98,10 +99,11 @@ def delete_plan(plan_id: str, session: Writing) -> None:
     plans.remove(session, plan_id)
 
 
-@router.get("/{plan_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
-def plan_events(plan_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+@router.get("/{plan_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_plan)])
+async def plan_events(plan_id: str, service: TheService, last_event_id: LastEventId = None) -> AsyncIterator[ServerSentEvent]:
     """Progress as server-sent events: `progress` with incumbent, bound, gap and elapsed seconds; `end` with the final state."""
-    return job_routes.events(service, PlanRow, plan_id, last_event_id)
+    async for event in events_of(service, PlanRow, plan_id, last_event_id):
+        yield event
 
 
 @router.get("/{plan_id}/export")
@@ -131,7 +133,7 @@ def _create(service: Service, body: dict[str, Any], idempotency_key: str | None)
         def make() -> str:
             row, is_new = plans.create(session, question, options_line(question.options))
             if is_new:
-                service.queue.put(session, SOLVE, row.id, ANY_WORKER)
+                service.queue.put(session, row)
             return row.id
 
         return once(session, idempotency_key, "plans", body, make)

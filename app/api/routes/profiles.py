@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from fastapi import APIRouter, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
 from emplace.app.api.body import Body
+from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import hosts_at_work
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.database import profiles
-from emplace.app.database.tables import ProfileRow, now
-from emplace.app.jobs.queue import PROFILE, host_queue
-from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
+from emplace.app.database.tables import ProfileRow
+from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, cost_models
 from emplace.app.web.problems import Refused, not_found
-from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.cost_model import CostSource
 from emplace.placement.reading import from_data
 
 router = APIRouter(prefix="/v1/profiles", tags=["profiles"])
@@ -38,11 +38,11 @@ def create_profile(body: Body, service: TheService, response: Response, idempote
     with service.database.writing() as session:
 
         def make() -> str:
-            row = _uploaded(wanted.cost_model) if wanted.cost_model is not None else _to_measure(service, session, wanted)
+            if wanted.cost_model is not None:
+                return cost_models(session).keep(wanted.cost_model)
+            row = _to_measure(service, session, wanted)
             session.add(row)
-            session.flush()
-            if wanted.cost_model is None:
-                service.queue.put(session, PROFILE, row.id, host_queue(str(row.host_fingerprint)))
+            service.queue.put(session, row)
             return row.id
 
         resource = _resource(session, once(session, idempotency_key, "profiles", body, make))
@@ -71,14 +71,11 @@ def cancel_profile(profile_id: str, service: TheService) -> ProfileResource:
         return _resource(session, profile_id)
 
 
-@router.get("/{profile_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
-def profile_events(profile_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+@router.get("/{profile_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_profile)])
+async def profile_events(profile_id: str, service: TheService, last_event_id: LastEventId = None) -> AsyncIterator[ServerSentEvent]:
     """Progress as server-sent events: `progress` with a message; `end` with the final state."""
-    return job_routes.events(service, ProfileRow, profile_id, last_event_id)
-
-
-def _uploaded(model: CostModel) -> ProfileRow:
-    return ProfileRow(document=model.canonical_json(), finished_at=now(), **profiles.columns_of(model))
+    async for event in events_of(service, ProfileRow, profile_id, last_event_id):
+        yield event
 
 
 def _to_measure(service: Service, session: Session, wanted: ProfileRequest) -> ProfileRow:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import read_mapping
+from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import host_for
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.requests import RunRequest, body_of
 from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.api.routes.jobs import LastEventId
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
 from emplace.app.database.tables import RunRow
-from emplace.app.jobs.queue import RUN, host_queue
 from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.placement.reading import from_data
@@ -63,10 +63,11 @@ def cancel_run(run_id: str, service: TheService) -> RunResource:
         return get_run(run_id, session)
 
 
-@router.get("/runs/{run_id}/events", responses={200: {"content": {"text/event-stream": {}}}}, response_class=StreamingResponse)
-def run_events(run_id: str, service: TheService, last_event_id: LastEventId = None) -> StreamingResponse:
+@router.get("/runs/{run_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_run)])
+async def run_events(run_id: str, service: TheService, last_event_id: LastEventId = None) -> AsyncIterator[ServerSentEvent]:
     """Progress as server-sent events: `progress` with a message; `end` with the final state."""
-    return job_routes.events(service, RunRow, run_id, last_event_id)
+    async for event in events_of(service, RunRow, run_id, last_event_id):
+        yield event
 
 
 def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
@@ -83,8 +84,7 @@ def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_ke
         def make() -> str:
             run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
             session.add(run)
-            session.flush()
-            service.queue.put(session, RUN, run.id, host_queue(fingerprint))
+            service.queue.put(session, run)
             return run.id
 
         run_id = once(session, idempotency_key, f"plans/{plan_id}/runs", body, make)

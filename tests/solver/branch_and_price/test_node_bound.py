@@ -64,7 +64,7 @@ def refuted(seed: int, window: MakespanBox) -> bool:
 
 
 def windows(seed: int) -> list[tuple[MakespanBox, float]]:
-    """Of all placements, and of those whose stages take within half and one and a half times what one of them takes; the best value in each."""
+    """The box of all placements, and boxes of those whose stages take within half and one and a half times what one of them takes; the best value in each."""
     every, rng = makespans(seed), np.random.default_rng(1000 + seed)
     stages = every.shape[1]
     best = float(every.sum(axis=1).min())

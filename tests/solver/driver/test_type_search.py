@@ -27,7 +27,7 @@ TYPES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.ROW_WIS
 
 
 def every_placement(table: Table) -> Iterator[TablePlacement]:
-    """Of one table on two ranks."""
+    """Every way to place one table on two ranks."""
     rows, columns = (0, table.num_embeddings), (0, table.embedding_dim)
     half, middle = table.num_embeddings // 2, table.embedding_dim // 2
     for rank in range(2):
@@ -53,7 +53,7 @@ def is_offered(table: Table, placement: TablePlacement) -> bool:
 
 
 def best_step_us(asked: Question) -> float:
-    """Of every plan; it does not depend on the options of the question, and is asked for again with others."""
+    """The step time of the best of all plans; it does not depend on the options of the question, and is asked for again with others."""
     key = asked.model.canonical_json() + asked.cost_model.canonical_json()
     if key not in known_best_us:
         choices = [[one for one in every_placement(table) if is_offered(table, one)] for table in asked.model.tables]

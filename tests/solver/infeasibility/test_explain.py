@@ -8,8 +8,9 @@ import pytest
 
 from emplace.placement.audit import audit
 from emplace.placement.memory import rank_bytes, shard_bytes
-from emplace.placement.model import ComputeKernel, DataType, Optimizer
+from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.placement.plan import Explanation, PlanStatus, Question
+from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import Objective, model_loads
 from emplace.solver.infeasibility.merge_patch import patched
@@ -35,19 +36,9 @@ def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
     topology = build_topology(asked.host, None, None, with_servers=False)
     loads = model_loads(asked.model, topology, Objective.MEAN)
     # Whole tables are the least there is here: any split repeats the row-wise state or the ids.
+    sharding = TableSharding(ShardingType.TABLE_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ROWWISE_ADAGRAD)
     needed = sum(
-        int(
-            shard_bytes(
-                ComputeKernel.FUSED,
-                DataType.FP32,
-                Optimizer.ROWWISE_ADAGRAD,
-                rows,
-                64,
-                load.global_peak_ids,
-                load.global_bags,
-                on_cuda=True,
-            )[0]
-        )
+        int(shard_bytes(sharding, ShardShape(rows, 64), load.global_peak_ids, load.global_bags, on_cuda=True)[0])
         for rows, load in zip((table.num_embeddings for table in asked.model.tables), loads, strict=True)
     )
     capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False))

@@ -55,7 +55,7 @@ def test_is_the_best_bound_of_many_of_these_problems() -> None:
 
 
 OTHER_US = [1.0, 2.3, 3.17, 4.41, 5.09, 1.7, 2.9, 3.6, 4.8, 1.3, 2.2]
-"""Of the other stage: about as balanced with five tables on one device and six on the other as any way."""
+"""Loads of the other stage: about as balanced with five tables on one device and six on the other as any way."""
 
 
 def test_eleven_equal_tables_on_two_devices_take_six_steps() -> None:

@@ -1,0 +1,37 @@
+"""Jobs that were taken off their queue and that no worker has in hand go back to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from emplace.app.database import jobs, workers
+from emplace.app.database.connection import Database
+from emplace.app.database.jobs import Ticket
+from emplace.app.jobs.queue import JobQueue
+
+_log = logging.getLogger(__name__)
+
+
+def put_back_lost_jobs(database: Database, queue: JobQueue, worker_id: str, in_hand: Collection[Ticket]) -> None:
+    """Queue again what workers had taken that are dead, and what this one had taken and doesn't have in hand.
+
+    Any number of workers may do so at once.
+    """
+    # In this order: a job is taken before it runs, and who takes it has registered before. So what is at work at this moment is
+    # not mistaken for lost, and what ends meanwhile has changed its row, which `recover` sees.
+    with database.reading() as session:
+        running = jobs.running_tickets(session)
+    taken = list(queue.taken())
+    with database.reading() as session:
+        others = {row.id for row in workers.list_workers(session)} - {worker_id}
+    kept = [each for each in taken if each.worker_id in others or (each.worker_id == worker_id and each.ticket in in_hand)]
+    dropped = [each for each in taken if each not in kept]
+    for ticket in (running - {each.ticket for each in kept}) | {each.ticket for each in dropped}:
+        with database.writing() as session:
+            row = jobs.recover(session, ticket)
+            if row is not None:
+                _log.warning("no worker has the job %s any more; it is queued again", row.id)
+                queue.put(session, row)
+    for each in dropped:
+        queue.drop(each.message_id)

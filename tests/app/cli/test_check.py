@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.app.cli.command import Emplace, small_model, write_model
+
+HOST = ("--host", "dgx-h100", "--ranks", "2")
+
+
+@pytest.fixture
+def big(tmp_path: Path) -> Path:
+    """A model whose one table is over both devices' memory."""
+    model = small_model(name="big")
+    model["tables"][0]["num_embeddings"] = 10**9
+    path = tmp_path / "big.json"
+    path.write_text(json.dumps(model))
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "small.json")
+
+
+def test_what_fits_passes(emplace_here: Emplace, small: Path) -> None:
+    done = emplace_here("check", small, *HOST)
+    assert done.returncode == 0
+    assert "small on dgx-h100 fits" in done.stdout
+
+
+def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: Emplace, big: Path) -> None:
+    done = emplace_here("check", big, *HOST, "--tiers", "hbm")
+    assert done.returncode == 1
+    assert "does not fit" in done.stdout
+    assert "bytes" in done.stdout
+    assert "verified" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("budget", "code", "rule"),
+    [
+        (("--max-step-time-us", "1e9"), 0, "max-step-time"),
+        (("--max-step-time-us", "1"), 1, "max-step-time"),
+        (("--min-throughput", "1"), 0, "min-throughput"),
+        (("--min-throughput", "1e15"), 1, "min-throughput"),
+    ],
+)
+def test_budgets(emplace_here: Emplace, small: Path, budget: tuple[str, str], code: int, rule: str) -> None:
+    done = emplace_here("check", small, *HOST, *budget, "--format", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == code
+    assert report["fits"] is (code == 0)
+    assert [(each["rule"], each["kept"]) for each in report["checks"][0]["budgets"]] == [(rule, code == 0)]
+
+
+def test_a_baseline_holds_the_step_time(emplace_here: Emplace, small: Path, small_plan: Path, tmp_path: Path) -> None:
+    baseline = ("--baseline", str(small_plan), "--max-regression", "2")
+    assert emplace_here("check", small, *HOST, *baseline).returncode == 0
+    slower = small_model()
+    slower["tables"][1]["features"][0]["length"] = {"poisson": 20_000}
+    (tmp_path / "slower.json").write_text(json.dumps(slower))
+    done = emplace_here("check", "slower.json", *HOST, *baseline)
+    assert done.returncode == 1
+    assert "max-regression" in done.stdout
+
+
+def test_a_baseline_of_another_host_is_refused(emplace_here: Emplace, small: Path, small_plan: Path) -> None:
+    done = emplace_here("check", small, "--host", "dgx-a100-80g", "--ranks", "2", "--baseline", small_plan, "--max-regression", "2")
+    assert done.returncode == 2
+    assert "not comparable" in done.stderr
+
+
+def test_a_baseline_of_another_model_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    write_model(tmp_path / "other.json", name="other")
+    done = emplace_here("check", "other.json", *HOST, "--baseline", small_plan, "--max-regression", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no baseline is a plan of other" in done.stderr
+
+
+def test_two_baselines_of_one_model_are_refused(emplace_here: Emplace, small: Path, small_plan: Path) -> None:
+    done = emplace_here("check", small, *HOST, "--baseline", small_plan, "--baseline", small_plan, "--max-regression", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "more than one baseline is a plan of small" in done.stderr
+
+
+def test_a_proven_no_outweighs_and_soft_fail_reports_it(emplace: Emplace, emplace_here: Emplace, small: Path, big: Path) -> None:
+    both = emplace("check", small, big, *HOST, "--tiers", "hbm")
+    assert both.returncode == 1
+    assert "small on dgx-h100 fits" in both.stdout
+    soft = emplace_here("check", small, big, *HOST, "--tiers", "hbm", "--soft-fail")
+    assert soft.returncode == 0
+    assert soft.stdout == both.stdout
+
+
+def test_reports_go_to_a_file_and_text_stays_on_stdout(emplace_here: Emplace, big: Path, tmp_path: Path) -> None:
+    done = emplace_here("check", big, *HOST, "--tiers", "hbm", "--format", "sarif", "--out", "report/emplace.sarif")
+    assert "does not fit" in done.stdout
+    log = json.loads((tmp_path / "report/emplace.sarif").read_text())
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert log["version"] == "2.1.0"
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "capacity"
+    assert result["level"] == "error"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("big.json")
+
+
+def test_junit_counts_its_cases(emplace_here: Emplace, small: Path, big: Path) -> None:
+    done = emplace_here("check", small, big, *HOST, "--tiers", "hbm", "--format", "junit")
+    suite = ElementTree.fromstring(done.stdout).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    failed = [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
+    assert failed == [str(big)]
+    times = [float(case.get("time", "0")) for case in suite.iter("testcase")]
+    assert all(time > 0 for time in times)
+    assert float(suite.get("time", "0")) == pytest.approx(sum(times), abs=0.002)
+
+
+def test_github_annotates_the_file(emplace_here: Emplace, big: Path) -> None:
+    (line,) = emplace_here("check", big, *HOST, "--tiers", "hbm", "--format", "github").stdout.splitlines()
+    assert line.startswith("::error file=")
+    assert "big.json" in line
+
+
+def test_markdown_is_a_table(emplace_here: Emplace, small: Path) -> None:
+    lines = emplace_here("check", small, *HOST, "--format", "markdown").stdout.splitlines()
+    assert {line.count("|") for line in lines[:3]} == {lines[0].count("|")}
+    assert "fits" in lines[2]

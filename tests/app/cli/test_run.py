@@ -1,0 +1,37 @@
+"""`emplace run` of a plan for a machine that isn't here: refused with the reason, or emulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli.command import Emplace
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    refused = emplace_here("run", small_plan)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "2 CUDA devices needed, 0 here" in refused.stderr
+    assert "--emulate" in refused.stderr
+
+    done = emplace_here("run", small_plan, "--emulate", "--steps", "2", "--out", "emulated.json")
+    assert done.returncode == 0, done.stderr
+    for said in ("emulated by 2 CPU ranks: holds", "not checked: emulated", "examples a rank: 512 planned, 128 here"):
+        assert said in done.stdout
+    assert "throughput " not in done.stdout.replace("throughput   not checked", "")
+    measurement = json.loads((tmp_path / "emulated.json").read_text())
+    assert (measurement["verified"], measurement["emulated"]["holds"]) == (False, True)
+    assert not {"throughput_samples_per_s", "step_time_us"} & set(measurement)
+
+
+def test_a_broken_plan_is_named_by_its_file(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    plan = json.loads(small_plan.read_text())
+    plan["tables"].append(plan["tables"][0])
+    (tmp_path / "broken.json").write_text(json.dumps(plan))
+    done = emplace_here("run", "broken.json", "--emulate")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("emplace: broken.json: /tables/2")

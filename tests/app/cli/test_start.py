@@ -1,0 +1,36 @@
+"""What the gate needs to start: no torch, no web framework, no database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.app.cli.command import write_model
+
+HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic")
+
+WATCHED = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {heavy}:
+            raise ImportError(f"{{name}} must not be imported here")
+sys.meta_path.insert(0, Refuse())
+from emplace.app.cli.main import exit_code
+for command in {commands}:
+    assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", *command[1:]]) == 0, command
+    assert not set(sys.modules) & set({heavy}), (command, sorted(set(sys.modules) & set({heavy})))
+"""
+
+COMMANDS = (["plan"], ["check", "--format", "json"], ["plan", "--format", "torchrec"])
+
+
+def test_planning_checking_and_exporting_import_nothing_heavy(tmp_path: Path) -> None:
+    """One process for all of them, in this order: what an earlier one must not import is looked for again after each."""
+    model = write_model(tmp_path / "small.json")
+    program = WATCHED.format(heavy=HEAVY, commands=COMMANDS)
+    done = subprocess.run([sys.executable, "-c", program, str(model)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for said in ("small on dgx-h100", '"fits": true', '"world_size": 2'):
+        assert said in done.stdout

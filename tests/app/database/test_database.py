@@ -1,0 +1,133 @@
+"""The stored resources, on both databases."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+
+from emplace.app.database import jobs, plans, workers
+from emplace.app.database.connection import Database
+from emplace.app.database.migrate import alembic_config, migrate
+from emplace.app.database.states import State
+from emplace.app.database.tables import Base, PlanRow, new_id
+from emplace.placement.errors import ToolError
+from tests.app.questions import a_host, a_question
+
+
+def test_migrations_make_exactly_the_tables_of_the_code(database: Database) -> None:
+    with database.reading() as session:
+        own = set(Base.metadata.tables) | {"alembic_version"}
+        context = MigrationContext.configure(
+            session.connection(), opts={"include_name": lambda name, kind, _: kind != "table" or name in own}
+        )
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_migrating_again_changes_nothing_and_can_be_undone(database: Database) -> None:
+    migrate(database)
+    with database.writing() as session:
+        command.downgrade(alembic_config(session.connection()), "base")
+    with database.reading() as session:
+        assert not set(Base.metadata.tables) & set(inspect(session.connection()).get_table_names())
+
+
+def test_a_database_that_does_not_answer_is_a_tool_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="can't be used"):
+        migrate(Database(f"postgresql://nobody@/nothing?host={tmp_path}"))
+    with pytest.raises(ToolError, match="SQLite file or a PostgreSQL database"):
+        Database("mysql://somewhere/else")
+
+
+def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None:
+    question = a_question()
+
+    def ask(_: int) -> tuple[str, bool]:
+        with database.writing() as session:
+            row, is_new = plans.create(session, question, "as listed")
+            return row.id, is_new
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(16)))
+    assert len({plan_id for plan_id, _ in answers}) == 1
+    assert sum(is_new for _, is_new in answers) == 1
+
+
+def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Database) -> None:
+    with database.writing() as session:
+        first, _ = plans.create(session, a_question(), "as listed")
+        assert jobs.cancel(session, PlanRow, first.id) is State.CANCELLED
+    with database.writing() as session:
+        second, is_new = plans.create(session, a_question(), "as listed")
+    assert is_new
+    assert second.id != first.id
+
+
+def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
+    def fail_half_way() -> None:
+        with database.writing() as session:
+            plans.create(session, a_question(), "as listed")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    with database.reading() as session:
+        assert plans.page(session, {}, None, 10) == ([], None)
+
+
+def test_every_sqlite_has_the_clock_that_the_job_queue_reads() -> None:
+    with create_engine("sqlite://").connect() as connection:
+        assert connection.scalar(text("SELECT unixepoch('subsec')")) == pytest.approx(time.time(), abs=5)
+
+
+def test_pages_walk_over_every_row_once_newest_first(database: Database) -> None:
+    with database.writing() as session:
+        made = [plans.create(session, a_question(seed=seed), "as listed")[0].id for seed in range(7)]
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        with database.reading() as session:
+            rows, cursor = plans.page(session, {}, cursor, 3)
+        seen += [row.id for row in rows]
+        if cursor is None:
+            break
+    assert sorted(seen, reverse=True) == seen
+    assert sorted(seen) == sorted(made)
+
+
+def test_ids_sort_by_the_time_they_were_made() -> None:
+    ids = [new_id() for _ in range(50)]
+    assert [each[:12] for each in ids] == sorted(each[:12] for each in ids)
+    assert len(set(ids)) == 50
+
+
+def test_times_keep_their_zone(database: Database) -> None:
+    before = datetime.now(UTC)
+    with database.writing() as session:
+        plan_id = plans.create(session, a_question(), "as listed")[0].id
+    with database.reading() as session:
+        stored = session.get_one(PlanRow, plan_id).created_at
+    assert before <= stored <= datetime.now(UTC)
+
+
+def test_a_worker_is_dropped_when_its_beat_stands_still(database: Database) -> None:
+    observer = workers.Observer(lease_seconds=0.2)
+    with database.writing() as session:
+        workers.register(session, "alive", a_host())
+        workers.register(session, "dead", a_host())
+    for _ in range(5):
+        with database.writing() as session:
+            workers.beat(session, "alive")
+            observer.drop_dead(session, "me")
+        time.sleep(0.1)
+    with database.writing() as session:
+        assert [row.id for row in workers.list_workers(session)] == ["alive"]
+        assert workers.beat(session, "alive")
+        assert not workers.beat(session, "dead")

@@ -1,0 +1,84 @@
+"""Child programs: they report, they fail with reasons, and they are gone when they are told to or their parent is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_text
+from emplace.runtime.temporary import remove_leftovers
+from tests.app.processes import MARK, is_alive, step_processes, wait_until
+from tests.app.questions import a_question, busy_question
+
+
+def ignore(_: dict[str, Any]) -> None:
+    pass
+
+
+def test_the_result_is_an_audited_plan_and_progress_is_reported() -> None:
+    seen: list[dict[str, Any]] = []
+    text = run_child("solve", a_question().canonical_json(), seen.append, lambda: False)
+    assert read_text(text, Plan, source="plan", as_json=True).question == a_question()
+    assert {"incumbent_us", "bound_us", "gap", "elapsed_s"} <= set(seen[-1])
+
+
+def test_bad_input_comes_back_as_problems() -> None:
+    broken = json.loads(a_question().canonical_json()) | {"options": {"gap": 7}}
+    with pytest.raises(ChildFailed) as caught:
+        run_child("solve", json.dumps(broken), ignore, lambda: False)
+    assert caught.value.problems[0]["pointer"] == "/options/gap"
+
+
+def test_a_child_that_breaks_is_reported_by_its_last_words() -> None:
+    with pytest.raises(ChildFailed, match=r"ended with status 1: .*no_such_step"):
+        run_child("no_such_step", "{}", ignore, lambda: False)
+
+
+def test_a_child_is_ended_when_told_to() -> None:
+    asked: list[float] = []
+
+    def should_stop() -> bool:
+        asked.append(0.0)
+        return bool(step_processes()) and len(asked) > 5
+
+    with pytest.raises(ChildStopped):
+        run_child("solve", busy_question().canonical_json(), ignore, should_stop)
+    assert step_processes() == []
+
+
+def test_a_child_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(ChildFailed, match="longer than 1 s"):
+        run_child("solve", busy_question().canonical_json(), ignore, lambda: False, timeout_s=1.0)
+    assert step_processes() == []
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ChildFailed):
+        run_child("no_such_step", "{}", ignore, lambda: False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    question = tmp_path / "question.json"
+    question.write_text(busy_question().canonical_json())
+    program = "import sys; from emplace.app.jobs.child import run_child\nrun_child('solve', open(sys.argv[1]).read(), lambda _: None, lambda: False)"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(question)], env=os.environ | {MARK: str(os.getpid()), "TMPDIR": str(tmp_path)}
+    )
+    child = wait_until(step_processes, 60)[0]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(10)
+    wait_until(lambda: not is_alive(child), 10)
+    [left] = tmp_path.glob("emplace-solve-*")
+    remove_leftovers(tmp_path)
+    assert not left.exists()

@@ -1,0 +1,114 @@
+"""Workers that die at the worst moments: every job is done, once, by those that live."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from dbos import DBOSClient
+
+from emplace.app.database import plans
+from emplace.app.database.connection import Database
+from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, JobQueue
+from emplace.app.settings import Settings
+from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_busy, ask_small, wait_for
+from tests.app.jobs.programs.dying_worker import MOMENTS
+from tests.app.postgres import PostgresServer
+from tests.app.processes import is_alive, wait_until
+from tests.app.questions import a_question, busy_question
+
+
+@pytest.fixture
+def messages(database: Database) -> Iterator[DBOSClient]:
+    client = DBOSClient(system_database_url=database.url, application_name=APPLICATION)
+    yield client
+    client.destroy()
+
+
+def unfinished(messages: DBOSClient) -> int:
+    return len(messages.list_workflows(status=["PENDING", "ENQUEUED"], load_input=False, load_output=False))
+
+
+@ONLY_SQLITE
+def test_a_worker_may_be_killed_at_any_moment(api: httpx.Client, start_worker: StartWorker, query: Query, messages: DBOSClient) -> None:
+    """One job, and one worker after another that is killed over it, each a little later. The last of them has stored the outcome."""
+    plan_id = ask_small(api)
+    for moment in MOMENTS:
+        command = [sys.executable, "-m", "tests.app.jobs.programs.dying_worker", "unlucky", moment]
+        assert subprocess.run(command, timeout=SOLVE_S, check=False).returncode == -signal.SIGKILL, moment
+        assert unfinished(messages) == 1, moment
+    outcome = query("SELECT state, attempts, finished_at, document FROM plans")
+    assert outcome[0][:2] == ("done", 3)
+    start_worker("unlucky")
+    wait_until(lambda: unfinished(messages) == 0, START_S)
+    assert query("SELECT state, attempts, finished_at, document FROM plans") == outcome
+    assert api.get(f"/v1/plans/{plan_id}").json()["plan"]["status"] == "optimal"
+
+
+def test_another_worker_takes_over_after_a_sigkill(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+    ask_busy(api)
+    first = start_worker("first")
+    wait_until(first.steps, START_S)
+    other = start_worker("other")
+    wait_until(lambda: query("SELECT count(*) FROM workers") == [(2,)], START_S)
+    first.kill()
+    wait_until(other.steps, 30)
+    assert query("SELECT id FROM workers") == [("other",)]
+    assert query("SELECT state, attempts, ticket FROM plans") == [("running", 2, 2)]
+    assert other.stop() == 0
+    assert query("SELECT state, attempts, ticket FROM plans") == [("queued", 1, 3)]
+
+
+@ONLY_SQLITE
+def test_what_an_earlier_version_queued_is_done(
+    settings: Settings, api: httpx.Client, database: Database, messages: DBOSClient, start_worker: StartWorker
+) -> None:
+    """Its message has the id of the plan, and no number."""
+    del settings
+    with database.writing() as session:
+        row, _ = plans.create(session, a_question(), "as listed")
+        session.flush()
+        messages.enqueue_in_transaction(
+            session,
+            {"workflow_name": "solve", "queue_name": ANY_WORKER, "workflow_id": row.id, "app_version": APPLICATION_VERSION},
+            row.id,
+        )
+    start_worker()
+    wait_for(api, row.id, "done")
+
+
+def queue_busy_plan(database: Database) -> None:
+    """Without the service, which would be in the way of a database that goes."""
+    queue = JobQueue(database)
+    with database.writing() as session:
+        row, _ = plans.create(session, busy_question(), "as listed")
+        queue.put(session, row)
+    queue.close()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_job_goes_on_when_the_database_is_back(
+    database: Database, postgres: PostgresServer, start_worker: StartWorker, query: Query
+) -> None:
+    queue_busy_plan(database)
+    worker = start_worker()
+    first = wait_until(worker.steps, START_S)
+    with postgres.stopped():
+        wait_until(lambda: not any(map(is_alive, first)), 30)
+    wait_until(worker.steps, 30)
+    assert query("SELECT state, attempts FROM plans") == [("running", 2)]
+    assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_worker_stops_without_the_database(database: Database, postgres: PostgresServer, start_worker: StartWorker) -> None:
+    queue_busy_plan(database)
+    worker = start_worker()
+    steps = wait_until(worker.steps, START_S)
+    with postgres.stopped():
+        assert worker.stop() == 0
+        wait_until(lambda: not any(map(is_alive, steps)), 30)

@@ -1,0 +1,80 @@
+"""What Linux says of a machine, shown to the readers as files under another root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emplace.hardware.discover import describe
+from emplace.hardware.machine import read_machine, usable_cores, usable_memory_bytes
+
+GIB = 2**30
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A machine with 64 GiB and no cgroup."""
+    write(tmp_path, "proc/meminfo", f"MemTotal:       {64 * 2**20} kB\nMemAvailable:   {32 * 2**20} kB\n")
+    write(tmp_path, "proc/self/cgroup", "0::/\n")
+    write(
+        tmp_path, "proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx2 fma\nbogomips\t: 5192.24\n\nprocessor\t: 1\n"
+    )
+    return tmp_path
+
+
+def test_memory_without_a_limit_is_the_machines(root: Path) -> None:
+    assert usable_memory_bytes(root) == 64 * GIB
+
+
+def test_memory_is_limited_by_any_cgroup_above_v2(root: Path) -> None:
+    write(root, "proc/self/cgroup", "0::/system/job\n")
+    write(root, "sys/fs/cgroup/system/memory.max", str(8 * GIB))
+    write(root, "sys/fs/cgroup/system/job/memory.max", "max\n")
+    assert usable_memory_bytes(root) == 8 * GIB
+
+
+def test_memory_is_limited_by_the_cgroup_v1(root: Path) -> None:
+    write(root, "proc/self/cgroup", "4:memory:/job\n3:cpuset:/\n0::/\n")
+    write(root, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", str(16 * GIB))
+    write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712")
+    assert usable_memory_bytes(root) == 16 * GIB
+
+
+def test_another_boot_with_some_pages_less_is_the_same_memory(root: Path) -> None:
+    before = usable_memory_bytes(root)
+    write(root, "proc/meminfo", f"MemTotal:       {64 * 2**20 + 5000} kB\n")
+    assert usable_memory_bytes(root) == before
+
+
+@pytest.mark.parametrize(
+    ("affinity", "quota", "cores"),
+    [(8, None, 8), (8, "max 100000", 8), (8, "350000 100000", 3), (2, "800000 100000", 2), (4, "50000 100000", 1)],
+)
+def test_cores_are_affinity_and_quota_v2(root: Path, affinity: int, quota: str | None, cores: int) -> None:
+    if quota is not None:
+        write(root, "sys/fs/cgroup/cpu.max", quota)
+    assert usable_cores(affinity, root) == cores
+
+
+def test_cores_are_limited_by_the_quota_v1(root: Path) -> None:
+    write(root, "proc/self/cgroup", "5:cpu,cpuacct:/job\n")
+    write(root, "sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000")
+    write(root, "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "200000")
+    assert usable_cores(16, root) == 2
+    write(root, "sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1")
+    assert usable_cores(16, root) == 16
+
+
+def test_an_interface_that_states_no_speed_is_assumed(root: Path) -> None:
+    (root / "sys/class/net/eth0/device").mkdir(parents=True)
+    write(root, "sys/class/net/eth0/speed", "-1\n")
+    machine = read_machine(root)
+    assert machine.network_bits_per_s is None
+    assert machine.clock_hz == 2.6e9
+    assert describe(machine, []).sources["node.network"].startswith("assumed")
