@@ -25,7 +25,8 @@ help:
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements/constraints.txt requirements/torchrec.txt
-	@command -v "$(PYTHON)" >/dev/null || { echo "make setup needs Python 3.11 to 3.14: install one, or say PYTHON=/path/to/python" >&2; exit 2; }
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || \
+		{ echo "make setup needs Python 3.11 to 3.14: install one, or say PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "[1/4] virtual environment in $(VENV), $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 ifneq ($(findstring execute,$(EXTRAS)),)
