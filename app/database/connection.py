@@ -16,6 +16,9 @@ from sqlalchemy.orm import Session
 from emplace.placement.errors import ToolError
 
 _BUSY_TIMEOUT_MS = 30_000
+"""How long SQLite waits for another's lock."""
+_IDLE_TIMEOUT_MS = 10_000
+"""How long PostgreSQL keeps a transaction whose process asks for nothing: one that hangs must not hold its locks for ever."""
 
 
 class Database:
@@ -64,7 +67,8 @@ def normal_url(url: str) -> str:
 
 def _create_engine(url: str) -> Engine:
     if not url.startswith("sqlite"):
-        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20)
+        idle = f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS}"
+        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args={"options": idle})
     engine = create_engine(url)
 
     @event.listens_for(engine, "connect")

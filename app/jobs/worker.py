@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dbos import DBOS, DBOSConfig
 from dbos import error as dbos_error
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
@@ -59,7 +59,7 @@ def run_worker(worker_id: str | None = None) -> int:
         finally:
             worker.stop()
             DBOS.destroy(workflow_completion_timeout_sec=_STOP_SECONDS)
-            with contextlib.suppress(OperationalError), database.writing() as session:
+            with contextlib.suppress(DBAPIError), database.writing() as session:
                 workers.leave(session, worker_id)
 
 
@@ -119,7 +119,7 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
                 _log.error("worker %s was given up for dead; it ends, and its jobs go on elsewhere", worker_id)
                 return GIVEN_UP
             put_back_lost_jobs(database, queue, worker_id, worker.in_hand)
-        except OperationalError as error:
+        except DBAPIError as error:
             _log.warning("the database does not answer: %s", error.orig)
         stop.wait(lease_s / _BEATS_PER_LEASE)
     return STOPPED

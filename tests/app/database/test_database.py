@@ -12,8 +12,9 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.exc import DBAPIError
 
-from emplace.app.database import jobs, plans, workers
+from emplace.app.database import connection, jobs, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import alembic_config, migrate
 from emplace.app.database.states import State
@@ -44,6 +45,27 @@ def test_a_database_that_does_not_answer_is_a_tool_error(tmp_path: Path) -> None
         migrate(Database(f"postgresql://nobody@/nothing?host={tmp_path}"))
     with pytest.raises(ToolError, match="SQLite file or a PostgreSQL database"):
         Database("mysql://somewhere/else")
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_process_that_hangs_in_a_transaction_loses_its_locks(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.writing() as session:
+        row, _ = plans.create(session, a_question(), "as listed")
+    monkeypatch.setattr(connection, "_IDLE_TIMEOUT_MS", 300)
+    hanging = Database(database_url)
+    with pytest.raises(DBAPIError, match="idle-in-transaction"), hanging.writing() as session:
+        session.get_one(PlanRow, row.id, with_for_update=True)
+        assert jobs_cancelled(database, row.id) is State.CANCELLED
+        session.flush()
+        session.execute(text("SELECT 1"))
+    hanging.close()
+
+
+def jobs_cancelled(database: Database, plan_id: str) -> State | None:
+    with database.writing() as session:
+        return jobs.cancel(session, PlanRow, plan_id)
 
 
 def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None:
