@@ -55,11 +55,15 @@ def test_a_process_that_hangs_in_a_transaction_loses_its_locks(
         row, _ = plans.create(session, a_question(), "as listed")
     monkeypatch.setattr(connection, "_IDLE_TIMEOUT_MS", 300)
     hanging = Database(database_url)
-    with pytest.raises(DBAPIError, match="idle-in-transaction"), hanging.writing() as session:
-        session.get_one(PlanRow, row.id, with_for_update=True)
-        assert jobs_cancelled(database, row.id) is State.CANCELLED
-        session.flush()
-        session.execute(text("SELECT 1"))
+
+    def cancelled_meanwhile() -> None:
+        with hanging.writing() as session:
+            session.get_one(PlanRow, row.id, with_for_update=True)
+            assert jobs_cancelled(database, row.id) is State.CANCELLED
+            session.execute(text("SELECT 1"))
+
+    with pytest.raises(DBAPIError, match="idle-in-transaction"):
+        cancelled_meanwhile()
     hanging.close()
 
 
