@@ -26,7 +26,7 @@ from emplace.solver.patterns.master import PatternMaster, Shared
 ROUNDS = 150
 """Linear programs solved for one node at most."""
 PRICING_STEPS = 3_000_000
-"""GranularStages of one pricing at most."""
+"""Steps of one pricing at most."""
 SMOOTHING = 0.3
 """Weight of the best prices so far: column generation swings less."""
 MOST_COLUMNS = 800

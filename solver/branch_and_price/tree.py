@@ -18,7 +18,7 @@ from emplace.solver.result import Limit, Result
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
 LEAST_PATIENCE = 20_000_000
-"""GranularStages; a level that takes longer, and longer than all before, is left for one half as far."""
+"""Steps; a level that takes longer, and longer than all before, is left for one half as far."""
 LEAST_STEP = 1e-4
 """Share of a level: it is not left for one that is closer to the bound than this."""
 MOST_EFFORT = 4

@@ -17,7 +17,7 @@ from emplace.solver.progress import ShouldStop
 ROUNDS = 400
 """Programs solved before one choice at most."""
 PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
-"""GranularStages of one pricing, and how many patterns of different tables are asked for; the next where one finds none."""
+"""Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none."""
 MISSED, FIRST, LATER = 1e-4, 0.003, 0.02
 """How much more than a device a pattern must be worth: while tables are missing, before any device is filled, and then. A
 first program that only covers all tables leads to plans less often than one that is nearly the best."""
@@ -56,7 +56,7 @@ class OutOfSteps(Exception):
 
 @dataclass
 class StepMeter:
-    """GranularStages of pricing that may be taken."""
+    """Steps of pricing that may be taken."""
 
     most_steps: int
     should_stop: ShouldStop | None = None

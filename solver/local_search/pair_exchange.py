@@ -119,7 +119,7 @@ def _cost_of(flat: FlatProblem, state: SearchState, one: int, two: int) -> float
 
 @compiled
 def _prepare(flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, one: int, two: int, count: int) -> None:
-    """LoadLimits, the loads of both devices without any slot, and the largest slots first."""
+    """Limits, the loads of both devices without any slot, and the largest slots first."""
     loads, columns = state.load.shape[1], _columns(flat, state, one, two)
     for side in range(2):
         device = one if side == 0 else two

@@ -18,7 +18,7 @@ from emplace.solver.model.problem import Floats, Ints
 _SUBGRADIENT_STEPS = 120
 """Improvements of the Lagrangian prices before a search."""
 QUICK_STEPS = 50_000
-"""GranularStages that the search may take without a grid: filling one takes longer than so many."""
+"""Steps that the search may take without a grid: filling one takes longer than so many."""
 CELLS = 128
 """Cells of a grid along each resource."""
 FEW_STEPS, FEW_CELLS = 1_000_000, 64
