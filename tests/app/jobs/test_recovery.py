@@ -15,7 +15,7 @@ from emplace.app.database import plans
 from emplace.app.database.connection import Database
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, JobQueue
 from emplace.app.settings import Settings
-from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_busy, ask_small, wait_for
+from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_small, wait_for
 from tests.app.jobs.programs.dying_worker import MOMENTS
 from tests.app.postgres import PostgresServer
 from tests.app.processes import is_alive, wait_until
@@ -47,20 +47,6 @@ def test_a_worker_may_be_killed_at_any_moment(api: httpx.Client, start_worker: S
     wait_until(lambda: unfinished(messages) == 0, START_S)
     assert query("SELECT state, attempts, finished_at, document FROM plans") == outcome
     assert api.get(f"/v1/plans/{plan_id}").json()["plan"]["status"] == "optimal"
-
-
-def test_another_worker_takes_over_after_a_sigkill(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
-    ask_busy(api)
-    first = start_worker("first")
-    wait_until(first.steps, START_S)
-    other = start_worker("other")
-    wait_until(lambda: query("SELECT count(*) FROM workers") == [(2,)], START_S)
-    first.kill()
-    wait_until(other.steps, 30)
-    assert query("SELECT id FROM workers") == [("other",)]
-    assert query("SELECT state, attempts, ticket FROM plans") == [("running", 2, 2)]
-    assert other.stop() == 0
-    assert query("SELECT state, attempts, ticket FROM plans") == [("queued", 1, 3)]
 
 
 @ONLY_SQLITE
