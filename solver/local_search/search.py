@@ -33,10 +33,11 @@ stages, which are harder to keep in balance; how much looser at most after a fai
 beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
-LONG, LONG_AT_FIRST = 0.02, 0.002
-"""Shares of the bound, with several stages: options whose longest units would make the stages last this much more than they are meant
-to, all other tables aside, are left out where a table has others, or not proposed at first. They cost the relaxation nothing, and
-no small move gets rid of them. With one stage the bound's own rule on long units says as much as is certain."""
+LONG, LONG_AT_FIRST, LONG_OF_ROOM = 0.02, 0.002, 0.5
+"""With several stages, options whose longest units would make the stages last much more than they are meant to, all other tables
+aside, are left out where a table has others, or not proposed at first: more than these shares of the bound, or where a target is
+far above it, than this share of the room between. They cost the relaxation nothing, and no small move gets rid of them. With one
+stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
 """Weight of the reduced costs of options beside overload, and before there is any placement."""
 RESTART_WORK = 5.5e5
@@ -66,7 +67,7 @@ class Search:
         start = _start(problem, bounder, bound)
         self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
-        self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
+        self.excess_us = _longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
@@ -92,7 +93,8 @@ class Search:
 
     def _goal(self, target_us: float, work: float) -> Goal:
         candidates, price = self.bounder.candidates(self.bound, target_us)
-        candidates = or_all(self.bound.root.part.whole.first, candidates & self.short, candidates)
+        short = self.excess_us <= max(LONG * self.bound.value_us, LONG_OF_ROOM * (target_us - self.bound.value_us))
+        candidates = or_all(self.bound.root.part.whole.first, candidates & short, candidates)
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
@@ -149,17 +151,17 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget) -> It
             yield leader[0]
 
 
-def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: float) -> Bools:
-    """[O] whether an option's longest units exceed `least_us` ([K], base included) by at most `most_us`, all stages together."""
+def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> Floats:
+    """[O] by how much an option's longest units exceed `least_us` ([K], base included), all stages together; 0 with one stage."""
     if problem.num_stages == 1:
-        return np.ones(problem.num_options, dtype=bool)
+        return np.zeros(problem.num_options)
     longest_us = bounder.cuts.largest[:, :-1] + problem.stage_base_us
-    return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1) <= most_us)
+    return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1))
 
 
 def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
     least_us = problem.stage_base_us + bound.near.relaxation.makespan
-    options = _first_options(bound, _short_units(problem, bounder, least_us, LONG_AT_FIRST * bound.value_us))
+    options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us)
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices

@@ -72,7 +72,8 @@ def pool_groups(problem: Problem) -> tuple[Ints, Floats]:
     group = np.arange(problem.num_kinds)
     for pool in range(len(problem.ddr_capacity)):
         sharing = np.unique(group[np.unique(problem.device_kind[problem.device_pool == pool])])
-        group[np.isin(group, sharing)] = sharing.min(initial=0)
+        if len(sharing):
+            group[np.isin(group, sharing)] = sharing.min()
     _, group = np.unique(group, return_inverse=True)
     capacity = np.zeros(group.max() + 1)
     used, first = np.unique(problem.device_pool, return_index=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, Search
+from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search
 from emplace.solver.model.problem import Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import Bounder
@@ -33,12 +33,12 @@ def test_options_too_long_for_the_stages_are_left_to_tables_without_others(loose
     problem, bound_us = search.problem, search.bound.value_us
     allowed, _ = search.bounder.candidates(search.bound, bound_us * looser)
     goal = search._goal(bound_us * looser, 1.0)
-    least_us = list(search.lanes[0].start.least_us)
+    least_us, most_us = list(search.lanes[0].start.least_us), max(LONG, LONG_OF_ROOM * (looser - 1)) * bound_us
     first = np.searchsorted(problem.option_table, np.arange(problem.num_tables + 1))
     left_out = 0
     for table, (begin, end) in enumerate(pairwise(first)):
         options = [option for option in range(begin, end) if allowed[option]]
-        short = [option for option in options if excess_us(problem, option, least_us) <= LONG * bound_us]
+        short = [option for option in options if excess_us(problem, option, least_us) <= most_us]
         tried = goal.flat.candidate[goal.flat.candidate_first[table] : goal.flat.candidate_first[table + 1]]
         assert list(tried) == (short or options)
         left_out += len(options) - len(tried)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
 from emplace.solver.relaxation.bound import Bounder, Region
 from emplace.solver.relaxation.column_generation import lagrangian, relax
@@ -100,6 +100,30 @@ def test_two_gigabytes_too_many_are_proven_not_to_fit(load: float) -> None:
     problem = draw(Case("hbm only", 60, 16, load, uvm=False, stages=1))
     bound = Bounder(problem).bound()
     assert bound.feasible == (load < 1)
+
+
+def test_memory_that_a_kind_of_device_cannot_reach_holds_none_of_its_tables() -> None:
+    """Two tables in the system memory of a trainer, which has room for one; a server beside it has room for both."""
+    table, unit = np.arange(2), np.arange(3)
+    problem = Problem(
+        device_kind=np.array([0, 1]),
+        device_node=np.array([0, 1]),
+        device_is_trainer=np.array([True, False]),
+        device_pool=np.array([0, 1]),
+        hbm_capacity=np.array([0, 0]),
+        ddr_capacity=np.array([10, 1000]),
+        constant_us=0.0,
+        stage_base_us=np.zeros(1),
+        option_table=table,
+        option_scope=np.full(2, int(Scope.DEVICE)),
+        option_kind=np.zeros(2, dtype=np.int64),
+        option_first_unit=unit,
+        unit_time_us=np.ones((2, 2, 1)),
+        unit_hbm_bytes=np.zeros((2, 2), dtype=np.int64),
+        unit_ddr_bytes=np.array([[8, 0], [8, 0]]),
+    )
+    assert not Bounder(problem).bound().feasible
+    assert Bounder(replace(problem, ddr_capacity=np.array([16, 0]))).bound().feasible
 
 
 def test_a_single_table_that_cannot_be_split_sets_the_bound() -> None:
