@@ -114,26 +114,33 @@ inline void prepare(const FlatProblem& flat, const LoadLimits& limits, const Sea
     sort_by_size(split, count);
 }
 
+// What of a load exceeds its limit. Written so that it takes no branch: which way it goes can't be foretold.
+inline double excess(double load, double limit) { return std::max(load, limit) - limit; }
+
 // The overload of both sides with the slot at `depth` on `side`; what they hold then is written for the next depth.
 inline double put_on(const Split& split, Int depth, Int side, Int columns) {
-    const Floats load = split.load[depth];
-    const View<double, 2> before = split.held[depth], after = split.held[depth + 1];
     const Int across = 1 - side;
+    const View<double, 2> before = split.held[depth], after = split.held[depth + 1];
+    const Floats load = split.load[depth], here_before = before[side], there_before = before[across];
+    const Floats here_after = after[side], there_after = after[across];
+    const Floats limit = split.limit[side], limit_across = split.limit[across];
+    const Floats weight = split.weight[side], weight_across = split.weight[across];
     double cost = 0.0;
     for (Int column = 0; column < columns; ++column) {
-        const double here = before[side][column] + load[column], there = before[across][column];
-        after[side][column] = here;
-        after[across][column] = there;
-        cost += std::max(here - split.limit[side][column], 0.0) * split.weight[side][column];
-        cost += std::max(there - split.limit[across][column], 0.0) * split.weight[across][column];
+        const double here = here_before[column] + load[column], there = there_before[column];
+        here_after[column] = here;
+        there_after[column] = there;
+        cost += excess(here, limit[column]) * weight[column];
+        cost += excess(there, limit_across[column]) * weight_across[column];
     }
     return cost;
 }
 
 // Whether there is a split with less overload than now, or another one without any, and how many sides were tried.
 //
-// Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left.
-inline std::pair<bool, Int> best_split(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const Split& split,
+// Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left. `split` is a copy
+// of the views, whose shapes the compiler then knows not to change.
+inline std::pair<bool, Int> best_split(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split split,
                                        const Pair& pair, Int count) {
     prepare(flat, limits, state, split, pair, count);
     const Int first_sides = random_bits(state), columns = columns_of(flat, state, pair);
