@@ -67,4 +67,4 @@ serve: setup
 	$(BIN)/emplace serve
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist *.egg-info solver/native/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

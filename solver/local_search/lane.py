@@ -132,9 +132,10 @@ class Lane:
             self.memory_weight = self.limits.weight[-1], self.limits.ddr_weight
 
     def objective_us(self) -> float:
-        """The objective of the placement as it is; infinity where it does not fit."""
+        """The objective of the placement as it is; infinity where it does not fit, or a unit has no place."""
         state, problem = self.state, self.problem
-        if (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any():
+        exceeds = (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any()
+        if exceeds or self.overload == np.inf:
             return np.inf
         return problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
 
@@ -175,4 +176,4 @@ class Lane:
         state.option[impossible] = -1
         recount(flat, self.limits, state, self.base)
         order = impossible[np.argsort(-self.start.size_us[impossible], kind="stable")]
-        greedy(flat, self.limits, state, order, options, np.full(len(flat.cover_first), -1))
+        greedy(flat, self.limits, state, order, options, np.full(len(flat.cover_first) - 1, -1))

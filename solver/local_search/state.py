@@ -35,7 +35,7 @@ class SearchState(NamedTuple):
     option: Ints
     """[T]"""
     target: Ints
-    """[S] of the slots in use."""
+    """[S] of the slots in use; -1 where a unit found no place."""
     load: Floats
     """[D, L]"""
     cost: Floats

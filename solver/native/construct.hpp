@@ -44,8 +44,8 @@ inline Int roomiest_target(const FlatProblem& flat, const LoadLimits& limits, co
     return best;
 }
 
-// Place every table, in `order`, with the given `options`: each unit where the largest load, as a share of its limit, stays least. Loads
-// are left to recount; `taken` is [targets] of -1 to work on.
+// Place every table, in `order`, with the given `options`: each unit where the largest load, as a share of its limit, stays least; on
+// -1 where none is left. Loads are left to recount; `taken` is [targets] of -1 to work on.
 inline void greedy(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const FixedInts& order,
                    const FixedInts& options, const Ints& taken) {
     for (const Int table : order) {
@@ -54,7 +54,9 @@ inline void greedy(const FlatProblem& flat, const LoadLimits& limits, const Sear
         for (Int offset = 0; offset < flat.units(option); ++offset) {
             const Int unit = flat.option_first_unit[option] + offset;
             const Int target = roomiest_target(flat, limits, state, table, unit, flat.option_group[option], taken);
-            taken[target] = table;
+            if (target >= 0) {
+                taken[target] = table;
+            }
             state.target[first + offset] = target;
             add(flat, state, unit, target);
         }

@@ -126,7 +126,7 @@ inline void commit(const FlatProblem& flat, const SearchState& state, const Jour
         }
         const Int first = flat.slot_first[table], chosen = journal.option[index];
         for (Int slot = first; slot < first + flat.units(state.option[table]); ++slot) {
-            if (state.target[slot] < state.devices()) {
+            if (state.is_device(state.target[slot])) {
                 unchain(state, slot, state.target[slot]);
             }
         }
@@ -134,7 +134,7 @@ inline void commit(const FlatProblem& flat, const SearchState& state, const Jour
         for (Int offset = 0; offset < flat.units(chosen); ++offset) {
             const Int target = journal.target[index][offset];
             state.target[first + offset] = target;
-            if (target < state.devices()) {
+            if (state.is_device(target)) {
                 chain(state, first + offset, target);
             }
         }

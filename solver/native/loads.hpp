@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "problem.hpp"
 #include "state.hpp"
@@ -117,8 +118,8 @@ inline void unchain(const SearchState& state, Int slot, Int device) {
     state.slots[device] -= 1;
 }
 
-// Add up all loads and chains afresh from options and targets, and return the overload. Option -1 is no load; `base` [L] is on
-// every device.
+// Add up all loads and chains afresh from options and targets, and return the overload: infinity where a unit has no place. Option -1 is no
+// load; `base` [L] is on every device.
 inline double recount(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const FixedFloats& base) {
     for (Int device = 0; device < state.devices(); ++device) {
         std::copy(base.begin(), base.end(), state.load[device].begin());
@@ -126,6 +127,7 @@ inline double recount(const FlatProblem& flat, const LoadLimits& limits, const S
     std::fill(state.ddr.begin(), state.ddr.end(), 0.0);
     std::fill(state.head.begin(), state.head.end(), -1);
     std::fill(state.slots.begin(), state.slots.end(), 0);
+    bool is_placed = true;
     for (Int table = 0; table < state.option.size(); ++table) {
         const Int first = flat.slot_first[table], option = state.option[table];
         if (option < 0) {
@@ -134,12 +136,14 @@ inline double recount(const FlatProblem& flat, const LoadLimits& limits, const S
         for (Int offset = 0; offset < flat.units(option); ++offset) {
             const Int target = state.target[first + offset];
             add(flat, state, flat.option_first_unit[option] + offset, target);
-            if (target < state.devices()) {
+            if (state.is_device(target)) {
                 chain(state, first + offset, target);
             }
+            is_placed = is_placed && target >= 0;
         }
     }
-    return reprice(limits, state);
+    const double overload = reprice(limits, state);
+    return is_placed ? overload : std::numeric_limits<double>::infinity();
 }
 
 // Note which devices are overloaded now.

@@ -150,7 +150,7 @@ inline bool swap(const FlatProblem& flat, const LoadLimits& limits, const Search
 // Propose that `table`, on a single device, goes to `target` with a single-device option drawn anew.
 inline bool draw_for(const FlatProblem& flat, const SearchState& state, const Journal& journal, Int index, Int table, Int target) {
     const Int option = draw_option(flat, state, table);
-    if (target >= state.devices() || flat.units(option) != 1 || flat.option_group[option] != flat.kind[target]) {
+    if (!state.is_device(target) || flat.units(option) != 1 || flat.option_group[option] != flat.kind[target]) {
         return false;
     }
     journal.table[index] = table;

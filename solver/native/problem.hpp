@@ -31,8 +31,10 @@ struct FlatProblem {
                 given["unit_load"],    given["unit_ddr"],     given["slot_first"],   given["slot_table"]};
     }
 
-    // Devices that a target covers.
-    FixedInts covered(Int target) const { return cover_device.part(cover_first[target], cover_first[target + 1]); }
+    // Devices that a target covers: none for -1, where a unit found no place.
+    FixedInts covered(Int target) const {
+        return target < 0 ? cover_device.part(0, 0) : cover_device.part(cover_first[target], cover_first[target + 1]);
+    }
 
     // Targets that units of an option of this group may take.
     FixedInts targets(Int group) const { return group_target.part(group_first[group], group_first[group + 1]); }

@@ -41,6 +41,7 @@ struct SearchState {
     Int devices() const { return cost.size(); }
     Int pools() const { return ddr.size(); }
     Int columns() const { return load.size(1); }
+    bool is_device(Int of_target) const { return 0 <= of_target && of_target < devices(); }
 };
 
 // 31 random bits (xorshift64*): the same stream on every machine.
