@@ -9,12 +9,13 @@
 FROM python:3.11-slim AS build
 ARG PIP_EXTRA_INDEX_URL
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /opt/emplace
 ENV PATH=/opt/emplace/bin:$PATH
 WORKDIR /src
 COPY requirements requirements
 RUN pip install --constraint requirements/constraints.txt torch
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY placement placement
 COPY solver solver
 COPY profiler profiler
@@ -32,7 +33,6 @@ COPY --from=build /opt/emplace /opt/emplace
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/emplace emplace
 ENV PATH=/opt/emplace/bin:$PATH \
     EMPLACE_HOME=/var/lib/emplace \
-    NUMBA_CACHE_DIR=/var/lib/emplace/numba \
     PYTHONUNBUFFERED=1
 USER emplace
 VOLUME /var/lib/emplace

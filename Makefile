@@ -9,7 +9,8 @@ STAMP := $(VENV)/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
 PACKAGES := placement solver hardware runtime profiler executor app emplace/*.py
 TEST_LIMIT := 30m
-SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests)
+SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests setup.py)
+NATIVE := $(wildcard solver/native/*.cpp solver/native/*.hpp)
 
 .PHONY: help setup demo test test-others lint format serve clean
 
@@ -24,7 +25,7 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml requirements/constraints.txt requirements/torchrec.txt
+$(STAMP): pyproject.toml setup.py $(NATIVE) requirements/constraints.txt requirements/torchrec.txt
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || \
 		{ echo "make setup needs Python 3.11 to 3.14: install one, or say PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "[1/4] virtual environment in $(VENV), $$($(PYTHON) --version)"
@@ -66,4 +67,4 @@ serve: setup
 	$(BIN)/emplace serve
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* build dist *.egg-info solver/native/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
+import scipy  # its parts load where they are used: a third of a second
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
-from scipy import special
 
 from emplace.placement.document import Document, broken_rule
 
@@ -69,7 +69,7 @@ class LengthDistribution:
 
     def total_quantile(self, q: float, examples: int) -> float:
         """Quantile `q` of the ids in `examples` independent examples (normal approximation, never above the longest possible)."""
-        spread = float(special.ndtri(q)) * float(np.sqrt(self.variance * examples))
+        spread = float(scipy.special.ndtri(q)) * float(np.sqrt(self.variance * examples))
         return min(self.mean * examples + spread, float(self.longest * examples))
 
     def sample(self, rng: np.random.Generator, examples: int) -> Ints:
@@ -121,12 +121,12 @@ class PoissonLength(Document):
     poisson: Annotated[float, Field(strict=True, gt=0, le=MAX_LENGTH / 2)]
 
     def distribution(self) -> LengthDistribution:
-        longest = int(np.ceil(special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
+        longest = int(np.ceil(scipy.special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
         # As far below the mean as the longest is above; a Poisson's lower tail is the thinner one.
         shortest = max(0, int(2 * self.poisson) - longest - 1)
         starts = np.unique(np.linspace(shortest, longest, _SINGLE_LENGTHS + _GROWING_BINS).astype(np.int64))
         ends = np.append(starts[1:], longest + 1)
-        return _from_cdf(starts, ends, special.pdtr(ends - 1, self.poisson))
+        return _from_cdf(starts, ends, scipy.special.pdtr(ends - 1, self.poisson))
 
 
 class Lognormal(Document):
@@ -141,10 +141,10 @@ class LognormalLength(Document):
 
     def distribution(self) -> LengthDistribution:
         sigma = self.lognormal.sigma
-        mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * special.ndtri(_NEGLIGIBLE)
+        mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * scipy.special.ndtri(_NEGLIGIBLE)
         longest = min(int(np.ceil(np.exp(mu + reach))), MAX_LENGTH)
         starts, ends = _bins(min(int(np.exp(mu - reach)), longest), longest)
-        return _from_cdf(starts, ends, special.ndtr((np.log(ends - 0.5) - mu) / sigma))
+        return _from_cdf(starts, ends, scipy.special.ndtr((np.log(ends - 0.5) - mu) / sigma))
 
 
 class PowerLaw(Document):
@@ -167,15 +167,13 @@ class PowerLawLength(Document):
     power_law: PowerLaw
 
     def distribution(self) -> LengthDistribution:
-        from scipy import optimize  # a fifth of a second that other spellings need not pay
-
         law = self.power_law
 
         def error(log_shift: float) -> float:
             return _shifted_power(law.alpha, np.exp(log_shift), law.max).mean - law.mean
 
         lowest, highest = np.log(_SMALLEST_SHIFT), np.log(_LARGEST_SHIFT)
-        log_shift = optimize.brentq(error, lowest, highest) if error(highest) > 0 else highest
+        log_shift = scipy.optimize.brentq(error, lowest, highest) if error(highest) > 0 else highest
         return _shifted_power(law.alpha, float(np.exp(log_shift)), law.max)
 
 
@@ -189,7 +187,7 @@ def _shifted_power(alpha: float, shift: float, longest: int) -> LengthDistributi
     wide = int(np.argmax(ends - starts > 1)) if len(starts) <= longest else len(starts)
     log_low, log_high = np.log(starts[wide:] + (shift - 0.5)), np.log(ends[wide:] + (shift - 0.5))
     width = log_high - log_low
-    log_mass[wide:] = (1 - alpha) * log_low + np.log(width * special.exprel((1 - alpha) * width))
+    log_mass[wide:] = (1 - alpha) * log_low + np.log(width * scipy.special.exprel((1 - alpha) * width))
     return LengthDistribution(starts, ends, np.exp(log_mass - log_mass.max()))
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
-from emplace.solver.jit import compiled
-from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope
+from emplace.solver.native import enumerate_patterns
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
 from emplace.solver.patterns.knapsack import Knapsack
 
@@ -52,65 +52,8 @@ def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
     order = np.argsort(-largest, kind="stable")
     held = np.full((max(most, 0), tables), -1, dtype=np.int64)
     used, at, chosen = np.zeros((tables + 1, resources)), np.zeros(tables + 1, dtype=np.int64), np.full(tables, -1, dtype=np.int64)
-    count = _fill(knapsack.first, knapsack.use, order, used, at, chosen, held, 200 * max(most, 0))
+    count = enumerate_patterns(knapsack.first, knapsack.use, order, used, at, chosen, held, 1.0 + SAME_SUM, 200 * max(most, 0))
     return held[:count] if count >= 0 else None
-
-
-@compiled
-def _fits(use: Floats, used: Floats, level: int, item: int, limit: float) -> bool:
-    """Whether an item can be added to what is used at `level`."""
-    fits = True
-    for r in range(use.shape[1]):
-        fits = fits and used[level, r] + use[item, r] <= limit
-    return fits
-
-
-@compiled
-def _full(first: Ints, use: Floats, used: Floats, level: int, chosen: Ints) -> bool:
-    """Whether no item of a table without one fits any more."""
-    full = True
-    for table in range(len(chosen)):
-        if chosen[table] < 0:
-            for item in range(first[table], first[table + 1]):
-                full = full and not _fits(use, used, level, item, 1.0)
-    return full
-
-
-@compiled
-def _write(chosen: Ints, held: Ints, row: int) -> None:
-    for table in range(len(chosen)):
-        held[row, table] = chosen[table]
-
-
-@compiled
-def _fill(first: Ints, use: Floats, order: Ints, used: Floats, at: Ints, chosen: Ints, held: Ints, most_steps: int) -> int:
-    """How many patterns there are, each written to a row of `held`; -1 if they are too many."""
-    tables, count, level = len(order), 0, 0
-    at[0] = first[order[0]]
-    for _ in range(most_steps):
-        if level < 0:
-            return count
-        if level == tables:
-            if _full(first, use, used, level, chosen):
-                if count == len(held):
-                    return -1
-                _write(chosen, held, count)
-                count += 1
-            level -= 1
-            continue
-        table, item = order[level], at[level]
-        at[level] += 1
-        if item > first[table + 1]:
-            level -= 1
-            continue
-        chosen[table] = item if item < first[table + 1] else -1
-        if chosen[table] < 0 or _fits(use, used, level, item, 1.0 + SAME_SUM):
-            for r in range(use.shape[1]):
-                used[level + 1, r] = used[level, r] + (use[item, r] if chosen[table] >= 0 else 0.0)
-            level += 1
-            if level < tables:
-                at[level] = first[order[level]]
-    return -1
 
 
 class _PatternModel:

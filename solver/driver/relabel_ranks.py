@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import bytes_to_move
@@ -36,7 +36,7 @@ def relabelled(
         here, there = slice(old * local, (old + 1) * local), slice(new * local, (new + 1) * local)
         inside[old, new] = _exchange(device[here, there], kinds)
         value[old, new] = device[here, there][np.arange(local), inside[old, new]].sum() + np.trace(blocks[here, there])
-    for old, new in zip(*linear_sum_assignment(value, maximize=True), strict=True):
+    for old, new in zip(*scipy.optimize.linear_sum_assignment(value, maximize=True), strict=True):
         ranks = old * local + np.arange(local)
         device_name[ranks] = new * local + inside[old, new]
         node_name[ranks] = new * local + np.arange(local)
@@ -51,7 +51,7 @@ def _exchange(value: Floats, kinds: list[str]) -> Ints:
     name = np.arange(len(kinds))
     for kind in dict.fromkeys(kinds):
         alike = np.array([index for index, each in enumerate(kinds) if each == kind])
-        _, chosen = linear_sum_assignment(value[np.ix_(alike, alike)], maximize=True)
+        _, chosen = scipy.optimize.linear_sum_assignment(value[np.ix_(alike, alike)], maximize=True)
         name[alike] = alike[chosen]
     return name
 

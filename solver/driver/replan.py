@@ -22,6 +22,7 @@ from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
+from emplace.solver.driver.relabel_ranks import relabelled
 from emplace.solver.driver.replan_local_search import ReplanLocalSearch
 from emplace.solver.driver.solve_variants import NO_TIER, budget_of, solve_types, type_searches
 from emplace.solver.driver.type_search import TypeSearch
@@ -110,10 +111,6 @@ class _Replanner:
             yield free.solution.tables
             bound_to_ranks = priced.fixed.placements or any(table.constraints.ranks for table in self.question.model.tables)
             if not bound_to_ranks:
-                from emplace.solver.driver.relabel_ranks import (
-                    relabelled,  # imports scipy.optimize: an eighth of a second others need not pay
-                )
-
                 tables = relabelled(self.question, free.solution.tables, held, self.variant.topology)
                 if self._exact(tables).fits:
                     yield tables

@@ -7,13 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.solver.local_search.annealing import Schedule, anneal
-from emplace.solver.local_search.construct import greedy
-from emplace.solver.local_search.loads import recount
-from emplace.solver.local_search.pair_exchange import resplit_pairs
-from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, empty_journal, empty_split, empty_state, limits_of
+from emplace.solver.budget import MOVE_WORK, PAIR_WORK, WAY_WORK
+from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, Schedule, empty_journal, empty_split, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
+from emplace.solver.native import anneal, greedy, recount, resplit_pairs
 
 HEATS = (0.005, 0.02, 0.08, 0.25)
 """Temperatures at the start of a run, in mean shares of the target that one table takes on one device."""
@@ -94,7 +92,7 @@ class Lane:
             self._take_up(min(known, key=self._energy_at))
         self._set_limits(self.makespan_us)
         self._place_impossible()
-        self.overload = float(recount(goal.flat, self.limits, self.state, self.base))
+        self.overload = recount(goal.flat, self.limits, self.state, self.base)
         self.heat = self.failures % len(self.heats) if self.explores else int(np.argmin(self.energy_after))
         scale = self.problem.num_devices / float(self.limits.load[0, :-1].sum())
         self.hot = self.heats[self.heat] * float(np.maximum(self.start.size_us * scale, self.start.bytes).mean())
@@ -105,7 +103,7 @@ class Lane:
         if self.overload == 0.0 or now <= 0.0 or self.ended:
             return 0.0
         spent = self._anneal(now) if self.done < self._annealed() else self._resplit(now)
-        self.overload = float(recount(self.goal.flat, self.limits, self.state, self.base))
+        self.overload = recount(self.goal.flat, self.limits, self.state, self.base)
         self.done += spent
         return spent
 
@@ -115,15 +113,15 @@ class Lane:
 
     def _anneal(self, work: float) -> float:
         total = self._annealed()
-        schedule = Schedule(self.done, min(work, total - self.done), total, self.hot, self.hot * COLD)
+        schedule = Schedule(self.done, min(work, total - self.done), total, self.hot, self.hot * COLD, MOVE_WORK)
         _, spent, moves = anneal(self.goal.flat, self.limits, self.state, self.journal, self.overload, schedule)
         self.moves += moves
-        return float(spent)
+        return spent
 
     def _resplit(self, work: float) -> float:
-        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.split, work)
+        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.split, work, PAIR_WORK, WAY_WORK)
         self.ended = spent < work
-        return float(spent)
+        return spent
 
     def end(self, *, success: bool) -> None:
         """Learn from the run."""
@@ -134,9 +132,10 @@ class Lane:
             self.memory_weight = self.limits.weight[-1], self.limits.ddr_weight
 
     def objective_us(self) -> float:
-        """The objective of the placement as it is; infinity where it does not fit."""
+        """The objective of the placement as it is; infinity where it does not fit, or a unit has no place."""
         state, problem = self.state, self.problem
-        if (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any():
+        exceeds = (state.load[:, -1] > problem.hbm_capacity).any() or (state.ddr > problem.ddr_capacity).any()
+        if exceeds or self.overload == np.inf:
             return np.inf
         return problem.constant_us + float(state.load[:, :-1].max(axis=0).sum())
 
@@ -177,4 +176,4 @@ class Lane:
         state.option[impossible] = -1
         recount(flat, self.limits, state, self.base)
         order = impossible[np.argsort(-self.start.size_us[impossible], kind="stable")]
-        greedy(flat, self.limits, state, order, options, np.full(len(flat.cover_first), -1))
+        greedy(flat, self.limits, state, order, options, np.full(len(flat.cover_first) - 1, -1))

@@ -1,6 +1,5 @@
-"""What the compiled search works on: the problem laid out flat, and a placement with its loads."""
+"""What the local search works on: a placement with its loads, their limits, and space to try changes in. solver/native/ has the search."""
 
-# mypy: disable-error-code="no-any-return,return-value"
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -8,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.solver.jit import compiled
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
 
@@ -37,7 +35,7 @@ class SearchState(NamedTuple):
     option: Ints
     """[T]"""
     target: Ints
-    """[S] of the slots in use."""
+    """[S] of the slots in use; -1 where a unit found no place."""
     load: Floats
     """[D, L]"""
     cost: Floats
@@ -110,6 +108,23 @@ class Split(NamedTuple):
     """[M] sides of the best split."""
 
 
+class Schedule(NamedTuple):
+    """A part of an annealing run, in work: devices touched."""
+
+    done: float
+    """What of the run is behind."""
+    work: float
+    """What is to be done now."""
+    total: float
+    """The whole run."""
+    hot: float
+    """The temperature at its start."""
+    cold: float
+    """And at its end."""
+    move_work: float
+    """What a move counts for besides the devices that it touches."""
+
+
 def empty_state(problem: Problem, flat: FlatProblem, seed: int) -> SearchState:
     """Nothing placed yet: options are -1."""
     devices, slots, columns = problem.num_devices, len(flat.slot_table), problem.num_stages + 1
@@ -178,20 +193,3 @@ def limits_of(problem: Problem, makespan_us: Floats, most_memory_weight: float =
     ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
     memory_weight = np.array([weight[-1], weight[-1] * most_memory_weight, ddr_weight[0], ddr_weight[0] * most_memory_weight])
     return LoadLimits(load, weight, ddr, ddr_weight, memory_weight)
-
-
-@compiled
-def random_bits(state: SearchState) -> int:
-    """31 random bits (xorshift64*): the same stream on every machine."""
-    x = state.random[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state.random[0] = x
-    return np.int64((x * np.uint64(2685821657736338717)) >> np.uint64(33))
-
-
-@compiled
-def below(state: SearchState, n: int) -> int:
-    """A random number from 0 to n - 1."""
-    return (random_bits(state) * n) >> 31

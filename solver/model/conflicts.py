@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import maximum_bipartite_matching
+import scipy
 
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, target_devices
 
@@ -30,5 +29,5 @@ def crowded(groups: Groups, allowed: Bools | None, num_devices: int) -> Iterator
     """Groups with fewer devices than they need, even one for each table: no placement keeps them apart."""
     for group in groups:
         may = np.ones((len(group), num_devices), dtype=bool) if allowed is None else allowed[list(group)]
-        if (maximum_bipartite_matching(csr_matrix(may), perm_type="column") < 0).any():
+        if (scipy.sparse.csgraph.maximum_bipartite_matching(scipy.sparse.csr_matrix(may), perm_type="column") < 0).any():
             yield group

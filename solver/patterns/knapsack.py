@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from emplace.solver.budget import GRID_CELLS_PER_STEP, INSIDE_CELL, SAME_SUM
-from emplace.solver.jit import compiled
 from emplace.solver.model.problem import Floats, Ints
+from emplace.solver.native import fill_grid, search_patterns, subgradient
 
 _SUBGRADIENT_STEPS = 120
 """Improvements of the Lagrangian prices before a search."""
@@ -56,7 +56,7 @@ class BestPattern:
     steps: int
 
 
-class _Grid(NamedTuple):
+class Grid(NamedTuple):
     """What tables are worth at most in what is left of two resources, the others at their Lagrangian prices."""
 
     resource: Ints
@@ -65,9 +65,11 @@ class _Grid(NamedTuple):
     """[R] of each resource; 0 for those two."""
     worth: Floats
     """[T + 1, cells of the first + 1, of the second + 1] of the tables at a level and below; of no size where there is no grid."""
+    capacity: float
+    """Of both resources, with more than rounding adds: no cell is missed."""
 
 
-class _Items(NamedTuple):
+class Items(NamedTuple):
     """The knapsack, and what its items are worth."""
 
     first: Ints
@@ -81,9 +83,12 @@ class _Items(NamedTuple):
     lower: Floats
     """[K]"""
     limit: float
+    """Of the time, as in Knapsack, with what rounding adds."""
+    capacity: float
+    """Of each resource, likewise."""
 
 
-class _Bounds(NamedTuple):
+class Bounds(NamedTuple):
     """What bounds the worth of the tables that are still to be decided, in the order of the search."""
 
     order: Ints
@@ -92,10 +97,10 @@ class _Bounds(NamedTuple):
     """[T + 1] what the tables at a level and below add to the Lagrangian bound."""
     multiplier: Floats
     """[R]"""
-    grid: _Grid
+    grid: Grid
 
 
-class _Path(NamedTuple):
+class Path(NamedTuple):
     """Where the search is, and the best pattern so far."""
 
     used: Floats
@@ -141,7 +146,7 @@ def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: 
     """Searches without a grid, and if that does not finish with one."""
     order = np.argsort(-score, kind="stable")
     suffix = np.append(np.cumsum(score[order][::-1])[::-1], 0.0)
-    bounds = _Bounds(order, suffix, multiplier, _no_grid())
+    bounds = Bounds(order, suffix, multiplier, _no_grid())
     quick = _depth_first(knapsack, value, bounds, threshold, min(most_steps, QUICK_STEPS))
     if quick.finished or most_steps <= QUICK_STEPS:
         return quick
@@ -151,10 +156,10 @@ def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: 
     return replace(found, finished=slow.finished, steps=quick.steps + slow.steps + steps)
 
 
-def _depth_first(knapsack: Knapsack, value: Floats, bounds: _Bounds, threshold: float, most_steps: int) -> BestPattern:
+def _depth_first(knapsack: Knapsack, value: Floats, bounds: Bounds, threshold: float, most_steps: int) -> BestPattern:
     """The best pattern above the threshold, deciding on one table after the other."""
     tables, resources = len(bounds.order), knapsack.use.shape[1]
-    path = _Path(
+    path = Path(
         used=np.zeros((tables + 1, resources)),
         spent=np.concatenate([knapsack.held[None, :], np.zeros((tables, len(knapsack.held)))]),
         worth=np.zeros(tables + 1),
@@ -163,49 +168,24 @@ def _depth_first(knapsack: Knapsack, value: Floats, bounds: _Bounds, threshold: 
         best=np.full(tables, -1, dtype=np.int64),
         steps=np.zeros(2, dtype=np.int64),
     )
-    worth = _search(_items_of(knapsack, value), bounds, path, threshold, most_steps)
+    worth = search_patterns(_items_of(knapsack, value), bounds, path, threshold, most_steps)
     return BestPattern(path.best if worth > threshold else None, worth, bool(path.steps[1] == 0), int(path.steps[0]))
 
 
-def _no_grid() -> _Grid:
-    return _Grid(np.zeros(2, dtype=np.int64), np.empty(0), np.empty((0, 0, 0)))
+def _no_grid() -> Grid:
+    return Grid(np.zeros(2, dtype=np.int64), np.empty(0), np.empty((0, 0, 0)), 1.0 + INSIDE_CELL)
 
 
-def _completions(knapsack: Knapsack, value: Floats, order: Ints, multiplier: Floats, along: int) -> tuple[_Grid, int]:
+def _completions(knapsack: Knapsack, value: Floats, order: Ints, multiplier: Floats, along: int) -> tuple[Grid, int]:
     """For the two dearest resources, with what items use rounded down to whole cells; and how many steps that counts for."""
     resource = np.argsort(-multiplier, kind="stable")[[0, min(1, len(multiplier) - 1)]]
     cells = np.array([along, along if len(multiplier) > 1 else 0])
     price = multiplier.copy()
     price[resource] = 0.0
-    cell = np.floor(knapsack.use[:, resource] * cells).astype(np.int64)
+    cell = np.ascontiguousarray(np.floor(knapsack.use[:, resource] * cells), dtype=np.int64)
     worth = np.zeros((len(order) + 1, cells[0] + 1, cells[1] + 1))
-    _fill(knapsack.first, cell, value - knapsack.use @ price, order, worth)
-    return _Grid(resource, price, worth), int(len(cell) * worth[0].size / GRID_CELLS_PER_STEP)
-
-
-@compiled
-def _fill(first: Ints, cell: Ints, value: Floats, order: Ints, worth: Floats) -> None:
-    """The most that at most one item of each table is worth, from the last table up."""
-    for level in range(len(order) - 1, -1, -1):
-        for i in range(worth.shape[1]):
-            for j in range(worth.shape[2]):
-                worth[level, i, j] = worth[level + 1, i, j]
-        for item in range(first[order[level]], first[order[level] + 1]):
-            a, b = cell[item, 0], cell[item, 1]
-            for i in range(a, worth.shape[1]):
-                for j in range(b, worth.shape[2]):
-                    worth[level, i, j] = max(worth[level, i, j], value[item] + worth[level + 1, i - a, j - b])
-
-
-@compiled
-def _left(grid: _Grid, used: Floats, level: int) -> float:
-    """What tables at this level and below add at most, in the grid."""
-    left = 0.0
-    for r in range(len(grid.price)):
-        left += grid.price[r] * (1.0 - used[level, r])
-    i = int((1.0 + INSIDE_CELL - used[level, grid.resource[0]]) * (grid.worth.shape[1] - 1))
-    j = int((1.0 + INSIDE_CELL - used[level, grid.resource[1]]) * (grid.worth.shape[2] - 1))
-    return float(left + grid.worth[level, i, j])
+    fill_grid(knapsack.first, cell, value - knapsack.use @ price, order, worth)
+    return Grid(resource, price, worth, 1.0 + INSIDE_CELL), int(len(cell) * worth[0].size / GRID_CELLS_PER_STEP)
 
 
 def _multipliers(knapsack: Knapsack, value: Floats) -> tuple[Floats, Floats]:
@@ -213,110 +193,9 @@ def _multipliers(knapsack: Knapsack, value: Floats) -> tuple[Floats, Floats]:
     total = max(float(value.max(initial=0.0)), 1e-12)
     prices = np.full((2, knapsack.use.shape[1]), total)
     score = np.zeros(len(knapsack.first) - 1)
-    _subgradient(_items_of(knapsack, value), prices, np.zeros(knapsack.use.shape[1]), score, total, _SUBGRADIENT_STEPS)
+    subgradient(_items_of(knapsack, value), prices, np.zeros(knapsack.use.shape[1]), score, total, _SUBGRADIENT_STEPS)
     return prices[1].copy(), score
 
 
-def _items_of(knapsack: Knapsack, value: Floats) -> _Items:
-    return _Items(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + SAME_SUM))
-
-
-@compiled
-def _best_item(items: _Items, prices: Floats, row: int, table: int) -> tuple[float, int]:
-    """The most that an item of the table adds to the Lagrangian bound, and which one; 0 and -1 where none adds anything."""
-    top, chosen = 0.0, -1
-    for item in range(items.first[table], items.first[table + 1]):
-        worth = items.value[item]
-        for r in range(items.use.shape[1]):
-            worth -= prices[row, r] * items.use[item, r]
-        if worth > top:
-            top, chosen = worth, item
-    return top, chosen
-
-
-@compiled
-def _subgradient(items: _Items, prices: Floats, slack: Floats, score: Floats, total: float, rounds: int) -> None:
-    """Minimise  sum(price) + sum over tables of max(0, value - price . use)  into prices[1] and `score`; prices[0] moves."""
-    tables, resources = len(items.first) - 1, items.use.shape[1]
-    least, step = np.inf, 0.5 * total
-    for _ in range(rounds):
-        bound = 0.0
-        for r in range(resources):
-            slack[r] = 1.0
-            bound += prices[0, r]
-        for t in range(tables):
-            top, chosen = _best_item(items, prices, 0, t)
-            bound += top
-            if chosen >= 0:
-                for r in range(resources):
-                    slack[r] -= items.use[chosen, r]
-        norm = 1e-12
-        for r in range(resources):
-            norm += slack[r] * slack[r]
-            if bound < least:
-                prices[1, r] = prices[0, r]
-        least = min(least, bound)
-        for r in range(resources):
-            prices[0, r] = max(0.0, prices[0, r] - step * slack[r] / np.sqrt(norm))
-        step *= 0.955
-    for t in range(tables):
-        score[t] = _best_item(items, prices, 1, t)[0]
-
-
-@compiled
-def _with(items: _Items, item: int, level: int, path: _Path) -> bool:
-    """Adds an item (-1: nothing) to what is used at `level`, for the next level; whether it fits."""
-    fits, total = True, 0.0
-    for r in range(items.use.shape[1]):
-        path.used[level + 1, r] = path.used[level, r] + (items.use[item, r] if item >= 0 else 0.0)
-        fits = fits and path.used[level + 1, r] <= 1.0 + SAME_SUM
-    for k in range(items.time.shape[1]):
-        path.spent[level + 1, k] = path.spent[level, k] + (items.time[item, k] if item >= 0 else 0.0)
-        total += max(items.lower[k], path.spent[level + 1, k])
-    return fits and total <= items.limit
-
-
-@compiled
-def _spare_worth(multiplier: Floats, used: Floats, level: int) -> float:
-    """What the resources left at `level` are worth at most."""
-    worth = 0.0
-    for r in range(len(multiplier)):
-        worth += multiplier[r] * (1.0 - used[level, r])
-    return worth
-
-
-@compiled
-def _search(items: _Items, bounds: _Bounds, path: _Path, threshold: float, most_steps: int) -> float:
-    """The most that a pattern above `threshold` is worth, its items in `path.best`; `threshold` where there is none.
-
-    Level j decides on table order[j]: its items in turn, then none.
-    """
-    first, order = items.first, bounds.order
-    top, level = threshold, 0
-    path.at[0] = first[order[0]]
-    while level >= 0:
-        if level == len(order):
-            if path.worth[level] > top:
-                top = path.worth[level]
-                for t in range(len(order)):
-                    path.best[t] = path.chosen[t]
-            level -= 1
-            continue
-        table, item = order[level], path.at[level]
-        if item > first[table + 1]:
-            level -= 1
-            continue
-        path.at[level] += 1
-        path.steps[0] += 1
-        if path.steps[0] >= most_steps:
-            path.steps[1] = 1
-            return top
-        path.chosen[table] = item if item < first[table + 1] else -1
-        path.worth[level + 1] = path.worth[level] + (items.value[item] if path.chosen[table] >= 0 else 0.0)
-        fits = _with(items, path.chosen[table], level, path)
-        fits = fits and path.worth[level + 1] + bounds.suffix[level + 1] + _spare_worth(bounds.multiplier, path.used, level + 1) > top
-        if fits and (len(bounds.grid.worth) == 0 or path.worth[level + 1] + _left(bounds.grid, path.used, level + 1) > top):
-            level += 1
-            if level < len(order):
-                path.at[level] = first[order[level]]
-    return top
+def _items_of(knapsack: Knapsack, value: Floats) -> Items:
+    return Items(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + SAME_SUM), 1.0 + SAME_SUM)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("emplace", "app", "executor", "hardware", "migrations", "placement", "profiler", "runtime", "solver", "pyproject.toml")
+SHIPPED = ("emplace", "app", "executor", "hardware", "migrations", "placement", "profiler", "runtime", "solver")
+BUILT_WITH = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 NEEDED = (
     "emplace/py.typed",
     "emplace/placement/catalog/models/m1.yaml",
@@ -36,9 +37,9 @@ print(name, plan.status, app.__file__, emplace.__file__, emplace.solver.__file__
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that the checkout stays as it is."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
-    for name in (*SHIPPED, "README.md", "LICENSE"):
+    for name in (*SHIPPED, *BUILT_WITH):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
         else:
             shutil.copy(ROOT / name, source / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
@@ -52,8 +53,10 @@ def test_a_wheel_has_one_import_root_and_every_file_that_is_read(wheel: Path) ->
         names = archive.namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"emplace"}
     assert set(NEEDED) <= set(names)
-    sources = {f"emplace/{path.relative_to(ROOT)}" for folder in SHIPPED[1:-1] for path in (ROOT / folder).rglob("*.py")}
+    sources = {f"emplace/{path.relative_to(ROOT)}" for folder in SHIPPED[1:] for path in (ROOT / folder).rglob("*.py")}
     assert sources <= set(names)
+    suffixes = [name.partition(".")[2] for name in names if name.startswith("emplace/solver/native/")]
+    assert sorted(suffixes) == sorted(["py", "pyi", sysconfig.get_config_var("EXT_SUFFIX").lstrip(".")])
 
 
 def test_it_works_beside_a_program_with_packages_of_the_same_names(wheel: Path, tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emplace.solver.local_search.loads import recount
-from emplace.solver.local_search.pair_exchange import resplit_pairs
+from emplace.solver.budget import PAIR_WORK, WAY_WORK
 from emplace.solver.local_search.state import LoadLimits, SearchState, empty_split, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem, flatten
 from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.native import recount, resplit_pairs
 
 MOST = 20
 
@@ -45,7 +45,7 @@ def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[Fl
 
 def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> None:
     flat, limits, state, before = placed(problem_of([4, 3, 2, 1], [5, 5, 5, 5], 10), [0, 0, 1, 1], 5.0)
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5)
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5, PAIR_WORK, WAY_WORK)
     assert before > 0.0
     assert after == 0.0
     assert sorted(state.load[:, 0]) == [5, 5]
@@ -54,7 +54,7 @@ def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> Non
 
 def test_nothing_goes_to_a_node_whose_system_memory_is_full() -> None:
     flat, limits, state, before = placed(problem_of([4, 3, 1], [5, 5, 10], 10), [0, 0, 1], 5.0)
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5)
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5, PAIR_WORK, WAY_WORK)
     assert after == pytest.approx(before)
     assert (state.ddr <= 10).all()
 
@@ -65,7 +65,7 @@ def test_loads_are_those_of_the_placement_and_overload_never_grows(seed: int) ->
     times, ddr = random.uniform(1, 9, 8), random.integers(0, 9, 8)
     problem = problem_of(list(times), list(ddr), int(ddr.sum() * random.uniform(0.4, 0.8)))
     flat, limits, state, before = placed(problem, list(random.integers(0, 2, 8)), float(times.sum() / 2))
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e4)
+    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e4, PAIR_WORK, WAY_WORK)
     load, pools = state.load.copy(), state.ddr.copy()
     assert recount(flat, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
     assert after <= before
