@@ -21,7 +21,10 @@ from itertools import count
 import numpy as np
 
 from emplace.placement.model import ShardingType
+from emplace.solver.budget import TYPE_BOUND_SHARE
+from emplace.solver.clock import Clock
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
+from emplace.solver.driver.solve_program import quick_placement
 from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
@@ -94,12 +97,17 @@ class TypeSearch:
     """The programs of one, in the order of their bounds.
 
     Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
-    is one node: all types. A bound takes seconds on a large program, so once the monitor says stop none is computed any more:
-    nodes keep the bound they have, the first one what a step costs without tables.
+    is one node: all types. A bound takes seconds on a large program, so once someone asks to stop none is computed any more:
+    nodes keep the bound they have, the first one what a step costs without tables. So they do under a limit of time once a bound
+    took more than its share; then a plan is made before any of them.
     """
 
     def __init__(self, priced: PricedQuestion, monitor: Monitor) -> None:
-        self.priced, self._monitor = priced, monitor
+        self.priced, self._monitor, self._out_of_time = priced, monitor, False
+        self.first_plan = quick_placement(priced) if monitor.clock.is_set else None
+        """A plan without search, under a limit of time."""
+        if self.first_plan is not None:
+            monitor.tell(self.first_us, 0.0, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
@@ -110,10 +118,15 @@ class TypeSearch:
         """The name of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
-            value = self._without_tables_us if self._monitor.stopped() else self._bound(self._everything)[0]
+            value = self._without_tables_us if self._monitor.interrupted() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(math.inf)
+
+    @property
+    def first_us(self) -> float:
+        """What the first plan costs, infinity without one."""
+        return math.inf if self.first_plan is None else self.first_plan.cost_us
 
     @property
     def matter(self) -> bool:
@@ -147,7 +160,7 @@ class TypeSearch:
 
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
-        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._monitor.stopped():
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not (self._out_of_time or self._monitor.stopped()):
             _, _, required, allowed = self._heap[0]
             if required == allowed:
                 return
@@ -216,7 +229,9 @@ class TypeSearch:
         program = self._restricted(allowed, frozenset())
         if program is None:
             return math.inf, allowed
-        value, name, chosen = _relaxed(program)
+        clock = self._monitor.sharing(TYPE_BOUND_SHARE).clock
+        value, name, chosen = _relaxed(program, clock)
+        self._out_of_time = clock.is_over
         self.name = self.name if self._computed else name
         self._computed += 1
         if program.parted is not None:
@@ -225,10 +240,10 @@ class TypeSearch:
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
 
-def _relaxed(program: PricedQuestion) -> tuple[float, str, Bools]:
+def _relaxed(program: PricedQuestion, clock: Clock) -> tuple[float, str, Bools]:
     """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
     problem = program.relaxed
-    bound = bound_of(problem)
+    bound = bound_of(problem, clock)
     if not bound.feasible:
         return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
     chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
