@@ -92,8 +92,8 @@ ANY_PLAN_GAP = 0.9
 
 # Shares of a limit of time alone
 
-READING_SHARE = 0.03
-"""What is kept for reading the answer back: everything else ends before."""
+READING_SHARE, READING_SECONDS = 0.03, 3e-4
+"""What is kept for reading the answer back and auditing it: at least a share of the limit, and so long for each table."""
 LEAST_SECONDS = 1e-3
 """What a search counts on where nothing is left, so that it can be shared out."""
 TYPE_BOUND_SHARE, BOUND_SHARE = 0.3, 0.3

@@ -63,10 +63,11 @@ class Size:
         return max(seconds * share, min(SEARCH_SECONDS, seconds / 2)) if share < 1 else seconds
 
 
-def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> Result[Assignment]:
+def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, known: Bounder | None = None) -> Result[Assignment]:
     """The best assignment found within the budget and a bound on every assignment.
 
-    The same problem and budget give the same answer, whatever the machine does besides; unless the clock ends it.
+    The same problem and budget give the same answer, whatever the machine does besides; unless the clock ends it. `known` has
+    bounded the problem but for what the step takes without tables.
     """
     monitor = monitor or Monitor()
     problem = merge_stages(problem)
@@ -74,7 +75,7 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> R
         nothing = Assignment(np.empty(0, dtype=np.int64), ())
         value_us = objective_us(problem, loads_of(problem, nothing))
         return Result(nothing, value_us, value_us, "no tables", Limit.NONE)
-    bounder = Bounder(problem, monitor.sharing(BOUND_SHARE).clock)
+    bounder = Bounder(problem, monitor.sharing(BOUND_SHARE).clock) if known is None else known.with_base(problem)
     bound = bounder.bound()
     monitor.tell(math.inf, bound.value_us, "bound")
     if not bound.feasible:

@@ -20,7 +20,7 @@ from emplace.placement.plan import (
     SolverRecord,
 )
 from emplace.placement.workload import Objective
-from emplace.solver.budget import PROVEN, READING_SHARE
+from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.replan import replan
 from emplace.solver.driver.solve_variants import solve_variants
@@ -37,7 +37,7 @@ def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
     """
     started, monitor, limit_s = time.perf_counter(), monitor or Monitor(), question.options.time_limit
     if limit_s is not None:
-        monitor = monitor.within(limit_s * (1 - READING_SHARE))
+        monitor = monitor.within(limit_s - max(limit_s * READING_SHARE, len(question.model.tables) * READING_SECONDS))
     if question.options.objective is Objective.DEVICES:
         smallest = smallest_size(question, monitor)
         answered, fewest, found = smallest.question, smallest.record, smallest.first

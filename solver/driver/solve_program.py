@@ -18,15 +18,15 @@ from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bound, bound_of
+from emplace.solver.relaxation.bound import Bound, Bounder, bound_of
 from emplace.solver.result import Limit, Result, gap_of
 
 
-def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
-    """The best placement found, and a bound on every placement of the program."""
+def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Placement]:
+    """The best placement found, and a bound on every placement of the program; `known` as in `solve`."""
     parted = None if priced.parted is None else bound_of(priced.parted, monitor.sharing(BOUND_SHARE).clock)
     here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
-    found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE))
+    found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE), known)
     if parted is not None:
         found = _bounded_anew(found, parted)
     if found.is_infeasible:
@@ -104,12 +104,12 @@ def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: 
     return placement if placement is not None and placement.fits else None, found.moves + second.moves
 
 
-def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor) -> Result[Assignment]:
+def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Assignment]:
     """`solve`, with an assignment that keeps the groups apart or none."""
     if not groups:
-        return solve(problem, budget, monitor)
+        return solve(problem, budget, monitor, known)
     # An assignment that may break the groups is no incumbent.
-    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False).sharing(UNRESTRICTED_SHARE))
+    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False).sharing(UNRESTRICTED_SHARE), known)
     if first.solution is None or keeps_apart(problem, groups, first.solution):
         return first
     # The bound is that of every placement, not only of those that devices were dealt out for.

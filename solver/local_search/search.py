@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.solver.budget import MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
-from emplace.solver.clock import Clock
+from emplace.solver.budget import BOUND_SHARE, MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten, restricted, to_assignment
@@ -65,9 +65,8 @@ class Incumbent:
 class Search:
     """One search on one problem."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, seed: int) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
-        start = _start(problem, bounder, bound)
         self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.short = _short_units(problem, bounder, start.least_us, LONG * bound.value_us)
@@ -76,7 +75,10 @@ class Search:
         self.known: list[Position] = []
 
     def run(self, gap: float, work: float) -> Iterator[Incumbent]:
-        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
+        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk.
+
+        Where `work` has no end the clock has, and nobody knows how near it is: then any placement is wanted soon.
+        """
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
         with ThreadPoolExecutor(len(self.lanes)) as pool:
@@ -91,7 +93,7 @@ class Search:
                 else:
                     step = min(LOOSER * step, (step + reached * MARGIN) / 2)
                     length *= LONGER
-                if self.best.assignment is None and step > HOPELESS:
+                if self.best.assignment is None and (step > HOPELESS or math.isinf(work)):
                     step = ANYTHING
 
     def _goal(self, target_us: float, work: float) -> Goal:
@@ -140,10 +142,11 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
         number, share = RACERS, work * RACING_SHARE
     share_s = share / work * monitor.clock.left_s
     most = math.inf if budget.by_clock else work - (number - 1) * share
+    start = start_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         here = monitor.within(share_s)
-        search = Search(problem, bounder, bound, budget.seed * number + index)
+        search = Search(problem, bounder, bound, start, budget.seed * number + index)
         steps = search.run(budget.gap, most)
         for found in steps:
             yield search
@@ -164,9 +167,10 @@ def _short_units(problem: Problem, bounder: Bounder, least_us: Floats, most_us: 
     return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1) <= most_us)
 
 
-def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
+def start_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> Start:
+    """What every search of a problem starts from."""
     least_us = problem.stage_base_us + bound.near.relaxation.makespan
-    options = _first_options(bound, _short_units(problem, bounder, least_us, LONG_AT_FIRST * bound.value_us), bounder.clock)
+    options = _first_options(bound, _short_units(problem, bounder, least_us, LONG_AT_FIRST * bound.value_us), clock)
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
@@ -182,5 +186,5 @@ def _first_options(bound: Bound, short: Bools, clock: Clock) -> Ints:
     spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
     roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
     proposed = relax(roomy, usable & (relaxation.x > 0), clock)
-    x = part.spread((proposed if proposed.feasible else relaxation).x, 0.0, 1.0)
+    x = part.spread((proposed if proposed.feasible and not clock.is_over else relaxation).x, 0.0, 1.0)
     return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

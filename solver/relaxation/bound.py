@@ -5,6 +5,7 @@ docs/explanation/bounds.md states each bound and proves it. Prices of options (r
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,7 +60,12 @@ class Bound:
 
 def bound_of(problem: Problem, clock: Clock = ENDLESS) -> Bound:
     """The bound of a problem, with as few stages as say the same."""
-    return Bounder(merge_stages(problem), clock).bound()
+    return bounder_of(problem, clock).bound()
+
+
+def bounder_of(problem: Problem, clock: Clock = ENDLESS) -> Bounder:
+    """Of a problem with as few stages as say the same."""
+    return Bounder(merge_stages(problem), clock)
 
 
 class Bounder:
@@ -67,6 +73,7 @@ class Bounder:
 
     def __init__(self, problem: Problem, clock: Clock = ENDLESS) -> None:
         self.problem, self.clock = problem, clock
+        self._found: Bound | None = None
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
         self.program = Program(
@@ -80,7 +87,18 @@ class Bounder:
             self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
 
     def bound(self) -> Bound:
-        """The class relaxation with cuts, raised by ruling out values above it."""
+        """The class relaxation with cuts, raised by ruling out values above it. Found once."""
+        self._found = self._found or self._new_bound()
+        return self._found
+
+    def with_base(self, problem: Problem) -> Bounder:
+        """This one for a problem that differs only in what the step takes without tables: what s must be is the same."""
+        moved, found = copy(self), self.bound()
+        moved.problem, moved.fixed_us = problem, problem.constant_us + float(problem.stage_base_us.sum())
+        moved._found = replace(found, value_us=found.value_us + moved.fixed_us - self.fixed_us, fixed_us=moved.fixed_us)
+        return moved
+
+    def _new_bound(self) -> Bound:
         root = Region(ReducedProgram.of(self.program), self._relax(self.program))
         if not root.relaxation.feasible:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
@@ -199,6 +217,8 @@ class Bounder:
         """Add violated single-table cuts, round by round."""
         program = self.program
         for _ in range(CUT_ROUNDS):
+            if self.clock.is_over:
+                break
             coefficient, capacity, stage = self.cuts.violated(program, relaxation)
             if not len(stage):
                 break

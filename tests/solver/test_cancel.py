@@ -97,7 +97,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str, watch: Stoppable) -> lis
     return calls
 
 
-@pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bound_of", "emplace.solver.driver.solve_program.solve_apart"])
+@pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.driver.solve_program.solve_apart"])
 @pytest.mark.parametrize("servers", [0, 1])
 def test_no_bound_and_no_search_begins_after_the_stop(work: str, servers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question(gpu_host(2, servers=servers), [table(f"t{index}", 20_000, pooling=20) for index in range(4)], work_limit=0.1)

@@ -76,7 +76,7 @@ def test_from_the_first_plan_on_there_is_an_incumbent_a_bound_and_a_gap() -> Non
 
 
 @pytest.mark.parametrize(
-    "work", ["emplace.solver.driver.type_search.bound_of", "emplace.solver.engine.race", "emplace.solver.infeasibility.fixes.is_feasible"]
+    "work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.engine.race", "emplace.solver.infeasibility.fixes.is_feasible"]
 )
 def test_no_long_work_begins_after_the_clock_ends(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     costly = with_costs(drawn(0, 60.0), sharding_type_us=drawn(0, 60.0).cost_model.sharding_type_us)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, Search
+from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, Search, start_of
 from emplace.solver.model.problem import Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import Bounder
@@ -17,7 +17,8 @@ from emplace.solver.relaxation.bound import Bounder
 def search_of(stages: int) -> Search:
     problem = merge_stages(draw(Case("tight", 60, 16, 0.95, stages=stages)))
     bounder = Bounder(problem)
-    return Search(problem, bounder, bounder.bound(), seed=0)
+    bound = bounder.bound()
+    return Search(problem, bounder, bound, start_of(problem, bounder, bound), seed=0)
 
 
 def excess_us(problem: Problem, option: int, least_us: list[float]) -> float:
