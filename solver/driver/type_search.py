@@ -30,7 +30,7 @@ from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bounder, bounder_of
+from emplace.solver.relaxation.bound import Bounder, bound_at_once, bounder_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -111,19 +111,21 @@ class TypeSearch:
         self._bounders: dict[Types, Bounder] = {}
         self.first_plan = quick_placement(priced) if monitor.clock.is_set else None
         """A plan without search, under a limit of time."""
-        if self.first_plan is not None:
-            monitor.tell(self.first_us, 0.0, "first plan")
+        self._first_bound_us = self._without_tables_us
+        if monitor.clock.is_set and priced.every_item_has_an_option:
+            self._first_bound_us = bound_at_once(priced.relaxed)
+            monitor.tell(self.first_us, self._first_bound_us, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
         self._computed = 0
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
-        self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
+        self.name = self._first_name
         """The name of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
-            value = self._without_tables_us if self._monitor.interrupted() else self._bound(self._everything)[0]
+            value = self._first_bound_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(math.inf)
@@ -213,6 +215,12 @@ class TypeSearch:
     @property
     def _without_tables_us(self) -> float:
         return self.priced.problem.constant_us + float(self.priced.problem.stage_base_us.sum())
+
+    @property
+    def _first_name(self) -> str:
+        if not self.priced.every_item_has_an_option:
+            return "a table without an option"
+        return "even spread" if self._monitor.clock.is_set else "step without tables"
 
     @property
     def _everything(self) -> Types:

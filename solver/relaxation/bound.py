@@ -16,7 +16,7 @@ from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
-from emplace.solver.relaxation.column_generation import least_makespans, relax
+from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
 from emplace.solver.relaxation.program import Program, Relaxation
 from emplace.solver.relaxation.reduced_program import ReducedProgram
@@ -61,6 +61,14 @@ class Bound:
 def bound_of(problem: Problem, clock: Clock = ENDLESS) -> Bound:
     """The bound of a problem, with as few stages as say the same."""
     return bounder_of(problem, clock).bound()
+
+
+def bound_at_once(problem: Problem) -> float:
+    """A bound without any linear program: the stages last as long as if all tables were spread evenly, whatever the memory."""
+    rows, stages = aggregate(problem), problem.num_stages
+    every = np.ones(problem.num_options, dtype=bool)
+    program = Program(rows, first_option(problem), every, lower=np.zeros(stages), price=np.ones(stages))
+    return problem.constant_us + float(problem.stage_base_us.sum()) + lagrangian(program, even_dual(program))[0]
 
 
 def bounder_of(problem: Problem, clock: Clock = ENDLESS) -> Bounder:

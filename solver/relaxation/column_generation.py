@@ -106,7 +106,7 @@ class _Generation:
                 break
             self._add(missing)
         if self.clock.is_over:
-            dual = _even_dual(program, elastic)
+            dual = even_dual(program, elastic=elastic)
             best = max(best, (lagrangian(program, dual, elastic=elastic)[0], dual), key=lambda each: each[0])
         bound, cost, least = lagrangian(program, best[1], elastic=elastic)
         reduced = cost - np.repeat(least, np.diff(program.first))
@@ -123,7 +123,7 @@ class _Generation:
         self.order = np.append(self.order, options)
 
 
-def _even_dual(program: Program, elastic: bool) -> Floats:
+def even_dual(program: Program, *, elastic: bool = False) -> Floats:
     """That every stage lasts as long as the mean over its rows, whatever the memory: known without any linear program."""
     rows = program.rows
     price = np.zeros(len(program.lower)) if elastic else program.price
