@@ -37,10 +37,12 @@ def import_plan(
         rule = f"the plan is for {theirs.world_size} ranks, {host.name} is asked for {len(topology.ranks)}"
         raise InvalidDocument(source, [BrokenRule("/world_size", str(theirs.world_size), rule)])
     placed = placements(theirs, source, question, topology)
+    kind, limit = next(iter(question.options.limits.items()))
     record = SolverRecord(
         seconds=0.0,
         seed=question.options.seed,
-        limit=question.options.time_limit,
+        limit=limit,
+        limit_kind=kind,
         stopped_by=IMPORTED,
         bound=NO_BOUND,
         version=version("emplace"),

@@ -104,7 +104,7 @@ def _cost_model(host: HostSpec, ranks: int, workdir: Path) -> CostModel:
 
 def compare(model: ModelSpec, host: HostSpec, ranks: int, cost: CostModel, workdir: Path) -> dict[str, Any]:
     """Plan, run and measure one model. Raises EmplaceError when a plan is refused or fails."""
-    options = PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=SEED)
+    options = PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=SEED)
     plans: dict[str, Plan] = {}
     for name, data in torchrec_plans(model, host, ranks).items():
         theirs = from_data(data, TheirPlan, source=f"TorchRec's plan ({name})")

@@ -42,7 +42,7 @@ class Kept:
         data = builtin_model(self.model_name).to_data() | dict(self.model)
         data["tables"] = [table | dict(self.tables.get(index, {})) for index, table in enumerate(data["tables"])]
         host = builtin_host(self.host_name)
-        options: dict[str, Any] = {"time_limit": 2.0} | dict(self.options)
+        options: dict[str, Any] = {"work_limit": 2.0} | dict(self.options)
         if start is not None:
             options["start"] = [table.to_data() for table in start.tables]
         return Question(
@@ -67,11 +67,11 @@ KEPT = (
     *(Kept(f"{model} on big-basin-32g", model, "big-basin-32g") for model in MODELS),
     *(Kept(f"criteo-terabyte on {host}", "criteo-terabyte", host) for host in HOSTS if host != "big-basin-32g"),
     *(Kept(f"m2 on {host}", "m2", host) for host in HOSTS if host != "big-basin-32g"),
-    Kept("default limit", "m1", "dgx-a100-40g", {"time_limit": 10.0}),
+    Kept("default limit", "m1", "dgx-a100-40g", {"work_limit": 10.0}),
     Kept("gap of nothing", "m2", "dgx-h100", {"gap": 0.0}),
     Kept("gap of nothing, few tables", "wnd", "dgx-a100-80g", {"gap": 0.0}),
     Kept("another seed", "m2", "dgx-a100-80g", {"seed": 7}),
-    Kept("short limit", "m3", "zion", {"time_limit": 0.5}),
+    Kept("short limit", "m3", "zion", {"work_limit": 0.5}),
     Kept("p95", "m2", "big-basin-32g", {"objective": "p95"}),
     Kept("p95, many tables", "m3", "dgx-h100", {"objective": "p95"}),
     Kept("fewest devices", "m1", "dgx-a100-80g", {"objective": "devices"}),

@@ -36,7 +36,7 @@ from emplace.placement.derived_plan import derive_plan
 from emplace.placement.errors import EmplaceError, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
-from emplace.placement.plan import Plan, PlanOptions, Question, SolverRecord
+from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, SolverRecord
 from emplace.placement.stages import Stage
 from emplace.planning import answer, build_question
 
@@ -91,7 +91,7 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     """Predict and measure one model's plans. Raises EmplaceError where one is refused or fails."""
     rng = np.random.default_rng([seed, ranks, number])
     model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
-    question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS, seed=seed), cost)
+    question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=seed), cost)
     plans = {name: _by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
     plans[REFERENCE] = _reference(host, ranks, cost)
@@ -126,7 +126,13 @@ def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measur
 def _by_hand(question: Question, placements: Placements) -> Plan:
     options = question.options
     record = SolverRecord(
-        seconds=0.0, seed=options.seed, limit=options.time_limit, stopped_by="limit", bound="none", version=version("emplace")
+        seconds=0.0,
+        seed=options.seed,
+        limit=SOLVE_SECONDS,
+        limit_kind=LimitKind.WORK,
+        stopped_by="limit",
+        bound="none",
+        version=version("emplace"),
     )
     return derive_plan(question, placements, question.topology(with_servers=False), record)
 
@@ -134,7 +140,7 @@ def _by_hand(question: Question, placements: Placements) -> Plan:
 def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
     """A plan that is the same in every launch, to see how fast the machine is at that moment."""
     model = draw_model(np.random.default_rng(_REFERENCE_SEED), "reference", ranks)
-    question = build_question(model, host, PlanOptions(ranks=ranks, time_limit=SOLVE_SECONDS), cost)
+    question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS), cost)
     return _by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
 
 

@@ -17,7 +17,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.plan import Plan, PlanOptions, by_the_clock
 from emplace.placement.reading import from_data, read_file
 from emplace.planning import answer, build_question, resolve_host
 from emplace.solver.progress import Monitor
@@ -33,8 +33,8 @@ _Doc = TypeVar("_Doc", bound=Document)
 def plan(model: Model, host: Host, *, cost_model: CostModel | None = None, monitor: Monitor | None = None, **options: Any) -> Plan:
     """Decide where each table of the model lives on the host, and prove how good that is.
 
-    `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", time_limit=10.0 (seconds of
-    counted work), gap=0.001, seed=0. Without a cost model it is priced with the one measured on this host, else by the
+    `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", work_limit=10.0 (seconds of
+    counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with the one measured on this host, else by the
     datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
 
     The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
@@ -59,11 +59,11 @@ def check(
     """Whether the model fits the host within the budgets; `fits` is true, false (proven) or None (undecided).
 
     `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
-    `baseline`. `options` are those of `plan`. Raises as `plan` does.
+    `baseline`. `options` are those of `plan`, but by default the answer is there within 10 s of time. Raises as `plan` does.
     """
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression, "baseline": baseline}
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
-    return judge(plan(model, host, cost_model=cost_model, **options), budgets)
+    return judge(plan(model, host, cost_model=cost_model, **by_the_clock(options)), budgets)
 
 
 def audit(plan: Plan) -> list[Violation]:

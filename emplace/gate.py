@@ -152,7 +152,7 @@ def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetR
     if bound_us > limit_us:
         excess = f"no placement takes less than {bound_us:,.1f} us, {bound_us - limit_us:,.1f} us over the {limit_us:,.1f} us allowed"
         return BudgetResult(rule=rule, kept=False, limit_us=limit_us, message=f"broken: {words}; {excess}")
-    open_between = f"the best plan found takes {step_us:,.1f} us, the bound is {bound_us:,.1f} us; a longer --time-limit may decide"
+    open_between = f"the best plan found takes {step_us:,.1f} us, the bound is {bound_us:,.1f} us; a longer limit may decide"
     return BudgetResult(rule=rule, kept=None, limit_us=limit_us, message=f"undecided: {words}; {open_between}")
 
 
@@ -179,7 +179,7 @@ def _summary(plan: Plan, verdict: CheckVerdict, results: tuple[BudgetResult, ...
         case CheckVerdict.OVER_BUDGET:
             return f"{where} fits but breaks {', '.join(result.rule for result in results if result.kept is False)}"
         case CheckVerdict.UNDECIDED:
-            return f"{where} is undecided within the limit of {plan.solver.limit:g} s"
+            return f"{where} is undecided within {plan.solver.limit:g} s of {plan.solver.limit_kind}"
 
 
 def _tightest_memory(plan: Plan) -> TightestMemory | None:

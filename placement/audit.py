@@ -16,7 +16,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
-from emplace.placement.plan import JobSize, Plan, PlanStatus, job_sizes
+from emplace.placement.plan import OUT_OF_TIME, JobSize, LimitKind, Plan, PlanStatus, job_sizes
 from emplace.placement.topology import Topology
 from emplace.placement.workload import Objective
 
@@ -100,8 +100,13 @@ def _record(plan: Plan) -> Iterator[Violation]:
     options = plan.question.options
     if plan.solver.seed != options.seed:
         yield Violation(where="/solver/seed", what=f"is {plan.solver.seed}, the question asks for {options.seed}")
-    if plan.solver.limit != options.time_limit:
-        yield Violation(where="/solver/limit", what=f"is {plan.solver.limit:g}, the question asks for {options.time_limit:g}")
+    kind, asked = plan.solver.limit_kind, options.limits.get(plan.solver.limit_kind)
+    if asked is None:
+        yield Violation(where="/solver/limit_kind", what=f"is {kind}, the question sets no {kind}_limit")
+    elif plan.solver.limit != asked:
+        yield Violation(where="/solver/limit", what=f"is {plan.solver.limit:g}, the question's {kind}_limit is {asked:g}")
+    if plan.solver.stopped_by == OUT_OF_TIME and kind is not LimitKind.TIME:
+        yield Violation(where="/solver/stopped_by", what=f"is {OUT_OF_TIME}, but the limit is of {kind}")
 
 
 def _fewest(plan: Plan) -> Iterator[Violation]:

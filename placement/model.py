@@ -78,7 +78,7 @@ class Feature(Document):
     length: FeatureLength
     truncate: Annotated[int, Field(strict=True, gt=0)] | None = None
 
-    @property
+    @cached_property
     def lengths(self) -> LengthDistribution:
         return length_distribution(self.length, self.truncate)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
 from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from emplace.placement.overflow import refuse_uncountable
@@ -18,6 +20,16 @@ from emplace.placement.topology import Topology, build_topology
 from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
+DEFAULT_LIMIT_S = 10.0
+"""Of work or of time, where none is asked for."""
+
+
+class LimitKind(StrEnum):
+    """What a limit in seconds counts: work, or the time that passes."""
+
+    WORK = "work"
+    TIME = "time"
 
 
 class PlanStatus(StrEnum):
@@ -64,11 +76,19 @@ class PlanOptions(Document):
     move_price_us_per_gib: Annotated[float, Field(strict=True, ge=0)] | None = None
     """Step time that a plan must save for each GiB that it moves away from `start`."""
     objective: Objective = Objective.MEAN
-    time_limit: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 10.0
-    """Seconds of a reference core; the search counts work, not time, so the same question gets the same plan."""
+    time_limit: Seconds | None = None
+    """Seconds of the wall, everything counted: what the machine does besides decides how far the solve gets."""
+    work_limit: Seconds | None = Field(default_factory=lambda given: DEFAULT_LIMIT_S if given.get("time_limit") is None else None)
+    """Counted seconds of a reference core: the same question gets the same plan on any machine. 10 where there is no other limit."""
     gap: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.001
     """Stop as soon as the plan is proven this close to the best."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+    @property
+    def limits(self) -> dict[LimitKind, float]:
+        """The limits that are set, in seconds; one at least. Whichever is reached first ends the solve."""
+        given = {LimitKind.WORK: self.work_limit, LimitKind.TIME: self.time_limit}
+        return {kind: seconds for kind, seconds in given.items() if seconds is not None}
 
     def allows(self, tier: Tier) -> bool:
         return self.tiers is None or tier in self.tiers
@@ -77,6 +97,12 @@ class PlanOptions(Document):
         """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
         reserves = {"hbm_reserve": self.hbm_reserve, "ddr_reserve": self.ddr_reserve}
         return build_topology(host, self.nodes, self.ranks, with_servers=with_servers, **reserves)
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> PlanOptions:
+        if not self.limits:
+            raise broken_rule("/work_limit", None, "work_limit and time_limit can't both be null: a solve needs a limit")
+        return self
 
     @model_validator(mode="after")
     def _moving_has_a_start_and_a_price(self) -> PlanOptions:
@@ -88,13 +114,25 @@ class PlanOptions(Document):
         return self
 
 
-class Question(Document):
-    """Everything that decides the answer."""
+def by_the_clock(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of options, with the usual limit of time where they set no limit: for who waits for the answer."""
+    has_limit = any(options.get(f"{kind}_limit") is not None for kind in LimitKind)
+    return dict(options) if has_limit else dict(options) | {"time_limit": DEFAULT_LIMIT_S}
 
+
+class Question(Document):
+    """Everything that decides the answer. One that was stored without a version is of the first."""
+
+    schema_version: Literal[2] = 2
     model: ModelSpec
     host: HostSpec
     cost_model: CostModel
     options: PlanOptions
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, data: Any) -> Any:
+        return question_of_version_1(data) if isinstance(data, dict) and "schema_version" not in data else data
 
     def topology(self, *, with_servers: bool) -> Topology:
         """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted."""
@@ -191,6 +229,8 @@ class Explanation(Document):
     fixes: tuple[Fix, ...] = ()
 
 
+OUT_OF_WORK, OUT_OF_TIME = "limit", "time"
+"""`stopped_by` of a plan that a limit ended. Another run may get further in the same time, or less far."""
 IMPORTED = "imported"
 """`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
 
@@ -201,8 +241,10 @@ class SolverRecord(Document):
     seconds: float
     seed: int
     limit: float
+    """Of the question's limits the one that ended the solve; else that of work, where both are set."""
+    limit_kind: LimitKind
     stopped_by: str
-    """Why it stopped: gap, exact, limit, proof or cancelled; IMPORTED where nothing was searched for."""
+    """Why it stopped: gap, exact, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
     bound: str
     """Which bound proves `lower_bound_us`."""
     moves: int = 0
@@ -212,7 +254,7 @@ class SolverRecord(Document):
 class Plan(Document):
     """The answer to a question. Where there is no placement, its figures are absent and its lists empty."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     model: ModelReference
     host: ModelReference
     cost_model: CostModelReference
@@ -236,6 +278,11 @@ class Plan(Document):
     solver: SolverRecord
     fewest: FewestDevices | None = None
     question: Question
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, data: Any) -> Any:
+        return plan_of_version_1(data) if isinstance(data, dict) and data.get("schema_version") == 1 else data
 
     @property
     def sized_question(self) -> Question:

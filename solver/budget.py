@@ -1,8 +1,8 @@
 """Every share of the limit, every rate of counted work and every tolerance of the solver, in one place.
 
-Work is counted, not timed (docs/decisions/0004-work-is-counted-not-timed.md): a limit in seconds is turned into steps at the
+Work is counted, not timed (docs/decisions/0004-work-is-counted-not-timed.md): a limit of work is turned into steps at the
 rates below, so the same question gets the same plan on any machine. The rates are about what one core of a small server
-does (2 cores, 2025), so that a limit is about kept there.
+does (2 cores, 2025). A limit of time (docs/decisions/0019-two-kinds-of-limit.md) is shared out likewise, as time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class Budget:
     gap: float
     """Enough is a proof that nothing is better by more than this share of the objective."""
     seed: int
+    by_clock: bool = False
+    """Whether the clock ends the solve, and `seconds` are only what a reference core would do until then."""
 
     def share(self, share: float) -> Budget:
         """A part of it."""
@@ -88,6 +90,15 @@ FIX_SECONDS = 1.0
 ANY_PLAN_GAP = 0.9
 """The gap asked for where any plan will do."""
 
+# Shares of a limit of time alone
+
+READING_SHARE, READING_SECONDS = 0.03, 3e-4
+"""What is kept for reading the answer back and auditing it: at least a share of the limit, and so long for each table."""
+LEAST_SECONDS = 1e-3
+"""What a search counts on where nothing is left, so that it can be shared out."""
+TYPE_BOUND_SHARE, BOUND_SHARE = 0.3, 0.3
+"""The most of what is left that goes into the bound of a set of sharding types, and of a problem, before the search."""
+
 # Shares of a problem's limit (engine)
 
 SEARCH_SHARES = {(True, True): 0.2, (True, False): 0.35, (False, True): 0.5}
@@ -106,6 +117,8 @@ DIVE_SHARE = 0.75
 """The share of dives in what betters a plan, where they apply; the rest is for placing parts of the plan anew."""
 NEIGHBOURHOOD_SECONDS = 0.7
 """The most that CP-SAT gets for placing a part of a plan anew."""
+SKIPPED_SECONDS = 0.01
+"""What a part counts for that is left alone under a limit of time, as building its program would take longer than that."""
 LEAF_SECONDS = 1.0
 """What CP-SAT gets for a node of branch and bound whose options are all chosen."""
 

@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from emplace.solver.budget import COUNTED_LITERAL_S, COUNTED_OPTION_S, COUNTED_UNIT_S, DETERMINISTIC_PER_SECOND, Budget
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
-from emplace.solver.progress import Monitor
+from emplace.solver.progress import Monitor, ShouldStop
 from emplace.solver.result import Limit, Result
 
 _TICKS = 2**30
@@ -34,7 +34,10 @@ def by_cp_sat(
     problem: Problem, budget: Budget, monitor: Monitor, hint: Assignment | None = None, below_us: float = math.inf
 ) -> Result[Assignment]:
     """The best assignment with an objective up to `below_us`, from `hint`; infeasible where it is proven that there is none."""
-    model = _Model(problem)
+    try:
+        model = _Model(problem, monitor.stopped)
+    except _Stopped:
+        return Result(None, math.inf, 0.0, "cp-sat", monitor.limit)
     if hint is not None:
         model.hint(hint)
     if math.isfinite(below_us):
@@ -45,6 +48,7 @@ def by_cp_sat(
     solver.parameters.random_seed = budget.seed
     solver.parameters.max_deterministic_time = budget.seconds * DETERMINISTIC_PER_SECOND
     solver.parameters.relative_gap_limit = budget.gap
+    solver.parameters.max_time_in_seconds = monitor.clock.left_s
     watch = _Watch(model, monitor)
     solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
     solver.best_bound_callback = watch.on_bound
@@ -53,13 +57,20 @@ def by_cp_sat(
     counted_s = model.counted_s + COUNTED_UNIT_S * solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
         return Result.infeasible("cp-sat", counted_s=counted_s)
-    limit = Limit.NONE if status == cp_model.OPTIMAL else Limit.INTERRUPTED if monitor.stopped() else Limit.WORK
+    limit = Limit.NONE if status == cp_model.OPTIMAL else monitor.limit
     bound_us = model.microseconds(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Result(None, math.inf, bound_us, "cp-sat", limit, counted_s=counted_s)
     assignment = model.read(solver)
     objective = objective_us(problem, loads_of(problem, assignment))
     return Result(assignment, objective, min(bound_us, objective), "cp-sat", limit, counted_s=counted_s)
+
+
+def least_counted_s(problem: Problem) -> float:
+    """About what building the program counts for, of options that load single devices; without building it."""
+    devices = np.full(problem.num_tables, problem.num_devices) if problem.allowed is None else problem.allowed.sum(axis=1)
+    literals = float((np.diff(problem.option_first_unit) * devices[problem.option_table]).sum())
+    return COUNTED_LITERAL_S * literals * (problem.num_stages + 3) + COUNTED_OPTION_S * problem.num_options
 
 
 @contextmanager
@@ -91,6 +102,24 @@ class _Place:
 
 
 @dataclass
+class _Terms:
+    """What may lie on one device: the units, and the variables that say whether they do."""
+
+    units: list[int] = field(default_factory=list)
+    taken: list[cp_model.IntVar] = field(default_factory=list)
+
+    def add(self, place: _Place) -> None:
+        self.units.append(place.unit)
+        self.taken.append(place.taken)
+
+    def weighted(self, per_unit: Ints) -> cp_model.LinearExpr:
+        """The sum of what the units that are taken add."""
+        weights = per_unit[self.units]
+        used = np.flatnonzero(weights)
+        return cp_model.LinearExpr.weighted_sum([self.taken[index] for index in used.tolist()], weights[used].tolist())
+
+
+@dataclass
 class _Chosen:
     """One option: whether it is taken, and where its units go."""
 
@@ -98,11 +127,16 @@ class _Chosen:
     places: list[_Place] = field(default_factory=list)
 
 
+class _Stopped(Exception):
+    """Before the model was built."""
+
+
 class _Model:
     """Booleans for options and targets, one makespan for each stage."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, should_stop: ShouldStop) -> None:
+        """Raises _Stopped."""
+        self.problem, self.should_stop = problem, should_stop
         self.cp = cp_model.CpModel()
         self.per_us = _TICKS / max(float(problem.unit_time_us.max(initial=0.0)), float(problem.stage_base_us.max(initial=0.0)), 1e-9)
         self.options = [self._option(option) for option in range(problem.num_options)]
@@ -120,7 +154,12 @@ class _Model:
         """The step time that a sum of makespans in ticks stands for."""
         return self.problem.constant_us + ticks / self.per_us
 
+    def _go_on(self) -> None:
+        if self.should_stop():
+            raise _Stopped
+
     def _option(self, option: int) -> _Chosen:
+        self._go_on()
         problem, scope = self.problem, Scope(self.problem.option_scope[option])
         chosen = _Chosen(self.cp.new_bool_var(""))
         targets = _targets(problem, option)
@@ -141,23 +180,28 @@ class _Model:
 
     def _add_loads(self) -> None:
         problem = self.problem
-        terms: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in range(problem.num_devices)]
-        for option, chosen in enumerate(self.options):
-            scope = Scope(problem.option_scope[option])
+        terms = [_Terms() for _ in range(problem.num_devices)]
+        covered: dict[tuple[int, int], list[int]] = {}
+        for scope, chosen in zip(problem.option_scope.tolist(), self.options, strict=True):
+            self._go_on()
             for place in chosen.places:
-                for device in target_devices(problem, scope, place.target):
-                    terms[device].append((place.unit, place.taken))
-        self.literals = sum(map(len, terms)) * (problem.num_stages + 3)
+                target = scope, place.target
+                if target not in covered:
+                    covered[target] = target_devices(problem, Scope(scope), place.target).tolist()
+                for device in covered[target]:
+                    terms[device].add(place)
+        self.literals = sum(len(each.taken) for each in terms) * (problem.num_stages + 3)
         times = np.floor(problem.unit_time_us * self.per_us).astype(np.int64)
         base = np.floor(problem.stage_base_us * self.per_us).astype(np.int64)
         self.spans = [self.cp.new_int_var(int(start), 2**50, "") for start in base]
         pools: list[list[cp_model.LinearExpr]] = [[] for _ in problem.ddr_capacity]
-        for device, places in enumerate(terms):
+        for device, held in enumerate(terms):
+            self._go_on()
             kind = problem.device_kind[device]
             for stage, span in enumerate(self.spans):
-                self.cp.add(base[stage] + _weighted(places, times[:, kind, stage]) <= span)
-            self.cp.add(_weighted(places, problem.unit_hbm_bytes[:, kind]) <= int(problem.hbm_capacity[device]))
-            pools[problem.device_pool[device]].append(_weighted(places, problem.unit_ddr_bytes[:, kind]))
+                self.cp.add(base[stage] + held.weighted(times[:, kind, stage]) <= span)
+            self.cp.add(held.weighted(problem.unit_hbm_bytes[:, kind]) <= int(problem.hbm_capacity[device]))
+            pools[problem.device_pool[device]].append(held.weighted(problem.unit_ddr_bytes[:, kind]))
         for pool, capacity in zip(pools, problem.ddr_capacity, strict=True):
             self.cp.add(sum(pool) <= int(capacity))
         self.cp.minimize(sum(self.spans))
@@ -216,11 +260,6 @@ def _alike(problem: Problem, one: int, other: int) -> bool:
         and np.array_equal(problem.unit_hbm_bytes[one], problem.unit_hbm_bytes[other])
         and np.array_equal(problem.unit_ddr_bytes[one], problem.unit_ddr_bytes[other])
     )
-
-
-def _weighted(places: list[tuple[int, cp_model.IntVar]], weights: Ints) -> cp_model.LinearExpr:
-    used = [(taken, int(weights[unit])) for unit, taken in places if weights[unit]]
-    return cp_model.LinearExpr.weighted_sum([taken for taken, _ in used], [weight for _, weight in used])
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 import numpy as np
 
 from emplace.placement.sums import add_up
 from emplace.solver.budget import (
+    BOUND_SHARE,
     CP_SAT_SHARE,
     FIRST_PROOF_SHARE,
     PROOF_ROUNDS,
@@ -60,10 +63,11 @@ class Size:
         return max(seconds * share, min(SEARCH_SECONDS, seconds / 2)) if share < 1 else seconds
 
 
-def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> Result[Assignment]:
+def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, known: Bounder | None = None) -> Result[Assignment]:
     """The best assignment found within the budget and a bound on every assignment.
 
-    The same problem and budget give the same answer, whatever the machine does besides.
+    The same problem and budget give the same answer, whatever the machine does besides; unless the clock ends it. `known` has
+    bounded the problem but for what the step takes without tables.
     """
     monitor = monitor or Monitor()
     problem = merge_stages(problem)
@@ -71,14 +75,14 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> R
         nothing = Assignment(np.empty(0, dtype=np.int64), ())
         value_us = objective_us(problem, loads_of(problem, nothing))
         return Result(nothing, value_us, value_us, "no tables", Limit.NONE)
-    bounder = Bounder(problem)
+    bounder = Bounder(problem, monitor.sharing(BOUND_SHARE).clock) if known is None else known.with_base(problem)
     bound = bounder.bound()
     monitor.tell(math.inf, bound.value_us, "bound")
     if not bound.feasible:
         return Result.infeasible(bound.name)
     size = Size.of(problem)
     search_s = size.search_seconds(budget.seconds)
-    best = _searched(problem, bounder, bound, budget.of(search_s), monitor)
+    best = _searched(problem, bounder, bound, budget.of(search_s), monitor.sharing(search_s / budget.seconds))
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
     return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
@@ -98,14 +102,12 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     """The best assignment that local search finds."""
     best, limit = Incumbent(None, math.inf, 0.0, 0), Limit.WORK
     latest: dict[int, Incumbent] = {}
-    for search in race(problem, bounder, bound, budget):
+    for search in race(problem, bounder, bound, budget, monitor):
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")
-        if best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= budget.enough:
-            limit = Limit.GAP
-        elif monitor.stopped():
-            limit = Limit.INTERRUPTED
-        if limit is not Limit.WORK:
+        is_enough = best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= budget.enough
+        limit = Limit.GAP if is_enough else monitor.limit
+        if limit is not Limit.WORK or monitor.stopped():
             break
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
@@ -131,9 +133,8 @@ def _with_gap_closed(
     prover = Prover(problem, bounder, bound, budget, monitor)
     counted_s = found.counted_s
     best, for_plans, more_for_plans = found, 0.0 if is_small else math.inf, 1.0
-    rest = (1 - FIRST_PROOF_SHARE - CP_SAT_SHARE) / PROOF_ROUNDS
     with ThreadPoolExecutor(1) as pool:
-        for index, share in enumerate([FIRST_PROOF_SHARE, CP_SAT_SHARE, *[rest] * PROOF_ROUNDS]):
+        for index, share in enumerate(_rounds(endless=budget.by_clock)):
             seconds = share * budget.seconds
             counted_s += seconds
             bettering = pool.submit(one.run, best, seconds)
@@ -147,9 +148,15 @@ def _with_gap_closed(
                 settled.set()
                 return replace(second, counted_s=counted_s)
             best = _ended(second.merged_with(bettering.result()), budget, monitor)
-            if best.limit is not Limit.WORK:
+            if best.limit is not Limit.WORK or monitor.stopped():
                 break
     return replace(best, counted_s=counted_s)
+
+
+def _rounds(*, endless: bool) -> Iterator[float]:
+    """The shares of the rounds of closing the gap; with `endless` more of them, for the clock to end."""
+    rest = (1 - FIRST_PROOF_SHARE - CP_SAT_SHARE) / PROOF_ROUNDS
+    return chain([FIRST_PROOF_SHARE, CP_SAT_SHARE], repeat(rest) if endless else repeat(rest, PROOF_ROUNDS))
 
 
 def _rise(before: Result[Assignment], after: Result[Assignment]) -> float:
@@ -159,4 +166,4 @@ def _rise(before: Result[Assignment], after: Result[Assignment]) -> float:
 
 def _ended(best: Result[Assignment], budget: Budget, monitor: Monitor) -> Result[Assignment]:
     met = best.gap <= budget.enough
-    return replace(best, limit=Limit.GAP if met else Limit.INTERRUPTED if monitor.stopped() else Limit.WORK)
+    return replace(best, limit=Limit.GAP if met else monitor.limit)

@@ -1,14 +1,17 @@
-"""Where a solve stands, told to whoever asked, and whether it is to stop: one monitor for the whole, a view of it for each part."""
+"""Where a solve stands, told to whoever asked, and whether it is to stop: one monitor for the whole, a view of it for each part.
+
+A part is to stop when someone asks, or when its share of the time limit is over.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from emplace.solver.result import gap_of
+from emplace.solver.clock import ENDLESS, Clock, Now
+from emplace.solver.result import Limit, gap_of
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ ShouldStop = Callable[[], bool]
 class _Listener:
     """The far end of every view. Incumbents never rise and bounds never fall, whichever thread tells of them."""
 
-    def __init__(self, report: ReportProgress | None, should_stop: ShouldStop | None) -> None:
-        self.report, self.should_stop = report, should_stop
-        self._started = time.perf_counter()
+    def __init__(self, report: ReportProgress | None, should_stop: ShouldStop | None, now: Now) -> None:
+        self.report, self.should_stop, self._now = report, should_stop, now
+        self._started = now()
         self._incumbent_us, self._bound_us = math.inf, 0.0
         self._lock = threading.Lock()
 
@@ -41,7 +44,7 @@ class _Listener:
             return
         with self._lock:
             self._incumbent_us, self._bound_us = min(self._incumbent_us, incumbent_us), max(self._bound_us, bound_us)
-            elapsed_s, known = time.perf_counter() - self._started, math.isfinite(self._incumbent_us)
+            elapsed_s, known = self._now() - self._started, math.isfinite(self._incumbent_us)
             best = (self._incumbent_us, gap_of(self._incumbent_us, self._bound_us)) if known else (None, None)
             self.report(Progress(elapsed_s, best[0], self._bound_us, best[1], phase))
 
@@ -50,7 +53,9 @@ class _Listener:
 class Monitor:
     """A view of the solve from one of its parts: what the part knows is turned into what then holds for the whole."""
 
-    listener: _Listener = field(default_factory=lambda: _Listener(None, None))
+    listener: _Listener = field(default_factory=lambda: _Listener(None, None, ENDLESS.now))
+    clock: Clock = ENDLESS
+    """Ends with the part's share of the time limit; never, where there is none."""
     least_bound_us: float = 0.0
     """A bound on the part's solutions that was known before it began."""
     others_bound_us: float = math.inf
@@ -68,9 +73,9 @@ class Monitor:
     """Ends the part alone."""
 
     @classmethod
-    def of(cls, report: ReportProgress | None = None, should_stop: ShouldStop | None = None) -> Monitor:
+    def of(cls, report: ReportProgress | None = None, should_stop: ShouldStop | None = None, clock: Clock = ENDLESS) -> Monitor:
         """A monitor of a whole solve: `report` is told where it stands, `should_stop` is asked whether to end it."""
-        return cls(_Listener(report, should_stop))
+        return cls(_Listener(report, should_stop, clock.now), clock)
 
     def part(
         self,
@@ -83,7 +88,15 @@ class Monitor:
         phase: str = "",
     ) -> Monitor:
         """A monitor for a part of what this one watches."""
-        return Monitor(self.listener, least_bound_us, others_bound_us, others_best_us, unpaid_us, has_incumbents, phase, self)
+        return Monitor(self.listener, self.clock, least_bound_us, others_bound_us, others_best_us, unpaid_us, has_incumbents, phase, self)
+
+    def within(self, seconds: float) -> Monitor:
+        """This monitor, stopped also in so many seconds from now."""
+        return replace(self, clock=self.clock.within(seconds))
+
+    def sharing(self, share: float) -> Monitor:
+        """This monitor, stopped also when so much of the time that is left is over."""
+        return self.within(share * self.clock.left_s)
 
     def until(self, settled: ShouldStop) -> Monitor:
         """This monitor, stopped also once `settled` says so."""
@@ -91,7 +104,7 @@ class Monitor:
 
     def silent(self) -> Monitor:
         """One that tells nothing and stops with this one."""
-        return Monitor(_Listener(None, self.stopped))
+        return Monitor(_Listener(None, self.interrupted, self.clock.now), self.clock)
 
     def tell(self, objective_us: float, bound_us: float, phase: str) -> None:
         """Say what a part of the solve knows; an objective of infinity where it has no solution."""
@@ -101,6 +114,15 @@ class Monitor:
         bound_us = min(max(bound_us, self.least_bound_us), self.others_bound_us)
         (self.outer or self.listener).tell(incumbent_us, bound_us, self.phase + phase)
 
-    def stopped(self) -> bool:
+    def interrupted(self) -> bool:
         """Whether someone asked to stop."""
         return any(stop() for stop in (self.also_stops, self.listener.should_stop) if stop is not None)
+
+    def stopped(self) -> bool:
+        """Whether to go no further: someone asked, or the time is over."""
+        return self.clock.is_over or self.interrupted()
+
+    @property
+    def limit(self) -> Limit:
+        """What a part that goes no further was stopped by: someone, or its share of the limits."""
+        return Limit.INTERRUPTED if self.interrupted() else Limit.WORK

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from emplace.placement.plan import OUT_OF_TIME, OUT_OF_WORK
 from emplace.solver.budget import TIE
 
 Solution = TypeVar("Solution")
@@ -36,14 +37,16 @@ class Limit(StrEnum):
     GAP = "gap"
     """Nothing that is left can be better by more than the gap that was asked for."""
     WORK = "work"
-    """The counted work is spent."""
+    """The counted work is spent; of a part, its share of work or of time."""
+    TIME = "time"
+    """The time is over."""
     INTERRUPTED = "interrupted"
     """Someone asked to stop."""
 
 
 _RISING = tuple(Limit)
 
-_WORD = {Limit.NONE: "exact", Limit.GAP: "gap", Limit.WORK: "limit", Limit.INTERRUPTED: "cancelled"}
+_WORD = {Limit.NONE: "exact", Limit.GAP: "gap", Limit.WORK: OUT_OF_WORK, Limit.TIME: OUT_OF_TIME, Limit.INTERRUPTED: "cancelled"}
 """What plan documents call it (SolverRecord.stopped_by); a proof that there is no plan is called "proof"."""
 
 

@@ -8,16 +8,26 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from emplace.placement.moving import moved_bytes
-from emplace.placement.plan import CostModelReference, Explanation, FewestDevices, ModelReference, Plan, PlanStatus, Question, SolverRecord
+from emplace.placement.plan import (
+    CostModelReference,
+    Explanation,
+    FewestDevices,
+    LimitKind,
+    ModelReference,
+    Plan,
+    PlanStatus,
+    Question,
+    SolverRecord,
+)
 from emplace.placement.workload import Objective
-from emplace.solver.budget import PROVEN
+from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.replan import replan
 from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.infeasibility.explain import explain
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
-from emplace.solver.result import Result
+from emplace.solver.result import Limit, Result
 
 
 def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
@@ -25,7 +35,9 @@ def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
 
     Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
     """
-    started, monitor = time.perf_counter(), monitor or Monitor()
+    started, monitor, limit_s = time.perf_counter(), monitor or Monitor(), question.options.time_limit
+    if limit_s is not None:
+        monitor = monitor.within(limit_s - max(limit_s * READING_SHARE, len(question.model.tables) * READING_SECONDS))
     if question.options.objective is Objective.DEVICES:
         smallest = smallest_size(question, monitor)
         answered, fewest, found = smallest.question, smallest.record, smallest.first
@@ -34,6 +46,8 @@ def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
     else:
         answered, fewest, found = question, None, _solved(question, monitor)
     explanation = explain(answered, monitor) if found.is_infeasible else None
+    if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
+        found = replace(found, limit=Limit.TIME)
     return _plan(question, found, fewest, explanation, time.perf_counter() - started)
 
 
@@ -53,6 +67,8 @@ def _plan(
 ) -> Plan:
     placed = found.solution
     has_start = question.options.start is not None
+    by_clock = question.options.work_limit is None or found.limit is Limit.TIME
+    kind = LimitKind.TIME if by_clock else LimitKind.WORK
     trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
     return Plan(
         model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
@@ -76,7 +92,8 @@ def _plan(
         solver=SolverRecord(
             seconds=seconds,
             seed=question.options.seed,
-            limit=question.options.time_limit,
+            limit=question.options.limits[kind],
+            limit_kind=kind,
             stopped_by=found.stopped_by,
             bound=found.bound,
             moves=found.moves,

@@ -15,7 +15,7 @@ from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Tier
-from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.plan import PlanOptions, Question, by_the_clock
 from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
 from emplace.planning import build_question, measured_cost_model
@@ -39,7 +39,7 @@ def read_question(service: Service, session: Session, data: dict[str, Any], keys
         [*host_names(), LOCAL_HOST],
         lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name),
     )
-    options = part_of(data, "options", PlanOptions)
+    options = part_of(data | {"options": _by_the_clock(data.get("options"))}, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
     given = data.get("cost_model")
@@ -58,6 +58,11 @@ def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
     """The document under a key of the body; its defaults when there is none. Raises InvalidDocument."""
     given = data.get(key)
     return from_data({} if given is None else given, kind, source="body", pointer=f"/{key}")
+
+
+def _by_the_clock(options: Any) -> Any:
+    given = {} if options is None else options
+    return by_the_clock(given) if isinstance(given, dict) else given
 
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:

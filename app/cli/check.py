@@ -19,7 +19,7 @@ from emplace.app.reports.check import REPORTERS
 from emplace.gate import Budgets, CheckResult, judge
 from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import Plan
+from emplace.placement.plan import DEFAULT_LIMIT_S, Plan
 from emplace.placement.reading import from_data
 from emplace.planning import answer, build_question, resolve_host
 
@@ -52,6 +52,7 @@ def check(
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
     ] = None,
     time_limit: options.TimeLimit = None,
+    work_limit: options.WorkLimit = None,
     seed: options.Seed = None,
     cost_model: options.CostModelFile = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
@@ -61,14 +62,22 @@ def check(
 ) -> int:
     """Does each MODEL fit HOST, within the budgets?
 
-    Exit code: 0 all fit, 1 one is proven not to (or to break a budget), 3 undecided within the limit, 2 bad input.
+    Each answer takes at most 10 s, unless a limit is given. Exit code: 0 all fit, 1 one is proven not to (or to break
+    a budget), 3 undecided within the limit, 2 bad input.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
     specs = _read_models(models)
     limits = _budgets(specs, max_step_time_us, min_throughput, baseline or [], max_regression)
     where, priced = resolve_host(host), read_cost_model(cost_model)
     chosen = plan_options(
-        nodes=nodes, ranks=ranks, tiers=tiers, hbm_reserve=hbm_reserve, ddr_reserve=ddr_reserve, time_limit=time_limit, seed=seed
+        nodes=nodes,
+        ranks=ranks,
+        tiers=tiers,
+        hbm_reserve=hbm_reserve,
+        ddr_reserve=ddr_reserve,
+        time_limit=DEFAULT_LIMIT_S if time_limit is work_limit is None else time_limit,
+        work_limit=work_limit,
+        seed=seed,
     )
     results = []
     with StatusLine() as status:

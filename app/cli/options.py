@@ -35,7 +35,11 @@ DdrReserve = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="SECONDS", help="Stop after this much search; pricing and bounds come on top. Default: 10."),
+    typer.Option("--time-limit", metavar="SECONDS", help="Answer within this time, everything counted, however busy the machine is."),
+]
+WorkLimit = Annotated[
+    float | None,
+    typer.Option("--work-limit", metavar="SECONDS", help="Stop after this much counted work: the same answer on any machine."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Same question, same seed, same plan. Default: 0.")]
 CostModelFile = Annotated[
@@ -56,6 +60,7 @@ def plan_options(
     hbm_reserve: str | None = None,
     ddr_reserve: str | None = None,
     time_limit: float | None = None,
+    work_limit: float | None = None,
     seed: int | None = None,
     objective: str | None = None,
     gap: float | None = None,
@@ -75,6 +80,7 @@ def plan_options(
         "move_price_us_per_gib": move_price,
         "objective": objective,
         "time_limit": time_limit,
+        "work_limit": work_limit,
         "gap": gap,
         "seed": seed,
     }

@@ -38,6 +38,7 @@ def plan(
         Objective, typer.Option("--objective", help="Which step time to minimise; or first the number of devices.")
     ] = Objective.MEAN,
     time_limit: options.TimeLimit = None,
+    work_limit: options.WorkLimit = None,
     gap: Annotated[float | None, typer.Option("--gap", help="Stop once the plan is proven this close to the best. Default: 0.001.")] = None,
     seed: options.Seed = None,
     start: Annotated[Path | None, typer.Option("--start", metavar="PLAN.json", help="The plan that the job runs under now.")] = None,
@@ -52,7 +53,7 @@ def plan(
     """Decide where each table of MODEL lives on HOST, and prove how good that is.
 
     --out writes the plan as JSON (or as TorchRec reads it, with --format torchrec). Exit code: 0 planned, 1 proven not
-    to fit, 3 undecided within the limit.
+    to fit, 3 undecided within the limit. Without a limit it stops after 10 s of counted work.
     """
     chosen = plan_options(
         nodes=nodes,
@@ -61,6 +62,7 @@ def plan(
         hbm_reserve=hbm_reserve,
         ddr_reserve=ddr_reserve,
         time_limit=time_limit,
+        work_limit=work_limit,
         seed=seed,
         objective=objective,
         gap=gap,

@@ -26,7 +26,7 @@ def check_on_server(
     if cost_model is not None:
         body["cost_model"] = cost_model.to_data()
     try:
-        response = httpx.post(f"{url.rstrip('/')}/v1/checks", json=body, timeout=options.time_limit + _PATIENCE_S)
+        response = httpx.post(f"{url.rstrip('/')}/v1/checks", json=body, timeout=min(options.limits.values()) + _PATIENCE_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ToolError(f"{url}: {str(error) or type(error).__name__}") from None
     if response.status_code != httpx.codes.OK:

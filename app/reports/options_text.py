@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from emplace.app.reports.figures import count
-from emplace.placement.plan import PlanOptions
+from emplace.placement.plan import DEFAULT_LIMIT_S, PlanOptions
 
-_UNITS = {"time_limit": " s", "move_price_us_per_gib": " us per GiB"}
+_UNITS = {"time_limit": " s", "work_limit": " s", "move_price_us_per_gib": " us per GiB"}
+_USUAL = PlanOptions(time_limit=DEFAULT_LIMIT_S)
+"""Of the service."""
 
 
 def set_options(options: PlanOptions) -> dict[str, str]:
-    """The options that are not at their defaults, by name: `{"ranks": "2", "time limit": "60 s"}`."""
-    given = {name: getattr(options, name) for name, field in PlanOptions.model_fields.items() if getattr(options, name) != field.default}
+    """The options that are not at the service's defaults, by name: `{"ranks": "2", "time limit": "60 s"}`."""
+    every = {name: getattr(options, name) for name in PlanOptions.model_fields}
+    given = {name: value for name, value in every.items() if value is not None and value != getattr(_USUAL, name)}
     return {name.removesuffix("_us_per_gib").replace("_", " "): _spelled(name, value) for name, value in given.items()}
 
 

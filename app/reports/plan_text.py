@@ -12,7 +12,18 @@ from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
 from emplace.placement.cost_model import CostModel, CostSource
-from emplace.placement.plan import IMPORTED, FewestDevices, NodeLoad, Plan, PlanStatus, RankLoad, SolverRecord, TablePlacement
+from emplace.placement.plan import (
+    IMPORTED,
+    OUT_OF_TIME,
+    OUT_OF_WORK,
+    FewestDevices,
+    NodeLoad,
+    Plan,
+    PlanStatus,
+    RankLoad,
+    SolverRecord,
+    TablePlacement,
+)
 from emplace.placement.stages import Stage
 from emplace.placement.units import show_gib
 
@@ -28,7 +39,7 @@ def plan_view(plan: Plan) -> RenderableType:
     if plan.explanation is not None:
         parts.append(explanation_view(plan.explanation))
     if plan.status is PlanStatus.UNDECIDED:
-        parts.append(Text("Neither a plan nor a proof within the limit: try a longer --time-limit."))
+        parts.append(Text(f"Neither a plan nor a proof within the limit: try a longer --{plan.solver.limit_kind}-limit."))
     return Group(*parts)
 
 
@@ -84,7 +95,13 @@ def _fewest(fewest: FewestDevices) -> str:
 def _origin(solver: SolverRecord) -> tuple[str, str]:
     if solver.stopped_by == IMPORTED:
         return "imported", f"a TorchRec plan, priced and bounded in {solver.seconds:.2f} s; bound: {solver.bound}"
-    return "solved", f"in {solver.seconds:.2f} s, stopped by {solver.stopped_by}; bound: {solver.bound}; seed {solver.seed}"
+    return "solved", f"in {solver.seconds:.2f} s, stopped by {_stopped_by(solver)}; bound: {solver.bound}; seed {solver.seed}"
+
+
+def _stopped_by(solver: SolverRecord) -> str:
+    if solver.stopped_by in (OUT_OF_TIME, OUT_OF_WORK):
+        return f"the limit of {solver.limit:g} s of {solver.limit_kind}"
+    return solver.stopped_by
 
 
 def describe_cost_model(cost_model: CostModel) -> str:

@@ -22,6 +22,7 @@ from emplace.solver.patterns.device_classes import (
 )
 from emplace.solver.patterns.knapsack import most_violated
 from emplace.solver.patterns.master import PatternMaster, Shared
+from emplace.solver.progress import ShouldStop
 
 ROUNDS = 150
 """Linear programs solved for one node at most."""
@@ -72,8 +73,8 @@ class _Column:
 class PatternBound:
     """Bounds nodes of the branch and bound by the covering program, with every pattern met so far."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, should_stop: ShouldStop = lambda: False) -> None:
+        self.problem, self.should_stop = problem, should_stop
         self.classes = device_classes(problem)
         self.count = np.array([len(each.devices) for each in self.classes])
         self.by_kind = np.bincount(problem.device_kind, minlength=problem.num_kinds)
@@ -128,7 +129,7 @@ class PatternBound:
                 best, center = slack - over, prices
             if slack - over > CERTIFICATE_MARGIN * 1e-3:
                 return self._certified(box, prices, steps)
-            if not added or steps >= most_steps:
+            if not added or steps >= most_steps or self.should_stop():
                 break
             active = self._activate(keep, box)
             prices = None

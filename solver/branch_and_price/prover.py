@@ -29,7 +29,7 @@ class Prover:
 
     def by_patterns(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:
         """Branch and bound, from where it was; without a limit once plan and bound meet."""
-        tree = self.tree = self.tree or Tree(self.problem, self.bounder, self.bound, self._solve_leaf, LEAF_STEPS_PER_SECOND)
+        tree = self.tree = self.tree or self._new_tree()
         tree.bound_us = max(tree.bound_us, known.lower_bound_us)
         told, limit = -math.inf, Limit.WORK
         self.due_steps += round(seconds * TREE_STEPS_PER_SECOND)
@@ -38,7 +38,7 @@ class Prover:
                 told = tree.bound_us
                 self.monitor.tell(tree.best_us, tree.bound_us, "exact")
             if self.monitor.stopped():
-                limit = Limit.INTERRUPTED
+                limit = self.monitor.limit
                 break
         if tree.bound_us >= tree.best_us * (1 - self.gap * (1 + 1e-9)):
             limit = Limit.NONE
@@ -50,6 +50,9 @@ class Prover:
             bound="patterns" if tree.bound_us > known.lower_bound_us else known.bound,
             limit=limit,
         )
+
+    def _new_tree(self) -> Tree:
+        return Tree(self.problem, self.bounder, self.bound, self._solve_leaf, LEAF_STEPS_PER_SECOND, self.monitor.stopped)
 
     def _solve_leaf(self, part: Problem, below_us: float, effort: int) -> Result[Assignment]:
         budget = Budget(LEAF_SECONDS * effort, 0.0, self.budget.seed)

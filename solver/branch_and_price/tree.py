@@ -12,6 +12,7 @@ from emplace.solver.branch_and_price.node_bound import NodeBound, PatternBound, 
 from emplace.solver.budget import NODE_STEPS, PATTERN_LEAF_STEPS
 from emplace.solver.model.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us, with_options
 from emplace.solver.patterns.device_classes import MakespanBox, placeable
+from emplace.solver.progress import ShouldStop
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.result import Limit, Result
 
@@ -50,10 +51,19 @@ SolveLeaf = Callable[[Problem, float, int], Result[Assignment]]
 class Tree:
     """Every placement better than the incumbent lies in one of `open`."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, solve_leaf: SolveLeaf, leaf_steps_per_second: float) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        bounder: Bounder,
+        bound: Bound,
+        solve_leaf: SolveLeaf,
+        leaf_steps_per_second: float,
+        should_stop: ShouldStop = lambda: False,
+    ) -> None:
         self.problem, self.bounder, self.class_bound, self.solve_leaf = problem, bounder, bound, solve_leaf
         self.leaf_steps_per_second = leaf_steps_per_second
-        self.patterns = PatternBound(problem)
+        self.should_stop = should_stop
+        self.patterns = PatternBound(problem, should_stop)
         stages = problem.num_stages
         self.waiting = [BranchNode(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)]
         self.closed: list[BranchNode] = []
@@ -121,7 +131,7 @@ class Tree:
         if found.is_infeasible:
             self.closed.append(node)
             return
-        if self.steps >= self.most_steps:
+        if self.steps >= self.most_steps or self.should_stop():
             self.waiting.append(node)
             return
         left = placeable(self.problem, self.patterns.classes, keep, box)

@@ -42,23 +42,26 @@ def smallest_size(question: Question, monitor: Monitor) -> Smallest:
         if first.solution is not None:
             return Smallest(here, FewestDevices(size=size, impossible=tuple(impossible), undecided=tuple(undecided)), first)
         (impossible if first.is_infeasible else undecided).append(size)
-    unsettled = Limit.INTERRUPTED if monitor.stopped() else Limit.WORK
-    nothing = _unknown(unsettled) if undecided else NOTHING_FITS
+    nothing = _unknown(monitor.limit) if undecided else NOTHING_FITS
     return Smallest(here, FewestDevices(size=None, impossible=tuple(impossible), undecided=tuple(undecided)), nothing)
 
 
 def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
     """A plan of any quality, a proof that there is none, or neither."""
     if monitor.stopped():
-        return _unknown(Limit.INTERRUPTED)
+        return _unknown(monitor.limit)
     if _weight_bytes(question) > _memory_bytes(question):
         return NOTHING_FITS
     for variant in variants(question):
         if (packed := quick_placement(price(question, variant.topology, variant.tiers))) is not None:
             return Result(packed, packed.cost_us, 0.0, "none", Limit.WORK)
-    seconds = min(question.options.time_limit * SIZE_SHARE, MOST_SIZE_SECONDS)
-    options = question.options.model_copy(update={"time_limit": seconds, "gap": ANY_PLAN_GAP})
-    return solve_variants(question.model_copy(update={"options": options}), monitor.silent())
+    options, here = question.options, monitor.silent()
+    if options.work_limit is not None:
+        options = options.model_copy(update={"work_limit": min(options.work_limit * SIZE_SHARE, MOST_SIZE_SECONDS)})
+    if monitor.clock.is_set:
+        here = here.within(min(here.clock.left_s * SIZE_SHARE, MOST_SIZE_SECONDS))
+    any_plan = options.model_copy(update={"gap": ANY_PLAN_GAP})
+    return solve_variants(question.model_copy(update={"options": any_plan}), here)
 
 
 NOTHING_FITS = Result[Placement].infeasible("each size")

@@ -43,10 +43,10 @@ def replan(question: Question, monitor: Monitor) -> Result[Placement]:
     # The step time of a plan whose moves have no price yet says nothing about the answer.
     monitor = monitor.part(has_incumbents=False)
     searches = type_searches(question, monitor)
-    budget, whole = budget_of(question, searches), NO_TIER
+    budget, whole = budget_of(question, searches, monitor), NO_TIER
     for number, (variant, types) in enumerate(searches):
         others_us = min([whole.lower_bound_us, *(later.others_us for _, later in searches[number + 1 :])])
-        here = monitor.part(others_bound_us=others_us, phase=f"{variant.name}: ")
+        here = monitor.part(others_bound_us=others_us, phase=f"{variant.name}: ").sharing(1 / (len(searches) - number))
         whole = whole.united_with(_Replanner(question, variant, budget, here).run(types))
     return whole
 
@@ -84,7 +84,7 @@ class _Replanner:
     def run(self, types: TypeSearch) -> Result[Placement]:
         """The cheapest of all plans that are made, with the bound of the free one."""
         priced = types.priced
-        free = solve_types(types, self.budget.share(FREE_REPLAN_SHARE), self.monitor)
+        free = solve_types(types, self.budget.share(FREE_REPLAN_SHARE), self.monitor.sharing(FREE_REPLAN_SHARE))
         if free.is_infeasible:
             return free
         held = held_tables(self.question, self.variant.topology)
@@ -119,7 +119,8 @@ class _Replanner:
         if not held:
             return
         order = _most_relief_first(priced, held)
-        rest = (1 - FREE_REPLAN_SHARE - STAY_REPLAN_SHARE) / len(FREED)
+        left = 1 - FREE_REPLAN_SHARE
+        rest = (left - STAY_REPLAN_SHARE) / len(FREED)
         for freed, share in ((0.0, STAY_REPLAN_SHARE), *((each, rest) for each in FREED)):
             names = set(order[: math.ceil(len(order) * freed)])
             groups = [group for group in self.question.model.together or () if names & set(group)]
@@ -130,10 +131,11 @@ class _Replanner:
                 if tables.fits:
                     yield tables.tables
             else:
-                quiet = self.monitor.silent()
+                quiet = self.monitor.silent().sharing(share / left)
                 found = solve_types(TypeSearch(partly, quiet), self.budget.share(share), quiet)
                 if found.solution is not None:
                     yield found.solution.tables
+            left -= share
 
     def _priced(self, held: Mapping[str, TablePlacement]) -> PricedQuestion:
         return price(self.question, self.variant.topology, self.variant.tiers, held=held)

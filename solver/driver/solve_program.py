@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_RETRY_SHARE, UNRESTRICTED_SHARE, Budget
+from emplace.solver.budget import BOUND_SHARE, LEAST_RETRY_SHARE, UNRESTRICTED_SHARE, Budget
 from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
@@ -18,22 +18,22 @@ from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bound, bound_of
+from emplace.solver.relaxation.bound import Bound, Bounder, bound_of
 from emplace.solver.result import Limit, Result, gap_of
 
 
-def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Result[Placement]:
-    """The best placement found, and a bound on every placement of the program."""
-    parted = None if priced.parted is None else bound_of(priced.parted)
+def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Placement]:
+    """The best placement found, and a bound on every placement of the program; `known` as in `solve`."""
+    parted = None if priced.parted is None else bound_of(priced.parted, monitor.sharing(BOUND_SHARE).clock)
     here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
-    found = solve_apart(priced.problem, priced.apart, budget, here)
+    found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE), known)
     if parted is not None:
         found = _bounded_anew(found, parted)
     if found.is_infeasible:
         return Result(None, math.inf, math.inf, found.bound, found.limit, found.moves)
     placement, moves = _exact_placement(priced, found, budget, monitor.part(others_bound_us=found.lower_bound_us))
-    plans = [plan for plan in (placement, quick_placement(priced)) if plan is not None]
-    best = min(plans, key=lambda plan: plan.step_time_us, default=None)
+    quick = None if placement is not None and monitor.clock.is_set else quick_placement(priced)
+    best = min((plan for plan in (placement, quick) if plan is not None), key=lambda plan: plan.step_time_us, default=None)
     if best is None:
         limit = Limit.INTERRUPTED if found.limit is Limit.INTERRUPTED else Limit.WORK
         return Result(None, math.inf, found.lower_bound_us, found.bound, limit, moves)
@@ -104,12 +104,12 @@ def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: 
     return placement if placement is not None and placement.fits else None, found.moves + second.moves
 
 
-def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor) -> Result[Assignment]:
+def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Assignment]:
     """`solve`, with an assignment that keeps the groups apart or none."""
     if not groups:
-        return solve(problem, budget, monitor)
+        return solve(problem, budget, monitor, known)
     # An assignment that may break the groups is no incumbent.
-    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False))
+    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False).sharing(UNRESTRICTED_SHARE), known)
     if first.solution is None or keeps_apart(problem, groups, first.solution):
         return first
     # The bound is that of every placement, not only of those that devices were dealt out for.

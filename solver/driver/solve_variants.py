@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
+from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 from emplace.solver.driver.solve_program import quick_placement, solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
@@ -23,14 +23,14 @@ NO_TIER = Result[Placement].infeasible("no tier")
 def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
     """The best plan of all variants, and a bound that holds for every plan there is."""
     searches = type_searches(question, monitor)
-    budget, whole = budget_of(question, searches), NO_TIER
+    budget, whole = budget_of(question, searches, monitor), NO_TIER
     for number, (variant, types) in enumerate(searches):
         if whole.solution is not None and types.others_us >= whole.objective_us * (1 - budget.gap):
             whole = whole.united_with(types.unsearched(Limit.GAP))
         else:
             others_us = min([whole.lower_bound_us, *(later.others_us for _, later in searches[number + 1 :])])
             here = monitor.part(others_bound_us=others_us, others_best_us=whole.objective_us, phase=f"{variant.name}: ")
-            whole = whole.united_with(solve_types(types, budget, here))
+            whole = whole.united_with(solve_types(types, budget, here.sharing(1 / (len(searches) - number))))
     return whole
 
 
@@ -39,21 +39,25 @@ def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, T
     return [(each, TypeSearch(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
 
 
-def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]]) -> Budget:
-    """An equal share of the question's limit for each variant that may have a plan."""
+def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]], monitor: Monitor) -> Budget:
+    """An equal share of the question's limit of work for each variant that may have a plan; without one, what the time allows."""
     may_fit = sum(types.others_us < math.inf for _, types in searches)
-    options = question.options
-    return Budget(options.time_limit / max(may_fit, 1), options.gap, options.seed)
+    options, limit = question.options, question.options.work_limit
+    seconds = max(monitor.clock.left_s, LEAST_SECONDS) if limit is None else limit
+    return Budget(seconds / max(may_fit, 1), options.gap, options.seed, by_clock=limit is None)
 
 
 def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """The best plan over the sets of types, in the order of their bounds, and a bound on the plans of all of them."""
     whole, left = Result[Placement].infeasible(types.name), 1.0
     for share in TYPE_SET_SHARES:
-        if whole.limit is Limit.INTERRUPTED or (program := types.next_below(whole.objective_us * (1 - budget.gap))) is None:
+        if whole.limit is Limit.INTERRUPTED or (whole.solution is not None and monitor.stopped()):
+            break
+        if (program := types.next_below(whole.objective_us * (1 - budget.gap))) is None:
             break
         share = share if types.others_us < math.inf else left
-        whole = whole.united_with(_solve_set(program, budget.share(share), _view(monitor, program, types, whole)))
+        here = _view(monitor, program, types, whole).sharing(share / left)
+        whole = whole.united_with(_solve_set(program, budget.share(share), here))
         left -= share
         if whole.solution is None and whole.limit is Limit.WORK:
             break  # what is left of the limit goes to all types at once
@@ -64,23 +68,34 @@ def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[P
         program = types.undecided(whole.lower_bound_us)
         here = monitor.part(least_bound_us=program.bound_us, unpaid_us=program.unpaid_us)
         whole = _solve_set(program, budget.share(left), here)
+    whole = _with_first_plan(whole, types.first_plan)
     return replace(whole, limit=Limit.GAP) if _is_close(whole, budget) else whole
+
+
+def _with_first_plan(whole: Result[Placement], first: Placement | None) -> Result[Placement]:
+    """What was found, or the plan that was there before any search where that is better: it uses any sharding types."""
+    if first is None or first.cost_us >= whole.objective_us:
+        return whole
+    return replace(whole, solution=first, objective_us=first.cost_us, lower_bound_us=min(whole.lower_bound_us, first.cost_us))
 
 
 def _view(monitor: Monitor, program: TypeProgram, types: TypeSearch, whole: Result[Placement]) -> Monitor:
     return monitor.part(
         least_bound_us=program.bound_us,
         others_bound_us=min(types.others_us, whole.lower_bound_us),
-        others_best_us=whole.objective_us,
+        others_best_us=min(whole.objective_us, types.first_us),
         unpaid_us=program.unpaid_us,
     )
 
 
 def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result[Placement]:
     if monitor.stopped():
-        return _result(quick_placement(program.priced), program.bound_us, program.bound, Limit.INTERRUPTED)
-    is_shared = program.priced.question.cost_model.ranks_per_core > 1
-    found = (_solve_shared if is_shared else solve_program)(program.priced, budget, monitor)
+        quick = None if monitor.clock.is_set else quick_placement(program.priced)
+        return _result(quick, program.bound_us, program.bound, monitor.limit)
+    if program.priced.question.cost_model.ranks_per_core > 1:
+        found = _solve_shared(program.priced, budget, monitor)
+    else:
+        found = solve_program(program.priced, budget, monitor, program.bounder)
     found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
     return _unsettled(found, budget) if program.unpaid_us > 0 else found
 
@@ -99,9 +114,9 @@ def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> R
     """Where ranks share cores: with the options that are the least work, and with all where those are not close to the bound."""
     bound_us, part = least_work_us(priced.relaxed), budget.share(LEAST_TYPE_COST_SHARE)
     best = _result(None, bound_us, SHARED_BOUND, Limit.WORK)
-    for program in (with_only(priced, cheap_options(priced.problem)), priced):
+    for program, share in ((with_only(priced, cheap_options(priced.problem)), LEAST_TYPE_COST_SHARE), (priced, 1.0)):
         # The search's own figures are of another objective than the answer's.
-        here = monitor.part(least_bound_us=bound_us, others_bound_us=bound_us, has_incumbents=False)
+        here = monitor.part(least_bound_us=bound_us, others_bound_us=bound_us, has_incumbents=False).sharing(share)
         found = solve_program(program, part, here)
         if program is priced:
             if found.is_infeasible:
@@ -112,7 +127,7 @@ def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> R
         best = replace(_result(better.solution, bound_us, SHARED_BOUND, limit), moves=best.moves + found.moves)
         if _is_close(best, budget):
             return replace(best, limit=Limit.GAP)
-        if limit is Limit.INTERRUPTED:
+        if limit is Limit.INTERRUPTED or monitor.stopped():
             break
     return best
 

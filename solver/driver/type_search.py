@@ -21,13 +21,16 @@ from itertools import count
 import numpy as np
 
 from emplace.placement.model import ShardingType
+from emplace.solver.budget import TYPE_BOUND_SHARE
+from emplace.solver.clock import Clock
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
+from emplace.solver.driver.solve_program import quick_placement
 from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.relaxation.bound import Bounder, bound_at_once, bounder_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -46,6 +49,8 @@ class TypeProgram:
     """Its name."""
     unpaid_us: float
     """What a plan of the program may cost beside: for types that it need not use."""
+    bounder: Bounder | None = None
+    """That has bounded the program without its types' costs, where that is kept: under a limit of time."""
 
 
 def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
@@ -94,26 +99,41 @@ class TypeSearch:
     """The programs of one, in the order of their bounds.
 
     Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
-    is one node: all types. A bound takes seconds on a large program, so once the monitor says stop none is computed any more:
-    nodes keep the bound they have, the first one what a step costs without tables.
+    is one node: all types. A bound takes seconds on a large program, so once someone asks to stop none is computed any more:
+    nodes keep the bound they have, the first one what a step costs without tables. So they do under a limit of time once the
+    bounds took their share of it; then a plan is made before any of them.
     """
 
     def __init__(self, priced: PricedQuestion, monitor: Monitor) -> None:
         self.priced, self._monitor = priced, monitor
+        self._left_s = TYPE_BOUND_SHARE * monitor.clock.left_s
+        """Seconds that bounds may still take."""
+        self._bounders: dict[Types, Bounder] = {}
+        self.first_plan = quick_placement(priced) if monitor.clock.is_set else None
+        """A plan without search, under a limit of time."""
+        self._first_bound_us = self._without_tables_us
+        if monitor.clock.is_set and priced.every_item_has_an_option:
+            self._first_bound_us = bound_at_once(priced.relaxed)
+            monitor.tell(self.first_us, self._first_bound_us, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
         self._computed = 0
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
-        self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
+        self.name = self._first_name
         """The name of the bound."""
         if priced.every_item_has_an_option:
             required = self._fixed if self.matter else self._everything
-            value = self._without_tables_us if self._monitor.stopped() else self._bound(self._everything)[0]
+            value = self._first_bound_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(math.inf)
+
+    @property
+    def first_us(self) -> float:
+        """What the first plan costs, infinity without one."""
+        return math.inf if self.first_plan is None else self.first_plan.cost_us
 
     @property
     def matter(self) -> bool:
@@ -122,7 +142,7 @@ class TypeSearch:
 
     def undecided(self, bound_us: float) -> TypeProgram:
         """The program with all types, none of which is paid for, and a bound known for all."""
-        return TypeProgram(self.priced, bound_us, self.name, self._total(self._everything))
+        return TypeProgram(self.priced, bound_us, self.name, self._total(self._everything), self._bounders.get(self._everything))
 
     @property
     def others_us(self) -> float:
@@ -141,13 +161,13 @@ class TypeSearch:
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
             if (program := self._restricted(allowed, required)) is not None:
-                return TypeProgram(program, value, self.name, self._total(allowed - required))
+                return TypeProgram(program, value, self.name, self._total(allowed - required), self._bounders.get(allowed))
             self._decide_below(cost_us)
         return None
 
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
-        while self.others_us < cost_us and self._computed < MOST_BOUNDS and not self._monitor.stopped():
+        while self.others_us < cost_us and self._computed < MOST_BOUNDS and self._left_s > 0 and not self._monitor.stopped():
             _, _, required, allowed = self._heap[0]
             if required == allowed:
                 return
@@ -197,6 +217,12 @@ class TypeSearch:
         return self.priced.problem.constant_us + float(self.priced.problem.stage_base_us.sum())
 
     @property
+    def _first_name(self) -> str:
+        if not self.priced.every_item_has_an_option:
+            return "a table without an option"
+        return "even spread" if self._monitor.clock.is_set else "step without tables"
+
+    @property
     def _everything(self) -> Types:
         return frozenset(self._cost)
 
@@ -212,29 +238,33 @@ class TypeSearch:
             self._bounds[allowed] = self._new_bound(allowed)
         return self._bounds[allowed]
 
+    def _relaxed(self, allowed: Types, program: PricedQuestion, clock: Clock) -> tuple[float, str, Bools]:
+        """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
+        problem = program.relaxed
+        bounder = bounder_of(problem, clock)
+        bound = bounder.bound()
+        if not bound.feasible:
+            return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
+        if clock.is_set and program.parted is None:
+            self._bounders[allowed] = bounder
+        chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
+        if program.question.cost_model.ranks_per_core > 1:
+            return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
+        return bound.value_us, bound.name, chosen
+
     def _new_bound(self, allowed: Types) -> tuple[float, Types]:
         program = self._restricted(allowed, frozenset())
         if program is None:
             return math.inf, allowed
-        value, name, chosen = _relaxed(program)
+        clock = self._monitor.within(self._left_s).clock
+        value, name, chosen = self._relaxed(allowed, program, clock)
+        self._left_s = clock.left_s
         self.name = self.name if self._computed else name
         self._computed += 1
         if program.parted is not None:
             return value, allowed
         types = option_types(program)
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
-
-
-def _relaxed(program: PricedQuestion) -> tuple[float, str, Bools]:
-    """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
-    problem = program.relaxed
-    bound = bound_of(problem)
-    if not bound.feasible:
-        return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
-    chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
-    if program.question.cost_model.ranks_per_core > 1:
-        return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
-    return bound.value_us, bound.name, chosen
 
 
 def option_types(priced: PricedQuestion) -> list[Types]:

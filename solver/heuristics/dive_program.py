@@ -60,6 +60,8 @@ class StepMeter:
 
     most_steps: int
     should_stop: ShouldStop | None = None
+    is_limit: bool = True
+    """Whether `most_steps` end it; else they are only what is expected of the time that there is."""
     steps: int = 0
 
     def spend(self, steps: int) -> None:
@@ -71,7 +73,7 @@ class StepMeter:
     @property
     def ended(self) -> bool:
         """Whether no more may be taken."""
-        return self.steps >= self.most_steps or (self.should_stop is not None and self.should_stop())
+        return (self.is_limit and self.steps >= self.most_steps) or (self.should_stop is not None and self.should_stop())
 
 
 class DiveProgram:

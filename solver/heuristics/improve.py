@@ -27,7 +27,7 @@ class Improver:
         self.problem, self.budget, self.monitor = problem, budget, monitor
         self.best, self.tries = found, self._tries()
         self.can_dive = found.solution is not None and divable(problem, found.solution)
-        self.meter = StepMeter(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped)
+        self.meter = StepMeter(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped, is_limit=not budget.by_clock)
         self.dives = Dives(problem, bounder, bound, budget.seed, self.meter)
         self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor)
 

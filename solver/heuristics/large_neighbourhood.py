@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from emplace.solver.budget import NEIGHBOURHOOD_SECONDS, Budget
-from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.budget import NEIGHBOURHOOD_SECONDS, SKIPPED_SECONDS, Budget
+from emplace.solver.cp_sat import by_cp_sat, least_counted_s
 from emplace.solver.model.problem import (
     Assignment,
     Bools,
@@ -62,8 +62,12 @@ class LargeNeighbourhood:
         reach = reach if problem.allowed is None else reach & problem.allowed
         part = with_options(replace(problem, allowed=np.where(free[:, None], reach, held)), keep)
         budget = Budget(min(NEIGHBOURHOOD_SECONDS, most_s), 0.0, self.tries)
-        found = by_cp_sat(part, budget, self.monitor, below_us=best_us * (1 - BETTER))
         self.tries += 1
+        if self.monitor.clock.is_set and least_counted_s(part) > NEIGHBOURHOOD_SECONDS:
+            self.freed[by_tables] = max(self.freed[by_tables] - FEWER, FEWEST)
+            self.counted_s += SKIPPED_SECONDS
+            return None
+        found = by_cp_sat(part, budget, self.monitor, below_us=best_us * (1 - BETTER))
         self.counted_s += found.counted_s
         if found.solution is None:
             most = problem.num_tables if by_tables else problem.num_devices

@@ -12,7 +12,9 @@ _SHOWN_TABLES = 10
 
 
 def explain(question: Question, monitor: Monitor) -> Explanation:
-    """The reasons, and the fixes that were found by solving with them, cheapest first."""
+    """The reasons, and the fixes that were found by solving with them, cheapest first. Where the time is over, that it is."""
+    if monitor.clock.is_over:
+        return Explanation(reasons=("it is proven that nothing fits; the time limit left no time to say what is too much",))
     parts = cases(question)
     reasons = [f"{case.name}: {reason}" if len(parts) > 1 else reason for case in parts for reason in _reasons(case)]
     if not parts:

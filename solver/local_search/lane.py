@@ -10,7 +10,7 @@ import numpy as np
 from emplace.solver.budget import MOVE_WORK, PAIR_WORK, WAY_WORK
 from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, Schedule, empty_journal, empty_split, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem
-from emplace.solver.model.problem import Floats, Ints, Problem
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.native import anneal, greedy, recount, resplit_pairs
 
 HEATS = (0.005, 0.02, 0.08, 0.25)
@@ -71,6 +71,7 @@ class Lane:
         self.state = empty_state(problem, flat, seed)
         self.journal = empty_journal(flat, self.state)
         self.split = empty_split(self.state, MOST)
+        self.placeable = _placeable(problem, flat)
         self.explores = explores
         self.heats = HEATS if explores else HEATS[:2]
         self.energy_after = np.zeros(len(self.heats))
@@ -166,14 +167,21 @@ class Lane:
 
     def _place_impossible(self) -> None:
         """Tables that have no option yet, or one that no placement at the target can have, get the relaxation's option,
-        or else the least dear candidate, where there is most room."""
+        or else the least dear candidate for whose units there are targets, where there is most room."""
         flat, state, candidate = self.goal.flat, self.state, np.zeros(self.problem.num_options, dtype=bool)
         candidate[flat.candidate] = True
         impossible = np.flatnonzero((state.option < 0) | ~candidate[state.option])
-        price = np.where(candidate, flat.option_price, np.inf)
+        price = np.where(candidate & self.placeable, flat.option_price, np.inf)
         least_dear = np.array([a + int(np.argmin(price[a:b])) for a, b in pairwise(self.start.first)])
-        options = np.where(candidate[self.start.options], self.start.options, least_dear)
+        options = np.where(candidate[self.start.options] | np.isinf(price[least_dear]), self.start.options, least_dear)
         state.option[impossible] = -1
         recount(flat, self.limits, state, self.base)
         order = impossible[np.argsort(-self.start.size_us[impossible], kind="stable")]
         greedy(flat, self.limits, state, order, options, np.full(len(flat.cover_first) - 1, -1))
+
+
+def _placeable(problem: Problem, flat: FlatProblem) -> Bools:
+    """[O] whether the table may go to as many targets as an option has units: fewer once its node is chosen."""
+    targets = [flat.allowed[:, flat.group_target[first:end]].sum(axis=1) for first, end in pairwise(flat.group_first)]
+    count = np.stack(targets, axis=1)
+    return np.asarray(count[problem.option_table % len(count), flat.option_group] >= np.diff(flat.option_first_unit))

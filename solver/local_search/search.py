@@ -2,11 +2,13 @@
 
 At a target every load has a limit, so a placement as good as the target is one without overload: a question that
 annealing answers far better than it minimises a maximum. Two lanes work side by side, one on the best placement known, one
-exploring; they meet after every chunk. Work is counted in touched devices, never timed, so the machine decides nothing.
+exploring; they meet after every chunk. Work is counted in touched devices, so the machine decides nothing; under a limit of time, racers
+have a share of it each, and the best one goes on until it is over.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,12 +16,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.solver.budget import MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
+from emplace.solver.budget import BOUND_SHARE, MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten, restricted, to_assignment
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.column_generation import relax
 
@@ -62,9 +66,8 @@ class Incumbent:
 class Search:
     """One search on one problem."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int) -> None:
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, seed: int) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
-        start = _start(problem, bounder, bound)
         self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.excess_us = _longest_excess_us(problem, bounder, start.least_us)
@@ -73,7 +76,10 @@ class Search:
         self.known: list[Position] = []
 
     def run(self, gap: float, work: float) -> Iterator[Incumbent]:
-        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk."""
+        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk.
+
+        Where `work` has no end the clock has, and nobody knows how near it is: then any placement is wanted soon.
+        """
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
         with ThreadPoolExecutor(len(self.lanes)) as pool:
@@ -88,7 +94,7 @@ class Search:
                 else:
                     step = min(LOOSER * step, (step + reached * MARGIN) / 2)
                     length *= LONGER
-                if self.best.assignment is None and step > HOPELESS:
+                if self.best.assignment is None and (step > HOPELESS or math.isinf(work)):
                     step = ANYTHING
 
     def _goal(self, target_us: float, work: float) -> Goal:
@@ -129,20 +135,24 @@ class Search:
             self.best = replace(self.best, assignment=assignment, objective_us=objective)
 
 
-def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget) -> Iterator[Search]:
+def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> Iterator[Search]:
     """The search that has just done a chunk of its share; what is not shared, the best one gets besides."""
     work = budget.seconds * SEARCH_WORK_PER_SECOND
     number = max(1, round(work / (RESTART_WORK * problem.num_tables)))
     share = work / number
     if problem.num_stages > 1 and number < RACERS:
         number, share = RACERS, work * RACING_SHARE
+    share_s = share / work * monitor.clock.left_s
+    most = math.inf if budget.by_clock else work - (number - 1) * share
+    start = start_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
-        search = Search(problem, bounder, bound, budget.seed * number + index)
-        steps = search.run(budget.gap, work - (number - 1) * share)
+        here = monitor.within(share_s)
+        search = Search(problem, bounder, bound, start, budget.seed * number + index)
+        steps = search.run(budget.gap, most)
         for found in steps:
             yield search
-            if found.work >= share:
+            if found.work >= share or here.stopped():
                 break
         if leader is None or search.best.objective_us < leader[0].best.objective_us:
             leader = search, steps
@@ -159,16 +169,17 @@ def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> 
     return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1))
 
 
-def _start(problem: Problem, bounder: Bounder, bound: Bound) -> Start:
+def start_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> Start:
+    """What every search of a problem starts from."""
     least_us = problem.stage_base_us + bound.near.relaxation.makespan
-    options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us)
+    options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us, clock)
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
     return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
 
 
-def _first_options(bound: Bound, short: Bools) -> Ints:
+def _first_options(bound: Bound, short: Bools, clock: Clock) -> Ints:
     """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
     part, relaxation = bound.near.part, bound.near.relaxation
     program, rows = part.program, part.program.rows
@@ -176,6 +187,6 @@ def _first_options(bound: Bound, short: Bools) -> Ints:
     # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
     spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
     roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
-    proposed = relax(roomy, usable & (relaxation.x > 0))
-    x = part.spread((proposed if proposed.feasible else relaxation).x, 0.0, 1.0)
+    proposed = relax(roomy, usable & (relaxation.x > 0), clock)
+    x = part.spread((proposed if proposed.feasible and not clock.is_over else relaxation).x, 0.0, 1.0)
     return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

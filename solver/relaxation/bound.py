@@ -5,16 +5,18 @@ docs/explanation/bounds.md states each bound and proves it. Prices of options (r
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, LEAST_VIOLATION, STEPPED_PRECISION
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
-from emplace.solver.relaxation.column_generation import least_makespans, relax
+from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
 from emplace.solver.relaxation.program import Program, Relaxation
 from emplace.solver.relaxation.reduced_program import ReducedProgram
@@ -56,16 +58,30 @@ class Bound:
         return bool(np.isfinite(self.value_us))
 
 
-def bound_of(problem: Problem) -> Bound:
+def bound_of(problem: Problem, clock: Clock = ENDLESS) -> Bound:
     """The bound of a problem, with as few stages as say the same."""
-    return Bounder(merge_stages(problem)).bound()
+    return bounder_of(problem, clock).bound()
+
+
+def bound_at_once(problem: Problem) -> float:
+    """A bound without any linear program: the stages last as long as if all tables were spread evenly, whatever the memory."""
+    rows, stages = aggregate(problem), problem.num_stages
+    every = np.ones(problem.num_options, dtype=bool)
+    program = Program(rows, first_option(problem), every, lower=np.zeros(stages), price=np.ones(stages))
+    return problem.constant_us + float(problem.stage_base_us.sum()) + lagrangian(program, even_dual(program))[0]
+
+
+def bounder_of(problem: Problem, clock: Clock = ENDLESS) -> Bounder:
+    """Of a problem with as few stages as say the same."""
+    return Bounder(merge_stages(problem), clock)
 
 
 class Bounder:
-    """Proves lower bounds on one problem."""
+    """Proves lower bounds on one problem; worse ones where the clock ends it."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, clock: Clock = ENDLESS) -> None:
+        self.problem, self.clock = problem, clock
+        self._found: Bound | None = None
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
         self.program = Program(
@@ -79,24 +95,37 @@ class Bounder:
             self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
 
     def bound(self) -> Bound:
-        """The class relaxation with cuts, raised by ruling out values above it."""
-        root = Region(ReducedProgram.of(self.program), relax(self.program))
+        """The class relaxation with cuts, raised by ruling out values above it. Found once."""
+        self._found = self._found or self._new_bound()
+        return self._found
+
+    def with_base(self, problem: Problem) -> Bounder:
+        """This one for a problem that differs only in what the step takes without tables: what s must be is the same."""
+        moved, found = copy(self), self.bound()
+        moved.problem, moved.fixed_us = problem, problem.constant_us + float(problem.stage_base_us.sum())
+        moved._found = replace(found, value_us=found.value_us + moved.fixed_us - self.fixed_us, fixed_us=moved.fixed_us)
+        return moved
+
+    def _new_bound(self) -> Bound:
+        root = Region(ReducedProgram.of(self.program), self._relax(self.program))
         if not root.relaxation.feasible:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
         self.program, relaxation = self._tighten(root.relaxation)
         root = wide = near = Region(ReducedProgram.of(self.program), relaxation)
         low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
-        while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP:
+        while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP and not self.clock.is_over:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
             below = self.below(near, value)
             if below is None:
                 low, step = value, step * 2
+            elif self.clock.is_over:
+                break  # its linear programs are not solved
             elif np.isinf(high):
                 low, high, wide, near, step, widest = max(low, below.relaxation.bound), value, below, below, FIRST_STEP, value
             else:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
-        stepped = self._in_whole_steps(near, wide, widest)
+        stepped = 0.0 if self.clock.is_over else self._in_whole_steps(near, wide, widest)
         if stepped > low * (1 + BOUND_PRECISION):
             low, name = stepped, f"{name}, whole steps"
         return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
@@ -110,13 +139,13 @@ class Bounder:
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
             return 0.0
-        value = min(relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+        value = min(self._relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
         region = self.below(wide, value)
         if region is None:
             return value
-        unfilled = relax(steps.below(region.part, level), region.relaxation.x > 0).bound
+        unfilled = self._relax(steps.below(region.part, level), region.relaxation.x > 0).bound
         part = region.part.lasting(steps.above(region.part, level).lower)
-        filled = Region(part, relax(part.program, region.relaxation.x > 0))
+        filled = Region(part, self._relax(part.program, region.relaxation.x > 0))
         low = min(filled.relaxation.bound, value)
         while value - low > STEPPED_PRECISION * (low + self.fixed_us) and low < unfilled:
             middle = (low + value) / 2
@@ -154,7 +183,7 @@ class Bounder:
             if not keep.all():
                 smaller = part.only(keep)
                 start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
-                part, relaxation = smaller, relax(smaller.program, start)
+                part, relaxation = smaller, self._relax(smaller.program, start)
                 if relaxation.bound > value * (1 + BOUND_ROUNDING):
                     return None
                 keep = self._within(relaxation, value)
@@ -166,7 +195,7 @@ class Bounder:
             keep &= self._short_enough(part, lower, value)
             smaller = part.lasting(lower).only(keep)
             start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
-            part, relaxation = smaller, relax(smaller.program, start)
+            part, relaxation = smaller, self._relax(smaller.program, start)
             if relaxation.bound > value * (1 + BOUND_ROUNDING):
                 return None
             if keep.all():
@@ -183,21 +212,26 @@ class Bounder:
         within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + BOUND_ROUNDING)
         return np.asarray((largest <= upper).all(axis=1) & within)
 
+    def _relax(self, program: Program, start: Bools | None = None) -> Relaxation:
+        return relax(program, start, self.clock)
+
     def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
         """The least that each s can be while their sum stays within `value`."""
         if len(program.lower) == 1:
             return program.lower
-        return np.maximum(program.lower, least_makespans(replace(program, budget=value), start))
+        return np.maximum(program.lower, least_makespans(replace(program, budget=value), start, self.clock))
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
         """Add violated single-table cuts, round by round."""
         program = self.program
         for _ in range(CUT_ROUNDS):
+            if self.clock.is_over:
+                break
             coefficient, capacity, stage = self.cuts.violated(program, relaxation)
             if not len(stage):
                 break
             program = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
-            relaxation = relax(program, start=relaxation.x > 0)
+            relaxation = self._relax(program, start=relaxation.x > 0)
         return program, relaxation
 
 

@@ -5,7 +5,7 @@
 
 Few options per table are ever useful, so a master program holds some of them and the others are priced out by its duals.
 Whatever duals the solver returns, the Lagrangian function evaluated at them is a bound: its value, and not the solver's
-word, is what a plan is measured against.
+word, is what a plan is measured against. So there is a bound whenever the clock ends this.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emplace.solver.budget import LP_PRECISION
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.master import OptionMaster
 from emplace.solver.relaxation.program import Program, Relaxation
@@ -29,16 +30,16 @@ FEW = 4
 """Options per table below which all of them go into the master at once."""
 
 
-def relax(program: Program, start: Bools | None = None) -> Relaxation:
+def relax(program: Program, start: Bools | None = None, clock: Clock = ENDLESS) -> Relaxation:
     """Solve, starting from the options in `start` ([O]) beside the few best under some plain prices."""
-    return _infeasible(program) if program.lacks_options else _Generation(program, start).relaxation(program.price)
+    return _infeasible(program) if program.lacks_options else _Generation(program, start, clock).relaxation(program.price)
 
 
-def least_makespans(program: Program, start: Bools) -> Floats:
+def least_makespans(program: Program, start: Bools, clock: Clock = ENDLESS) -> Floats:
     """[K] what each s is at least, whatever its price; from the options in `start` as in `relax`."""
     if program.lacks_options:
         return np.full(len(program.lower), np.inf)
-    generation = _Generation(program, start)
+    generation = _Generation(program, start, clock)
     return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))])
 
 
@@ -69,8 +70,8 @@ class _Solution:
 class _Generation:
     """A master program and the options that it holds."""
 
-    def __init__(self, program: Program, start: Bools | None) -> None:
-        self.program, self.scale = program, _time_scale(program)
+    def __init__(self, program: Program, start: Bools | None, clock: Clock) -> None:
+        self.program, self.scale, self.clock = program, _time_scale(program), clock
         self.master = OptionMaster(program.rows, program.tables, program.lower, program.budget, self.scale)
         self.table = np.repeat(np.arange(program.tables), np.diff(program.first))
         self.held = np.zeros_like(program.usable)
@@ -83,16 +84,19 @@ class _Generation:
         """With such a price of each s."""
         program = replace(self.program, price=price)
         solution = self._run(program, elastic=False)
-        if solution.overload <= LP_PRECISION:
+        if solution.overload <= LP_PRECISION or self.clock.is_over:
             return solution.relaxation
         overload = self._run(program, elastic=True)
         return _infeasible(program) if overload.relaxation.bound > LP_PRECISION else solution.relaxation
 
     def _run(self, program: Program, *, elastic: bool) -> _Solution:
-        """Add priced-out options until the Lagrangian bound meets the master's value."""
-        best = -np.inf, np.zeros(len(program.rows.stage) + 1)
+        """Add priced-out options until the Lagrangian bound meets the master's value, or the clock ends it."""
+        best, optimum = (-np.inf, np.zeros(len(program.rows.stage) + 1)), None
         for _ in range(MAX_ROUNDS):
-            optimum = self.master.solve(program.price, elastic=elastic)
+            solved = self.master.solve(program.price, elastic=elastic, seconds=self.clock.left_s)
+            if solved is None:
+                break
+            optimum = solved
             dual = _scaled_into_bounds(program, optimum.dual, elastic)
             bound, cost, _ = lagrangian(program, dual, elastic=elastic)
             if bound > best[0]:
@@ -101,10 +105,15 @@ class _Generation:
             if optimum.value - best[0] <= LP_PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
                 break
             self._add(missing)
+        if self.clock.is_over:
+            dual = even_dual(program, elastic=elastic)
+            best = max(best, (lagrangian(program, dual, elastic=elastic)[0], dual), key=lambda each: each[0])
         bound, cost, least = lagrangian(program, best[1], elastic=elastic)
+        reduced = cost - np.repeat(least, np.diff(program.first))
+        if optimum is None:
+            return _Solution(_cheapest(program, bound, reduced, best[1]), np.inf)
         x = np.zeros(len(self.held))
         x[self.order[: len(optimum.x)]] = optimum.x
-        reduced = cost - np.repeat(least, np.diff(program.first))
         return _Solution(Relaxation(bound, optimum.makespan, x, reduced, best[1]), optimum.overload)
 
     def _add(self, columns: Bools) -> None:
@@ -112,6 +121,25 @@ class _Generation:
         self.master.add(options, self.table[options])
         self.held |= columns
         self.order = np.append(self.order, options)
+
+
+def even_dual(program: Program, *, elastic: bool = False) -> Floats:
+    """That every stage lasts as long as the mean over its rows, whatever the memory: known without any linear program."""
+    rows = program.rows
+    price = np.zeros(len(program.lower)) if elastic else program.price
+    in_stage = np.bincount(rows.stage[~rows.memory], minlength=len(price))
+    return np.append(np.where(rows.memory, 0.0, (price / np.maximum(in_stage, 1))[rows.stage]), 0.0)
+
+
+def _cheapest(program: Program, bound: float, reduced_cost: Floats, dual: Floats) -> Relaxation:
+    """In place of a solution: every table takes the option that is cheapest under `dual`."""
+    rows, x = program.rows, np.zeros(len(reduced_cost))
+    cheapest = np.flatnonzero(reduced_cost == 0.0)
+    _, first = np.unique(np.searchsorted(program.first, cheapest, side="right"), return_index=True)
+    x[cheapest[first]] = 1.0
+    makespan = program.lower.copy()
+    np.maximum.at(makespan, rows.stage[~rows.memory], (x @ rows.coefficient - rows.capacity)[~rows.memory])
+    return Relaxation(bound, makespan, x, reduced_cost, dual)
 
 
 def _scaled_into_bounds(program: Program, dual: Floats, elastic: bool) -> Floats:

@@ -61,13 +61,21 @@ class OptionMaster:
         share[:, : len(self._rows.stage)] = self._rows.coefficient[options] / _weight(self._rows, self._scale)
         self._add_columns(np.zeros(len(options)), share, tables)
 
-    def solve(self, price: Floats, *, elastic: bool) -> Optimum:
-        """With `elastic` the objective is the overload, and nothing else. Raises RuntimeError where HiGHS gives up."""
+    def solve(self, price: Floats, *, elastic: bool, seconds: float = np.inf) -> Optimum | None:
+        """None where it takes longer than `seconds`. With `elastic` the objective is the overload, and nothing else.
+
+        Raises RuntimeError where HiGHS gives up.
+        """
+        if seconds <= 0.0:
+            return None
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + seconds)
         overload = np.full(self._first_option - self._stages, 1.0 if elastic else OVERLOAD_PRICE)
         cost = np.concatenate([np.zeros(self._stages) if elastic else price, overload])
         self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
         self._highs.run()
         status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            return None
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"the linear program was not solved: {self._highs.modelStatusToString(status)}")
         # What comes are options and prices: the last solution stays one, and the primal simplex goes on from it.

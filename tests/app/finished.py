@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -17,12 +19,17 @@ from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, table_wise
 
 
+def _limit_of(question: Question) -> dict[str, Any]:
+    kind, seconds = next(iter(question.options.limits.items()))
+    return {"limit": seconds, "limit_kind": kind}
+
+
 def plan_of(question: Question) -> Plan:
     """Every table whole on a rank, in turn."""
     ranks = question.options.ranks or 2
     layouts = {table.name: table_wise(table, index % ranks) for index, table in enumerate(question.model.tables)}
     plan = build_plan(question.model, question.host, layouts, ranks=ranks, cost=question.cost_model)
-    solver = plan.solver.model_copy(update={"limit": question.options.time_limit})
+    solver = plan.solver.model_copy(update=_limit_of(question))
     return plan.model_copy(update={"question": question, "solver": solver})
 
 
@@ -36,9 +43,7 @@ def infeasible_plan_of(question: Question) -> Plan:
         explanation=Explanation(
             reasons=("hbm: 12 bytes over",), fixes=(Fix(change="Put it into system memory", kind="tier", verified=True),)
         ),
-        solver=SolverRecord(
-            seconds=0.1, seed=0, limit=question.options.time_limit, stopped_by="proof", bound="capacity", version="by hand"
-        ),
+        solver=SolverRecord(seconds=0.1, seed=0, stopped_by="proof", bound="capacity", version="by hand", **_limit_of(question)),
         question=question,
     )
 

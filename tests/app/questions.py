@@ -48,7 +48,7 @@ def busy_model_data() -> dict[str, Any]:
     return model_data(name="busy", local_batch_size=4096, tables=0) | {"tables": tables}
 
 
-BUSY_OPTIONS = {"time_limit": 600, "gap": 0.0}
+BUSY_OPTIONS = {"work_limit": 600, "gap": 0.0}
 BUSY_HOST = "dgx-h100"
 
 
@@ -62,7 +62,7 @@ def busy_question() -> Question:
     )
 
 
-QUICK_OPTIONS = {"time_limit": 2.0}
+QUICK_OPTIONS = {"work_limit": 2.0}
 """A fifth of the default still proves the small model's plan optimal."""
 
 

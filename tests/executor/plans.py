@@ -8,7 +8,7 @@ from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from emplace.placement.plan import Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
+from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
 """Sharding type, kernel, and (rank, rows, columns) of every shard."""
@@ -22,7 +22,7 @@ def build_plan(
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
     on_server = any(rank >= ranks for _, _, parts in layouts.values() for rank, _, _ in parts)
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
-    by_hand = SolverRecord(seconds=0.0, seed=0, limit=10.0, stopped_by="limit", bound="none", version="by hand")
+    by_hand = SolverRecord(seconds=0.0, seed=0, limit=10.0, limit_kind=LimitKind.WORK, stopped_by="limit", bound="none", version="by hand")
     plan = derive_plan(question, bare, question.topology(with_servers=on_server), by_hand)
     return plan.model_copy(update={"gap": 0.5, "lower_bound_us": (plan.step_time_us or 0.0) / 2})
 

@@ -48,7 +48,7 @@ def test_what_is_exported_comes_back_with_the_same_prices(here: HostSpec, nodes:
 def test_the_bound_is_the_solvers_and_holds_for_the_solvers_plan(here: HostSpec) -> None:
     model = make_model()
     plan = build_plan(model, here, {table.name: table_wise(table, 0) for table in model.tables}, ranks=2)
-    again = _imported(to_torchrec(plan), here, time_limit=1.0)
+    again = _imported(to_torchrec(plan), here, work_limit=1.0)
     best = solve_question(again.question)
     assert again.lower_bound_us is not None
     assert again.step_time_us is not None

@@ -61,7 +61,7 @@ def test_a_check_against_a_baseline() -> None:
 
 def test_a_monitor_hears_of_the_solve_and_ends_it() -> None:
     seen: list[emplace.Progress] = []
-    plan = emplace.plan("m2", "dgx-h100", monitor=emplace.Monitor.of(seen.append, lambda: len(seen) > 2), time_limit=3600.0)
+    plan = emplace.plan("m2", "dgx-h100", monitor=emplace.Monitor.of(seen.append, lambda: len(seen) > 2), work_limit=3600.0)
     assert seen
     assert plan.solver.stopped_by == "cancelled"
 
@@ -69,8 +69,8 @@ def test_a_monitor_hears_of_the_solve_and_ends_it() -> None:
 def test_errors_are_one_tree() -> None:
     with pytest.raises(emplace.UnknownName, match="no built-in host"):
         emplace.plan("m1", "nowhere")
-    with pytest.raises(emplace.InvalidDocument, match="time_limit"):
-        emplace.plan("m1", "zion", time_limit="soon")
+    with pytest.raises(emplace.InvalidDocument, match="work_limit"):
+        emplace.plan("m1", "zion", work_limit="soon")
     with pytest.raises(emplace.EmplaceError, match="schema_version"):
         emplace.read_model({"name": "m"})
     with pytest.raises(AttributeError, match="no attribute 'plans'"):

@@ -14,6 +14,7 @@ from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
 from emplace.placement.plan import (
     CostModelReference,
+    LimitKind,
     ModelReference,
     NodeLoad,
     Plan,
@@ -188,7 +189,13 @@ def _plan(
         ),
         tables=tables,
         solver=SolverRecord(
-            seconds=0.0, seed=question.options.seed, limit=question.options.time_limit, stopped_by="limit", bound="half", version="naive"
+            seconds=0.0,
+            seed=question.options.seed,
+            limit=question.options.limits[LimitKind.WORK],
+            limit_kind=LimitKind.WORK,
+            stopped_by="limit",
+            bound="half",
+            version="naive",
         ),
         question=question,
     )

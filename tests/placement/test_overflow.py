@@ -32,7 +32,7 @@ def asked(table: dict[str, Any], *, batch: int, trainers: int, **changes: Any) -
     features = [{"name": f"f{number}", "length": {"fixed": MAX_LENGTH}} for number in range(table.pop("features"))]
     data = model_data(local_batch_size=batch, tables=[table | {"name": "t", "features": features}], **changes)
     spec = HostSpec.model_validate(host)
-    options = PlanOptions(time_limit=0.1)
+    options = PlanOptions(work_limit=0.1)
     return Question(model=ModelSpec.model_validate(data), host=spec, cost_model=datasheet_cost_model(spec), options=options)
 
 

@@ -14,6 +14,7 @@ from emplace.solver.driver.solve_variants import solve_types
 from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor, Progress
+from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import best_step_us, drawn, sets_of, with_costs, with_options
@@ -42,34 +43,34 @@ def _reported(asked: Question) -> list[Progress]:
 @pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: float) -> None:
-    asked = with_options(drawn(seed, most_us), time_limit=0.2)
+    asked = with_options(drawn(seed, most_us), work_limit=0.2)
     assert max(progress.bound_us for progress in _reported(asked)) <= best_step_us(asked) * (1 + ROUNDING)
 
 
 def test_also_where_sets_are_taken_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emplace.solver.driver.type_search.MOST_BOUNDS", 1)
     for seed in range(2):
-        assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), time_limit=0.2)))
+        assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), work_limit=0.2)))
 
 
 @pytest.mark.parametrize("servers", [0, 1])
 def test_also_with_servers_groups_and_tables_apart(servers: int) -> None:
     spec = [table(f"t{index}", 2000 * (index + 1), pooling=2 + 3 * index) for index in range(5)]
-    plain = question(gpu_host(3, servers=servers), spec, time_limit=0.2)
+    plain = question(gpu_host(3, servers=servers), spec, work_limit=0.2)
     groups = {"together": [["t1", "t2"]], "apart": [["t0", "t4"]]}
     _reported(plain.model_copy(update={"model": ModelSpec.model_validate(plain.model.to_data() | groups)}))
 
 
 def test_also_where_ranks_share_cores() -> None:
     assert any(
-        progress.bound_us > 0 for progress in _reported(with_options(with_costs(drawn(1, 60.0), ranks_per_core=2.0), time_limit=0.3))
+        progress.bound_us > 0 for progress in _reported(with_options(with_costs(drawn(1, 60.0), ranks_per_core=2.0), work_limit=0.3))
     )
 
 
 @pytest.mark.parametrize(("rows", "is_searched"), [(2000, False), (200_000, True)])
 def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_searched: bool) -> None:
     """Small tables train faster on the GPUs, and a bound says so. Large ones that GPUs would read over a slow link do not."""
-    asked = question(gpu_host(2, servers=2, hbm="16MiB"), [table(f"t{index}", rows, pooling=200) for index in range(4)], time_limit=0.2)
+    asked = question(gpu_host(2, servers=2, hbm="16MiB"), [table(f"t{index}", rows, pooling=200) for index in range(4)], work_limit=0.2)
     reports = _reported(asked)
     assert is_searched == any(progress.phase.startswith("trainers and servers") for progress in reports)
 
@@ -77,7 +78,7 @@ def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_search
 def test_a_bound_of_one_set_does_not_pass_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
 
-    def search(_problem: Problem, _groups: Groups, _budget: Budget, monitor: Monitor) -> Result[Assignment]:
+    def search(_problem: Problem, _groups: Groups, _budget: Budget, monitor: Monitor, _known: Bounder | None) -> Result[Assignment]:
         if not seen:
             monitor.tell(math.inf, 1e9, "search")
         return Result(None, math.inf, 0.0, "none", Limit.WORK)

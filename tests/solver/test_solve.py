@@ -70,7 +70,7 @@ hosts = st.sampled_from(
     seed=st.integers(0, 3),
 )
 def test_every_answer_passes_the_audit(host: Any, spec: Any, optimizer: str, objective: str, seed: int) -> None:
-    asked = question(host, spec, optimizer, objective=objective, seed=seed, time_limit=0.2, gap=0.05)
+    asked = question(host, spec, optimizer, objective=objective, seed=seed, work_limit=0.2, gap=0.05)
     plan = solved(asked)
     if plan.has_placement:
         assert plan.lower_bound_us is not None
@@ -112,7 +112,7 @@ def test_the_bound_holds_for_every_plan_there_is(host: Any, spec: Any, options: 
 
 
 def test_the_same_question_twice_differs_in_seconds_only() -> None:
-    asked = question(gpu_host(4, hbm="12MiB"), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], time_limit=0.5)
+    asked = question(gpu_host(4, hbm="12MiB"), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], work_limit=0.5)
     first, second = (solve_question(asked).to_data() for _ in range(2))
     for data in (first, second):
         data["solver"].pop("seconds")
@@ -146,7 +146,7 @@ def test_what_fits_in_neither_goes_to_remote_servers() -> None:
 
 def test_a_model_that_is_over_the_trainers_memory_is_placed_near_its_bound() -> None:
     """450 GiB beside 349 on the trainers: what is on servers makes their exchange far longer than the relaxation has it."""
-    asked = build_question(builtin_model("m3"), builtin_host("big-basin-16g"), PlanOptions(time_limit=1.0))
+    asked = build_question(builtin_model("m3"), builtin_host("big-basin-16g"), PlanOptions(work_limit=1.0))
     plan = solved(asked)
     assert plan.gap is not None
     assert plan.gap < 0.2
@@ -183,7 +183,7 @@ def test_more_ranks_than_devices_is_bad_input() -> None:
 
 def test_stopping_gives_an_answer_at_once() -> None:
     spec = [table(f"t{index}", 5000 * (index + 1), pooling=index + 1) for index in range(20)]
-    plan = solve_question(question(gpu_host(8), spec, time_limit=60), Monitor.of(None, lambda: True))
+    plan = solve_question(question(gpu_host(8), spec, work_limit=60), Monitor.of(None, lambda: True))
     assert plan.solver.stopped_by == "cancelled"
     assert plan.solver.seconds < 20
     assert audit(plan) == []
@@ -192,7 +192,7 @@ def test_stopping_gives_an_answer_at_once() -> None:
 def test_progress_is_of_the_whole_question() -> None:
     seen: list[Progress] = []
     plan = solve_question(
-        question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], time_limit=0.5), Monitor.of(seen.append)
+        question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], work_limit=0.5), Monitor.of(seen.append)
     )
     assert seen
     incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]

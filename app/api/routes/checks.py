@@ -27,7 +27,9 @@ _POLL_SECONDS = 0.5
 
 @router.post("/checks", openapi_extra=body_of(CheckRequest), responses={200: {"model": CheckResult}})
 async def check(body: Body, service: TheService, request: Request) -> dict[str, Any]:
-    """Does the model fit the host, within the budgets? `fits` is true, false (proven) or null (undecided)."""
+    """Does the model fit the host, within the budgets? `fits` is true, false (proven) or null (undecided).
+
+    Without a limit in `options` the answer takes at most 10 s of time, beside the wait for other checks."""
     gone = threading.Event()
     watch = asyncio.create_task(_watch(request, gone))
     try:

@@ -110,7 +110,7 @@ def test_the_command_asks_a_service_with_a_plan_as_baseline(api: httpx.Client, d
     plan = finish_plan(database, api.post("/v1/plans", json=QUESTION).json()["id"])
     (tmp_path / "model.json").write_text(json.dumps(model_data()))
     (tmp_path / "plan.json").write_text(plan.model_dump_json(exclude_none=True))
-    question = ("model.json", "--host", "cpu-dual-socket", "--ranks", "2", "--time-limit", "2")
+    question = ("model.json", "--host", "cpu-dual-socket", "--ranks", "2", "--work-limit", "2")
     budget = ("--baseline", "plan.json", "--max-regression", "0")
     done = run_emplace("check", *question, *budget, "--server", str(api.base_url), cwd=tmp_path, home=tmp_path)
     assert done.returncode == 0, done.stderr

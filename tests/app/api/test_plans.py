@@ -46,6 +46,15 @@ def test_equal_questions_share_one_plan_however_they_are_written(api: httpx.Clie
     assert ask(api, options={"seed": 1}).json()["id"] != first.json()["id"]
 
 
+def test_without_a_limit_the_answer_is_due_in_ten_seconds_and_work_is_counted_where_asked(api: httpx.Client, database: Database) -> None:
+    asked: list[dict[str, float]] = [{}, {"work_limit": 2.0}, {"time_limit": 3.0}, {"work_limit": 2.0, "time_limit": 3.0}]
+    ids = [ask(api, options=options).json()["id"] for options in asked]
+    with database.reading() as session:
+        stored = [json.loads(session.get_one(PlanRow, each).question)["options"] for each in ids]
+    limits = [{key: value for key, value in options.items() if key.endswith("_limit")} for options in stored]
+    assert limits == [{"time_limit": 10.0}, *asked[1:]]
+
+
 def test_equal_requests_at_once_make_one_plan_and_one_job(api: httpx.Client, query: Query) -> None:
     with ThreadPoolExecutor(8) as pool:
         responses = list(pool.map(lambda _: ask(api), range(16)))

@@ -139,7 +139,7 @@ USAGE = {
     "no ranks": (["plan", "ncf", "--host", "dgx-h100", "--ranks", "0"], "/ranks"),
     "too many ranks": (["plan", "ncf", "--host", "dgx-h100", "--ranks", "9"], "devices"),
     "uneven ranks": (["plan", "ncf", "--host", "dgx-h100", "--nodes", "2", "--ranks", "3"], "multiple"),
-    "no time": (["plan", "ncf", "--host", "dgx-h100", "--time-limit", "0"], "/time_limit"),
+    "no time": (["plan", "ncf", "--host", "dgx-h100", "--work-limit", "0"], "/work_limit"),
     "not a number": (["plan", "ncf", "--host", "dgx-h100", "--gap", "nan"], "/gap"),
     "a reserve beyond every memory": (["plan", "ncf", "--host", "dgx-h100", "--hbm-reserve", "9" * 400 + "GiB"], "128TiB"),
     "negative budget": (["check", "ncf", "--host", "dgx-h100", "--max-step-time-us", "-1"], "/max_step_time_us"),

@@ -60,9 +60,24 @@ def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace_here: E
     assert any(fix["verified"] for fix in plan["explanation"]["fixes"])
 
 
+def test_work_is_counted_unless_time_is_asked_for(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    limits = {(): {"work_limit": 10.0}, ("--time-limit", "3"): {"time_limit": 3.0}, ("--work-limit", "2"): {"work_limit": 2.0}}
+    for given, asked in limits.items():
+        done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json", *given)
+        options = json.loads(done.stdout)["question"]["options"]
+        assert {key: value for key, value in options.items() if key.endswith("_limit")} == asked
+
+
+def test_a_plan_that_ran_out_of_time_says_so(emplace_here: Emplace) -> None:
+    done = emplace_here("plan", "m3", "--host", "zion", "--time-limit", "0.5", "--gap", "0")
+    assert done.returncode == 0, done.stderr
+    assert "stopped by the limit of 0.5 s of time" in done.stdout
+
+
 def test_an_interrupted_solve_says_so(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [COMMAND, "plan", "m3", "--host", "zion", "--time-limit", "3000", "--gap", "0"],
+        [COMMAND, "plan", "m3", "--host", "zion", "--work-limit", "3000", "--gap", "0"],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

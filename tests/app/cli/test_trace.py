@@ -27,7 +27,7 @@ def test_a_trace_becomes_lengths_and_accesses_of_a_model_that_can_be_planned(emp
     assert (rows, accesses) == (11 / 100_000, 1.0)
     kept = [{key: table[key] for key in ("name", "num_embeddings", "embedding_dim")} for table in measured["tables"]]
     assert kept == [{key: table[key] for key in ("name", "num_embeddings", "embedding_dim")} for table in small_model()["tables"]]
-    assert emplace_here("plan", "measured.yaml", "--host", "dgx-h100", "--ranks", "2", "--time-limit", "1").returncode == 0
+    assert emplace_here("plan", "measured.yaml", "--host", "dgx-h100", "--ranks", "2", "--work-limit", "1").returncode == 0
 
 
 def test_a_model_from_nothing(emplace_here: Emplace, tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search
-from emplace.solver.model.problem import Problem
+from emplace.solver.local_search.lane import Goal
+from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search, start_of
+from emplace.solver.model.flat import restricted, to_assignment
+from emplace.solver.model.indexing import or_all
+from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import Bounder
 
@@ -17,7 +20,8 @@ from emplace.solver.relaxation.bound import Bounder
 def search_of(stages: int) -> Search:
     problem = merge_stages(draw(Case("tight", 60, 16, 0.95, stages=stages)))
     bounder = Bounder(problem)
-    return Search(problem, bounder, bounder.bound(), seed=0)
+    bound = bounder.bound()
+    return Search(problem, bounder, bound, start_of(problem, bounder, bound), seed=0)
 
 
 def excess_us(problem: Problem, option: int, least_us: list[float]) -> float:
@@ -61,3 +65,23 @@ def test_with_one_stage_the_bound_alone_says_which_are_too_long() -> None:
     target_us = search.bound.value_us * 1.5
     allowed, _ = search.bounder.candidates(search.bound, target_us)
     assert list(search._goal(target_us, 1.0).flat.candidate) == list(np.flatnonzero(allowed))
+
+
+def test_no_unit_is_left_without_a_target_where_a_tables_node_is_chosen() -> None:
+    search = search_of(stages=5)
+    problem, lane = search.problem, search.lanes[0]
+    units = np.diff(problem.option_first_unit)
+    nodes = slice(problem.num_devices, search.flat.allowed.shape[1] - 1)
+    chosen = np.flatnonzero(search.flat.allowed[:, nodes].sum(axis=1) == 1)
+    on_two_nodes = (problem.option_scope == Scope.NODE) & (units > 1)
+    assert np.isin(problem.option_table[on_two_nodes], chosen).any()
+    for candidates in (on_two_nodes, on_two_nodes | (problem.option_scope == Scope.WORLD)):
+        kept = or_all(search.bound.root.part.whole.first, candidates, np.ones(problem.num_options, dtype=bool))
+        flat = restricted(problem, search.flat, kept, np.zeros(problem.num_options))
+        lane.state.option[:] = -1
+        lane.begin(Goal(flat, search.bound.value_us * 1.1, 1.0, any_time=False), [])
+        for option, targets in zip(
+            lane.state.option, to_assignment(problem, flat, lane.state.option, lane.state.target).targets, strict=True
+        ):
+            assert len(targets) == units[option]
+            assert problem.option_scope[option] == Scope.WORLD or min(targets) >= 0

@@ -55,4 +55,4 @@ def test_a_reserve_that_leaves_nothing_is_refused(options: dict[str, str]) -> No
 
 
 def test_questions_without_the_new_options_keep_their_digest() -> None:
-    assert set(PlanOptions().to_data()) == {"objective", "time_limit", "gap", "seed"}
+    assert set(PlanOptions().to_data()) == {"objective", "work_limit", "gap", "seed"}

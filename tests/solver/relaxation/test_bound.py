@@ -10,7 +10,7 @@ import pytest
 from benchmarks.generate import Case, draw
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
-from emplace.solver.relaxation.bound import Bounder, Region
+from emplace.solver.relaxation.bound import Bounder, Region, bound_at_once
 from emplace.solver.relaxation.column_generation import lagrangian, relax
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
@@ -21,6 +21,12 @@ SEEDS = range(60)
 
 def _problems(seed: int) -> list[Problem]:
     return [rich_problem(seed), random_problem(1000 + seed)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_bound_that_is_there_at_once_is_no_higher_than_the_best(seed: int) -> None:
+    for problem in _problems(seed):
+        assert problem.constant_us < bound_at_once(problem) <= optimum_us(problem) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
