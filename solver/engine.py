@@ -82,7 +82,7 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, know
         return Result.infeasible(bound.name)
     size = Size.of(problem)
     search_s = size.search_seconds(budget.seconds)
-    best = _searched(problem, bounder, bound, budget.of(search_s), monitor.sharing(search_s / budget.seconds))
+    best = _searched(problem, bounder, bound, budget.of(search_s), monitor, search_s / budget.seconds)
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
     return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
@@ -98,16 +98,16 @@ def choices(problem: Problem) -> int:
     return int((targets * np.diff(problem.option_first_unit)).sum())
 
 
-def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> Result[Assignment]:
-    """The best assignment that local search finds."""
-    best, limit = Incumbent(None, math.inf, 0.0, 0), Limit.WORK
+def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor, share: float) -> Result[Assignment]:
+    """The best assignment that local search finds in this share of the time; in all of it, while it finds none."""
+    best, limit, here = Incumbent(None, math.inf, 0.0, 0), Limit.WORK, monitor.sharing(share)
     latest: dict[int, Incumbent] = {}
-    for search in race(problem, bounder, bound, budget, monitor):
+    for search in race(problem, bounder, bound, budget, here):
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")
         is_enough = best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= budget.enough
         limit = Limit.GAP if is_enough else monitor.limit
-        if limit is not Limit.WORK or monitor.stopped():
+        if limit is not Limit.WORK or (monitor if best.assignment is None else here).stopped():
             break
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
