@@ -60,29 +60,26 @@ def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
 
 
 def _as_columns(priced: PricedQuestion) -> PricedQuestion:
-    """With every whole table that may be column_wise as that, in one piece."""
+    """With every whole table that may be column_wise as that, in one piece; but for those that are kept together."""
     twins = [replace(layout, sharding_type=ShardingType.COLUMN_WISE) for layout in priced.layouts]
     first_twin = len(twins)
     may = {
-        index: open_to(twin, priced.pricer.tables, priced.topology)
+        index: open_to(twin, priced.pricer.tables)
         for index, (layout, twin) in enumerate(zip(priced.layouts, twins, strict=True))
         if layout.sharding_type is ShardingType.TABLE_WISE
     }
 
-    def renamed(option: int, layouts: tuple[int, ...]) -> tuple[int, ...]:
-        tables = priced.items[int(priced.problem.option_table[option])]
-        twinned = all(index in may and may[index][table] for index, table in zip(layouts, tables, strict=True))
-        return tuple(index + first_twin for index in layouts) if twinned else layouts
+    def renamed(option: int, index: int) -> int:
+        """Tables of a group stay table_wise: that is what keeping them together means."""
+        if index not in may or option in priced.option_layouts:
+            return index
+        (table,) = priced.items[int(priced.problem.option_table[option])]
+        return index + first_twin if may[index][table] else index
 
-    single = [
-        renamed(option, (index,))[0] if index >= 0 and option not in priced.option_layouts else index
-        for option, index in enumerate(priced.option_layout.tolist())
-    ]
     return replace(
         priced,
         layouts=(*priced.layouts, *twins),
-        option_layout=np.array(single, dtype=np.int64),
-        option_layouts={option: renamed(option, layouts) for option, layouts in priced.option_layouts.items()},
+        option_layout=np.array([renamed(*each) for each in enumerate(priced.option_layout.tolist())], dtype=np.int64),
     )
 
 

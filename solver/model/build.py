@@ -18,6 +18,7 @@ from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, shard
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.conflicts import Groups, crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
+from emplace.solver.model.equal_types import superfluous_types
 from emplace.solver.model.fixed import Fixed, fixed_tables
 from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
@@ -93,8 +94,10 @@ def price(
     load = pricer.fixed_load(fixed)
     hbm_capacity, ddr_capacity = _capacities(topology, own_bytes, load)
     room = LargestRoom(kinds.examples, kinds.of_device, topology, hbm_capacity, ddr_capacity) if only_fitting else None
-    offered = tuple(layouts(topology, question.cost_model, question.model.optimizer, tiers))
-    by_layout = LayoutPricer(pricer, question.model, topology, kinds.examples, room, fixed)
+    superfluous = superfluous_types(question, topology, fixed)
+    everything = layouts(topology, question.cost_model, question.model.optimizer, tiers)
+    offered = tuple(layout for layout in everything if layout.sharding_type not in superfluous)
+    by_layout = LayoutPricer(pricer, question.model, kinds.examples, room, fixed)
     blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]
     options = JoinedOptions(blocks, len(kinds.examples))
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)

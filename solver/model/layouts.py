@@ -200,9 +200,9 @@ def _cache_steps(access: Access, num_rows: int) -> tuple[Floats, Floats]:
     return factors, spread.hit_rate(factors)
 
 
-def open_to(layout: Layout, tables: TableColumns, topology: Topology) -> Bools:
+def open_to(layout: Layout, tables: TableColumns) -> Bools:
     """[T] the tables that a layout is open to, capacities apart."""
-    allowed = np.array([_permits(constraints, layout, topology) for constraints in tables.constraints])
+    allowed = np.array([_permits(constraints, layout) for constraints in tables.constraints])
     is_open = allowed[tables.constraint]
     if layout.pieces * layout.column_blocks > 1:
         narrowest = np.where(tables.named, COLUMN_MULTIPLE, MIN_PIECE_COLUMNS)
@@ -225,31 +225,13 @@ def open_to(layout: Layout, tables: TableColumns, topology: Topology) -> Bools:
     return np.asarray(is_open)
 
 
-def _permits(constraints: Constraints, layout: Layout, topology: Topology) -> bool:
-    """What the user allows, less what a simpler allowed type does as well."""
-    types = set(constraints.sharding_types or ShardingType)
+def _permits(constraints: Constraints, layout: Layout) -> bool:
+    """What the user allows."""
     return (
         (constraints.tiers is None or layout.tiers <= set(constraints.tiers))
         and (constraints.compute_kernels is None or layout.kernel in constraints.compute_kernels)
-        and layout.sharding_type in types
-        and _same_as(layout, topology) not in types
+        and (constraints.sharding_types is None or layout.sharding_type in constraints.sharding_types)
     )
-
-
-def _same_as(layout: Layout, topology: Topology) -> ShardingType | None:
-    """The simpler sharding type that does on this target what this layout does, where there is one."""
-    match layout.sharding_type:
-        case ShardingType.ROW_WISE if len(topology.trainers) == 1:
-            return ShardingType.TABLE_WISE
-        case ShardingType.TABLE_ROW_WISE if topology.trainer_nodes == 1:
-            return ShardingType.ROW_WISE
-        case ShardingType.TABLE_ROW_WISE if topology.trainers_per_node == 1:
-            return ShardingType.TABLE_WISE
-        case ShardingType.TABLE_COLUMN_WISE if topology.trainer_nodes == 1:
-            return ShardingType.COLUMN_WISE
-        case ShardingType.GRID_SHARD if topology.trainers_per_node == 1:
-            return ShardingType.COLUMN_WISE
-    return None
 
 
 def piece_widths(columns: Ints, pieces: int) -> Ints:
