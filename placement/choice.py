@@ -71,9 +71,12 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
     ordered = sorted(placement.shards, key=lambda shard: (shard.columns, shard.rows))
     if pin.ranks is not None and (held := [shard.rank for shard in ordered]) != list(pin.ranks):
         yield "/shards", f"is on ranks {', '.join(map(str, held[:8]))}, it is pinned to {', '.join(map(str, pin.ranks[:8]))}"
-    widths = {shard.columns[1] - shard.columns[0] for shard in ordered}
-    if max(widths) - min(widths) > COLUMN_MULTIPLE:
-        yield "/shards", f"has pieces of {min(widths)} to {max(widths)} columns, pinned tables have pieces as even as possible"
+    widths = [end - start for start, end in sorted({shard.columns for shard in ordered})]
+    if max(widths) - min(widths) > COLUMN_MULTIPLE or widths != sorted(widths, reverse=True):
+        yield (
+            "/shards",
+            f"has pieces of {', '.join(map(str, widths[:8]))} columns, pinned tables have pieces as even as possible, wider ones first",
+        )
 
 
 def tier_of(kernel: ComputeKernel, rank: Rank) -> Tier:
