@@ -1,4 +1,4 @@
-"""Whether a table's kernel, cache and tier can run where its shards are, and are what the user allows."""
+"""Whether a table's kernel, cache and tiers can run where its shards are, and are what the user allows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: 
 
 
 def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
-    used = {tier_of(placement.compute_kernel, rank) for rank in ranks}
+    used = {tier for rank in ranks for tier in tiers_of(placement.compute_kernel, rank)}
     for whose, allowed in (
         ("the host has", host_tiers(question.host)),
         ("the question allows", question.options.tiers),
@@ -79,12 +79,13 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
         )
 
 
-def tier_of(kernel: ComputeKernel, rank: Rank) -> Tier:
-    """Where a shard's weights are; a cache in front of them doesn't count."""
+def tiers_of(kernel: ComputeKernel, rank: Rank) -> frozenset[Tier]:
+    """Where a shard's weights are, and their cache."""
     if rank.is_server:
-        return Tier.REMOTE
-    on_device = rank.type is DeviceType.CUDA and kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
-    return Tier.HBM if on_device else Tier.DDR
+        return frozenset({Tier.REMOTE})
+    if rank.type is not DeviceType.CUDA or kernel is ComputeKernel.FUSED_UVM:
+        return frozenset({Tier.DDR})
+    return frozenset({Tier.HBM, Tier.DDR}) if kernel is ComputeKernel.FUSED_UVM_CACHING else frozenset({Tier.HBM})
 
 
 def priced_as(kernel: ComputeKernel) -> tuple[ComputeKernel, ...]:

@@ -47,12 +47,14 @@ class Size:
 
     has_few_tables: bool
     is_small: bool
+    is_assignment: bool
+    """Whether options leave nothing to choose: patterns of single devices then say little."""
 
     @classmethod
     def of(cls, problem: Problem) -> Size:
         """The size of a problem."""
         few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
-        return cls(few, choices(problem) <= SMALL_CHOICES)
+        return cls(few, choices(problem) <= SMALL_CHOICES, choices(problem) == problem.num_options)
 
     def search_seconds(self, seconds: float) -> float:
         """The seconds of the local search out of those of the limit; the rest is for closing the gap."""
@@ -81,6 +83,8 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> R
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor)
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
+    if size.is_assignment:
+        return _with_integer_program(problem, best, budget.of(budget.seconds - search_s), monitor)
     return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
 
 
@@ -110,6 +114,17 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
+
+
+def _with_integer_program(problem: Problem, found: Result[Assignment], budget: Budget, monitor: Monitor) -> Result[Assignment]:
+    """What was found, bettered by CP-SAT with all of the budget."""
+    from emplace.solver.cp_sat import by_cp_sat
+
+    exact = by_cp_sat(problem, budget, monitor, found.solution)
+    best = exact.merged_with(found)
+    if best.limit is not Limit.NONE:
+        best = _ended(best, budget, monitor)
+    return replace(best, moves=found.moves, counted_s=found.counted_s + budget.seconds)
 
 
 def _with_gap_closed(

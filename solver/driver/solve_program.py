@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_RETRY_SHARE, UNRESTRICTED_SHARE, Budget
+from emplace.solver.budget import LEAST_RETRY_SHARE, TIE, UNRESTRICTED_SHARE, Budget
 from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
@@ -37,7 +37,9 @@ def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> R
     if best is None:
         limit = Limit.INTERRUPTED if found.limit is Limit.INTERRUPTED else Limit.WORK
         return Result(None, math.inf, found.lower_bound_us, found.bound, limit, moves)
-    return Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+    # The plan may be slower than the program knew: of blocks of rows and of caches it knows the least.
+    exact = Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+    return replace(exact, limit=Limit.WORK) if exact.is_settled and exact.gap > budget.enough + TIE else exact
 
 
 def quick_placement(priced: PricedQuestion) -> Placement | None:
@@ -51,7 +53,7 @@ def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
     """Whether a plan is found, however slow, within the budget for each variant. Raises InvalidDocument as `variants` does."""
     searched = []
     for variant in variants(question):
-        program = price(question, variant.topology, variant.tiers)
+        program = price(question, variant.topology, variant.tiers, may_be_concrete=False)
         if quick_placement(program) is not None:
             return True
         searched += [program] if program.every_item_has_an_option else []

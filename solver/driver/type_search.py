@@ -56,6 +56,7 @@ def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
         problem=with_options(priced.problem, kept),
         option_layout=priced.option_layout[kept],
         option_layouts={number[option]: chosen for option, chosen in priced.option_layouts.items() if option in number},
+        columns=None if priced.columns is None else tuple(priced.columns[option] for option in np.flatnonzero(kept)),
     )
 
 
@@ -183,7 +184,8 @@ class TypeSearch:
 
     @cached_property
     def _columns(self) -> PricedQuestion:
-        return _as_columns(self.priced)
+        # Of a small question tables in one piece are options already.
+        return self.priced if self.priced.columns is not None else _as_columns(self.priced)
 
     @cached_property
     def _all_may_be_columns(self) -> bool:

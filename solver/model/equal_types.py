@@ -13,15 +13,16 @@ from emplace.placement.topology import Topology
 from emplace.solver.model.fixed import Fixed
 
 
-def superfluous_types(question: Question, topology: Topology, fixed: Fixed) -> frozenset[ShardingType]:
+def superfluous_types(question: Question, topology: Topology, fixed: Fixed, *, is_concrete: bool = False) -> frozenset[ShardingType]:
     """The types that no plan needs: whatever has one is no slower with a simpler one on all tables that have it.
 
     That asks for three things: the simpler type puts no more on any rank, it costs a step no more, and every table that
-    may have the one may have the other.
+    may have the one may have the other. `is_concrete` says that every division of columns is an option.
     """
+    equals = [*_equals(question, topology), *(_equals_of_columns(question) if is_concrete else ())]
     return frozenset(
         kind
-        for kind, simpler in _equals(question, topology)
+        for kind, simpler in equals
         if _fixed_us(question, simpler, topology) <= _fixed_us(question, kind, topology)
         and _is_open_likewise(question, kind, simpler, fixed)
     )
@@ -41,6 +42,14 @@ def _equals(question: Question, topology: Topology) -> Iterator[tuple[ShardingTy
     elif topology.trainers_per_node == 1 and _costs_no_more(question.cost_model.all_to_all, question.cost_model.reduce_scatter):
         yield ShardingType.TABLE_ROW_WISE, ShardingType.TABLE_WISE
         yield ShardingType.GRID_SHARD, ShardingType.COLUMN_WISE
+
+
+def _equals_of_columns(question: Question) -> Iterator[tuple[ShardingType, ShardingType]]:
+    """Where column_wise is any division, in one piece too: all that table_column_wise is, and table_wise if pieces need no order."""
+    yield ShardingType.TABLE_COLUMN_WISE, ShardingType.COLUMN_WISE
+    cost = question.cost_model
+    if not question.model.together and cost.per_permuted_vector_us == 0 and cost.per_permuted_byte_us == 0:
+        yield ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
 
 
 def _costs_no_more(one: CollectiveCost, other: CollectiveCost) -> bool:
