@@ -25,7 +25,7 @@ from emplace.solver.budget import (
     Budget,
 )
 from emplace.solver.local_search.search import Incumbent, race
-from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us, with_options
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
@@ -47,7 +47,7 @@ class Size:
 
     has_few_tables: bool
     is_small: bool
-    is_assignment: bool
+    is_assignment: bool = False
     """Whether options leave nothing to choose: patterns of single devices then say little."""
 
     @classmethod
@@ -84,7 +84,7 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None) -> R
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
     if size.is_assignment:
-        return _with_integer_program(problem, best, budget.of(budget.seconds - search_s), monitor)
+        return _with_integer_program(bounder, bound, best, budget.of(budget.seconds - search_s), monitor)
     return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
 
 
@@ -116,14 +116,23 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
 
 
-def _with_integer_program(problem: Problem, found: Result[Assignment], budget: Budget, monitor: Monitor) -> Result[Assignment]:
-    """What was found, bettered by CP-SAT with all of the budget."""
+def _with_integer_program(
+    bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor
+) -> Result[Assignment]:
+    """What was found, bettered by CP-SAT with all of the budget, among the options that a better assignment may have."""
     from emplace.solver.cp_sat import by_cp_sat
 
-    exact = by_cp_sat(problem, budget, monitor, found.solution)
-    best = exact.merged_with(found)
-    if best.limit is not Limit.NONE:
-        best = _ended(best, budget, monitor)
+    problem, hint = bounder.problem, found.solution
+    keep = np.ones(problem.num_options, dtype=bool)
+    if hint is not None:
+        keep, _ = bounder.candidates(bound, found.objective_us)
+        keep[hint.option] = True
+    kept = np.flatnonzero(keep)
+    start = None if hint is None else replace(hint, option=np.searchsorted(kept, hint.option))
+    exact = by_cp_sat(with_options(problem, keep), budget, monitor, start)
+    solution = None if exact.solution is None else replace(exact.solution, option=kept[exact.solution.option])
+    best = replace(exact, solution=solution).merged_with(found)
+    best = best if best.limit is Limit.NONE else _ended(best, budget, monitor)
     return replace(best, moves=found.moves, counted_s=found.counted_s + budget.seconds)
 
 

@@ -157,7 +157,9 @@ def _concrete(around: _Around) -> PricedQuestion | None:
     found = concrete_items(placer, question.model, fixed, around.hbm_capacity, around.ddr_capacity)
     if found is None:
         return None
-    offered = tuple(Layout(way.sharding_type, way.kernel, Scope.WORLD, None, False, 1, 1, 1, way.interval, frozenset()) for way in found.ways)
+    offered = tuple(
+        Layout(way.sharding_type, way.kernel, Scope.WORLD, None, False, 1, 1, 1, way.interval, frozenset()) for way in found.ways
+    )
     options, option_kind = program_options(found, load.time_us)
     ways = [way for each in found.options for way in each.way.tolist()]
     columns = [np.empty((0, len(topology.ranks)), np.int64), *(each for options_ in found.options for each in options_.columns)]
@@ -207,7 +209,13 @@ class _Kinds:
 
 
 def _problem(
-    around: _Around, device_kind: Ints, is_trainer: Bools, offered: tuple[Layout, ...], options: OptionArrays, option_kind: Ints, allowed: Bools | None
+    around: _Around,
+    device_kind: Ints,
+    is_trainer: Bools,
+    offered: tuple[Layout, ...],
+    options: OptionArrays,
+    option_kind: Ints,
+    allowed: Bools | None,
 ) -> Problem:
     question, topology = around.question, around.topology
     base = rank_stages_us(question.cost_model, question.model, topology)

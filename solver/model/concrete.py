@@ -152,7 +152,7 @@ class ConcretePlacer:
         columns = divisions(way.sharding_type, table.embedding_dim, self._topology)
         columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, way.kernel))].any(axis=1)]
         fours, rank = columns // COLUMN_MULTIPLE, np.arange(columns.shape[1])[None, :]
-        time_us, hbm, ddr = self._rank_prices(index, way, (columns > 0).any(axis=0))
+        time_us, hbm, ddr = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
         ways = np.full((len(columns), 1), number)
         return ConcreteOptions(ways, columns[:, None], time_us[rank, fours], hbm[rank, fours], ddr[rank, fours])
 

@@ -9,14 +9,14 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from emplace.placement.model import ModelSpec, ShardingType
+from emplace.solver.model.colocation import OptionArrays
 from emplace.solver.model.concrete import ConcreteOptions, ConcretePlacer, Way
 from emplace.solver.model.dominance import undominated
 from emplace.solver.model.fixed import Fixed
-from emplace.solver.model.colocation import OptionArrays
 from emplace.solver.model.items import allowed_ranks_of, in_table_order, rank_loads
 from emplace.solver.model.problem import Bools, Floats, Ints
 
-MOST_OPTIONS, MOST_IN_ALL, MOST_COMBINED = 4_000, 15_000, 6_000
+MOST_OPTIONS, MOST_IN_ALL, MOST_COMBINED = 10_000, 25_000, 6_000
 """Of one table, of all, and of a group before those that others beat are left out: a question with more is not small."""
 MOST_DEVICES = 5
 """More devices have too many placements for a search among them to get anywhere."""
@@ -46,7 +46,9 @@ def concrete_items(placer: ConcretePlacer, model: ModelSpec, fixed: Fixed, hbm_r
     for item in _components(model, free):
         joined: ConcreteOptions | None = single[item[0]]
         for index in range(1, len(item)):
-            joined = None if joined is None else _combined(placer, model, item[: index + 1], joined, single[item[index]], hbm_room, ddr_room)
+            joined = (
+                None if joined is None else _combined(placer, model, item[: index + 1], joined, single[item[index]], hbm_room, ddr_room)
+            )
         if joined is None:
             return None
         items.append(item)
@@ -70,7 +72,13 @@ def _components(model: ModelSpec, free: list[int]) -> list[tuple[int, ...]]:
 
 
 def _combined(
-    placer: ConcretePlacer, model: ModelSpec, item: tuple[int, ...], before: ConcreteOptions, last: ConcreteOptions, hbm_room: Ints, ddr_room: Ints
+    placer: ConcretePlacer,
+    model: ModelSpec,
+    item: tuple[int, ...],
+    before: ConcreteOptions,
+    last: ConcreteOptions,
+    hbm_room: Ints,
+    ddr_room: Ints,
 ) -> ConcreteOptions | None:
     """With the options of the item's last table: pairs that keep to its groups, less those that others beat. None if too many."""
     may = _may_meet(model, item, before.columns > 0, last.columns[:, 0] > 0)

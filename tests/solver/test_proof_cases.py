@@ -30,7 +30,7 @@ def test_tables_that_are_kept_together_stay_table_wise(name: str) -> None:
     assert {types[table] for group in case["model"]["together"] for table in group} == {"table_wise"}
 
 
-@pytest.mark.parametrize("name", ["bound-offered-options-7"])
+@pytest.mark.parametrize("name", sorted(each.stem for each in CASES.glob("bound-*.json")))
 def test_no_bound_is_above_a_placement_that_runs(name: str) -> None:
     found, case = answered(name)
     assert audit(found) == []
@@ -38,9 +38,20 @@ def test_no_bound_is_above_a_placement_that_runs(name: str) -> None:
     assert found.lower_bound_us <= case["better"]["step_time_us"] * ROUNDING
 
 
-@pytest.mark.parametrize(("model", "host", "tier"), [("tcw", "pair", "hbm")])
+@pytest.mark.parametrize("name", sorted(each.stem for each in CASES.glob("infeasible-*.json")))
+def test_what_fits_is_not_called_infeasible(name: str) -> None:
+    found, case = answered(name)
+    assert audit(found) == []
+    assert found.has_placement
+    assert found.lower_bound_us is not None
+    assert found.lower_bound_us <= case["better"]["step_time_us"] * ROUNDING
+
+
+@pytest.mark.parametrize(("model", "host", "tier"), [("tcw", "pair", "hbm"), ("cw3", "three", "hbm"), ("ps3", "three-ps", "remote")])
 def test_a_pin_answers_no_better_than_the_same_question_without_it(model: str, host: str, tier: str) -> None:
     free, pinned = (plan(CASES / f"{name}.yaml", CASES / f"{host}.yaml", tiers=[tier]) for name in (model, f"{model}-pin"))
-    assert free.step_time_us is not None
+    assert free.gap is not None
+    assert free.lower_bound_us is not None
     assert pinned.step_time_us is not None
-    assert free.step_time_us <= pinned.step_time_us * ROUNDING
+    assert free.lower_bound_us <= pinned.step_time_us * ROUNDING
+    assert free.gap <= free.question.options.gap
