@@ -79,8 +79,10 @@ def _view(monitor: Monitor, program: TypeProgram, types: TypeSearch, whole: Resu
 def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result[Placement]:
     if monitor.stopped():
         return _result(quick_placement(program.priced), program.bound_us, program.bound, Limit.INTERRUPTED)
-    is_shared = program.priced.question.cost_model.ranks_per_core > 1
-    found = (_solve_shared if is_shared else solve_program)(program.priced, budget, monitor)
+    if program.priced.question.cost_model.ranks_per_core > 1:
+        found = _solve_shared(program.priced, budget, monitor)
+    else:
+        found = solve_program(program.priced, budget, monitor, program.bound_us)
     found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
     return _unsettled(found, budget) if program.unpaid_us > 0 else found
 

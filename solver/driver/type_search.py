@@ -23,6 +23,7 @@ import numpy as np
 from emplace.placement.model import ShardingType
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.build import PricedQuestion, type_cost_us
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
@@ -84,6 +85,12 @@ def _as_columns(priced: PricedQuestion) -> PricedQuestion:
     )
 
 
+def _cover_with(cover: Cover, allowed: Types) -> Cover:
+    """With the options of `allowed` types, and what fixed tables load."""
+    places = [place for place, each in enumerate(ShardingType) if each in allowed]
+    return cover.with_cover_options(np.isin(cover.sharding_type, [-1, *places]))
+
+
 def _with_base(problem: Problem, cost_us: Floats) -> Problem:
     return replace(problem, stage_base_us=problem.stage_base_us + cost_us)
 
@@ -104,9 +111,9 @@ class TypeSearch:
         self._computed = 0
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
-        self.name = "step without tables" if priced.every_item_has_an_option else "a table without an option"
+        self.name = "step without tables" if priced.may_have_a_plan else "a table without an option"
         """The name of the bound."""
-        if priced.every_item_has_an_option:
+        if priced.may_have_a_plan:
             required = self._fixed if self.matter else self._everything
             value = self._without_tables_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
@@ -170,17 +177,20 @@ class TypeSearch:
     def _is_beaten(self, required: Types) -> bool:
         """Whether a plan with all of `required` does as well with fewer: with its whole tables as columns."""
         both = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} <= required
-        return both and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
+        cost = self.priced.question.cost_model
+        is_ordered = cost.per_permuted_vector_us > 0 or cost.per_permuted_byte_us > 0
+        return both and not is_ordered and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
 
     def _restricted(self, allowed: Types, paid: Types) -> PricedQuestion | None:
         """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
         priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
-        if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
-            return None
+        cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
         cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
-        parted = None if priced.parted is None else _with_base(priced.parted, cost)
-        return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
+        restricted = replace(
+            fewer, problem=_with_base(fewer.problem, cost), cover=None if cover is None else replace(cover, stage_base_us=cover.stage_base_us + cost)
+        )
+        return restricted if restricted.may_have_a_plan else None
 
     @cached_property
     def _columns(self) -> PricedQuestion:
@@ -218,8 +228,9 @@ class TypeSearch:
         value, name, chosen = _relaxed(program)
         self.name = self.name if self._computed else name
         self._computed += 1
-        if program.parted is not None:
-            return value, allowed
+        if program.cover is not None:
+            used = np.unique(program.cover.sharding_type[chosen]).tolist()
+            return value, frozenset(list(ShardingType)[place] for place in used if place >= 0)
         types = option_types(program)
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
@@ -249,4 +260,5 @@ def option_types(priced: PricedQuestion) -> list[Types]:
 
 def _offered(priced: PricedQuestion) -> Types:
     fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
-    return fixed.union(*option_types(priced))
+    covered = () if priced.cover is None else (list(ShardingType)[place] for place in np.unique(priced.cover.sharding_type) if place >= 0)
+    return fixed.union(*option_types(priced), covered)

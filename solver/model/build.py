@@ -21,6 +21,9 @@ from emplace.solver.model.concrete import ConcretePlacer
 from emplace.solver.model.concrete_items import concrete_items, program_options
 from emplace.solver.model.conflicts import Groups, crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
+from emplace.solver.model.cover import Cover
+from emplace.solver.model.cover_options import CoverPricer
+from emplace.solver.model.cover_problem import cover_of
 from emplace.solver.model.equal_types import superfluous_types
 from emplace.solver.model.fixed import Fixed, fixed_tables
 from emplace.solver.model.items import Items, items_of
@@ -56,21 +59,30 @@ class PricedQuestion:
     """[ranks] what each rank holds apart from its shards."""
     slack_bytes: int
     """The most by which the exact bytes on one rank can exceed those of the program."""
-    parted: Problem | None
-    """The problem without groups, where combinations of groups were left out that a plan might need; else None."""
+    cover: Cover | None
+    """What bounds every plan that runs, where `problem` has only some of their placements; else None."""
     columns: tuple[Ints, ...] | None = None
     """Of a small question, whose options say where everything lies: for each, [tables of the item, ranks] columns. Else None."""
 
     @property
     def relaxed(self) -> Problem:
         """What bounds every plan: `problem`, or one that allows more."""
-        return self.problem if self.parted is None else self.parted
+        return self.problem if self.cover is None else self.cover
 
     @property
     def every_item_has_an_option(self) -> bool:
-        """Whether nothing is impossible on its own, beside what ranks hold anyway."""
-        has_room = bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
-        return has_room and not self.fixed.conflicts and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
+        """Whether nothing that is offered is impossible on its own, beside what ranks hold anyway."""
+        return self._has_room and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
+
+    @property
+    def may_have_a_plan(self) -> bool:
+        """Likewise, of all that runs."""
+        tables = len({table for item in self.items for table in item}) if self.cover is not None else len(self.items)
+        return self._has_room and bool(np.isin(np.arange(tables), self.relaxed.option_table).all())
+
+    @property
+    def _has_room(self) -> bool:
+        return not self.fixed.conflicts and bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
 
     def layouts_of(self, option: int) -> list[Layout]:
         """One for each table of the option's item."""
@@ -114,6 +126,8 @@ def price(
     options = JoinedOptions(blocks, len(kinds.examples))
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)
     conflicts = (*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))
+    types = frozenset(ShardingType) - superfluous
+    cover_pricer = CoverPricer(question, topology, tiers, types, kinds.examples, pricer)
     is_trainer = np.array([not rank.is_server for rank in topology.ranks])
     problem = _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed)
     return PricedQuestion(
@@ -130,7 +144,7 @@ def price(
         pricer,
         own_bytes,
         options.slack_bytes,
-        _parted(question, topology, tiers, held) if items.is_thinned else None,
+        cover_of(problem, question, cover_pricer, fixed, load.time_us) if only_fitting else None,
     )
 
 
@@ -250,11 +264,6 @@ def type_cost_us(priced: PricedQuestion, sharding_type: ShardingType) -> Floats:
     """[K] what every rank pays in each stage of the program for a sharding type in use."""
     fixed = sharding_type_stages_us(priced.question.cost_model, sharding_type, priced.topology)
     return np.array([fixed.get(stage, 0.0) for stage in PLACED_STAGES])
-
-
-def _parted(question: Question, topology: Topology, tiers: frozenset[Tier], held: Mapping[str, TablePlacement] | None) -> Problem:
-    model = question.model.model_copy(update={"together": None})
-    return price(question.model_copy(update={"model": model}), topology, tiers, held=held).problem
 
 
 def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import devices_covered, max_by_option, min_by_option, sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.relaxation.program import Rows
@@ -18,7 +19,7 @@ from emplace.solver.relaxation.program import Rows
 def aggregate(problem: Problem) -> Rows:
     """Time per kind and stage, HBM per kind, system memory per group of pools that one kind can reach."""
     kinds, stages = problem.num_kinds, problem.num_stages
-    covered = devices_covered(problem)[:, :, None]
+    covered = (devices_covered(problem) * counts(problem)[:, None])[:, :, None]
     time = sum_by_option(problem, problem.unit_time_us) * covered
     hbm = sum_by_option(problem, problem.unit_hbm_bytes.astype(np.float64)) * covered[:, :, 0]
     ddr = sum_by_option(problem, problem.unit_ddr_bytes.astype(np.float64)) * covered[:, :, 0]
@@ -58,10 +59,17 @@ def world_load(problem: Problem) -> Floats:
     return load
 
 
+def counts(problem: Problem) -> Floats:
+    """[O] how many times an option's units count."""
+    return problem.count if isinstance(problem, Cover) else np.ones(problem.num_options)
+
+
 def _unit_loads(problem: Problem) -> Floats:
-    """[U, G, K + 1]"""
-    share = problem.unit_hbm_bytes / max(float(problem.hbm_capacity.max()), 1.0)
-    return np.concatenate([problem.unit_time_us, share[:, :, None]], axis=2)
+    """[U, G, K + 1] what a unit loads a device with, at least."""
+    is_cover = isinstance(problem, Cover)
+    time_us, hbm = (problem.least_us, problem.least_hbm_bytes) if is_cover else (problem.unit_time_us, problem.unit_hbm_bytes)
+    share = hbm / max(float(problem.hbm_capacity.max()), 1.0)
+    return np.concatenate([time_us, share[:, :, None]], axis=2)
 
 
 def pool_groups(problem: Problem) -> tuple[Ints, Floats]:
@@ -84,8 +92,10 @@ def usable_options(problem: Problem) -> Bools:
     """[O] whether an option alone could be placed on an empty host: enough allowed targets, one of them with room for its
     largest unit."""
     units = np.diff(problem.option_first_unit)
-    largest = max_by_option(problem, problem.unit_hbm_bytes), max_by_option(problem, problem.unit_ddr_bytes)
-    smallest = min_by_option(problem, problem.unit_hbm_bytes), min_by_option(problem, problem.unit_ddr_bytes)
+    is_cover = isinstance(problem, Cover)
+    unit = (problem.least_hbm_bytes, problem.least_ddr_bytes) if is_cover else (problem.unit_hbm_bytes, problem.unit_ddr_bytes)
+    largest = max_by_option(problem, unit[0]), max_by_option(problem, unit[1])
+    smallest = min_by_option(problem, unit[0]), min_by_option(problem, unit[1])
     places, roomy = np.zeros(problem.num_options, dtype=np.int64), np.zeros(problem.num_options, dtype=bool)
     for options, devices, count in _targets(problem):
         allowed = _allowed(problem, options, devices)
