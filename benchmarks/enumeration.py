@@ -43,9 +43,9 @@ def main() -> None:
     emit(summary(lines))
 
 
-def judged(seed: int, number: int) -> dict[str, Any]:
+def judged(seed: int, number: int, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
     """The answer to one question, held against every placement."""
-    name, question = small_question(seed, number, TIME_LIMIT)
+    name, question = small_question(seed, number, time_limit)
     line: dict[str, Any] = {"question": number, "class": name}
     started = time.perf_counter()
     try:

@@ -74,7 +74,10 @@ class Choices:
 
 def every_choice(question: Question, table: Table, load: TableLoad, topology: Topology) -> Choices:
     """All placements of a table, capacities and groups apart."""
-    parts = [part for way in _ways(question, table) if (part := _of_way(question, table, load, topology, way)) is not None]
+    parts = []
+    for ways in _ways(question, table):
+        columns = _sound(question, table, topology, ways[0])
+        parts += [_of_way(question, table, load, topology, way, columns) for way in ways if len(columns)]
     ranks, nodes = len(topology.ranks), len(topology.node_ddr_capacity_bytes)
     return Choices(
         table,
@@ -119,16 +122,16 @@ def _rows(table: Table, way: Way, rank: int, topology: Topology) -> tuple[int, i
     return min(index * block, table.num_embeddings), min((index + 1) * block, table.num_embeddings)
 
 
-def _ways(question: Question, table: Table) -> Iterator[Way]:
+def _ways(question: Question, table: Table) -> Iterator[list[Way]]:
+    """Those that differ in the cache load factor alone side by side."""
     for kind in ShardingType:
         if kind is ShardingType.DATA_PARALLEL:
-            yield Way(kind, ComputeKernel.DENSE, None)
+            yield [Way(kind, ComputeKernel.DENSE, None)]
             continue
-        for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM):
-            yield Way(kind, kernel, None)
-        if question.host.has_cuda:
-            for factor in _load_factors(table):
-                yield Way(kind, ComputeKernel.FUSED_UVM_CACHING, factor)
+        yield [Way(kind, ComputeKernel.FUSED, None)]
+        yield [Way(kind, ComputeKernel.FUSED_UVM, None)]
+        if question.host.has_cuda and (factors := _load_factors(table)):
+            yield [Way(kind, ComputeKernel.FUSED_UVM_CACHING, factor) for factor in factors]
 
 
 def _load_factors(table: Table) -> list[float]:
@@ -138,19 +141,17 @@ def _load_factors(table: Table) -> list[float]:
     return sorted({float(f"{max(factor, 1 / table.num_embeddings):.6g}") for factor in np.geomspace(1e-4, 1.0, LOAD_FACTORS)})
 
 
-def _of_way(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way) -> Choices | None:
+def _sound(question: Question, table: Table, topology: Topology, way: Way) -> Ints:
+    """[C, R] the divisions of columns that the audit accepts: it judges ranks and kernels, and widths of pinned tables alone."""
     columns = _divisions(table, way, topology)
-    if len(columns) == 0:
-        return None
-    samples = _distinct(columns)
-    sound = np.array([_is_sound(question, table, placed(table, way, columns[index].tolist(), topology), topology) for index in samples])
-    keep = np.isin(_support(columns), _support(columns[samples[sound]])) if sound.any() else np.zeros(len(columns), dtype=bool)
-    if table.constraints.pin is not None:
-        pinned = [placed(table, way, part.tolist(), topology) for part in columns]
-        keep = np.array([_is_sound(question, table, placement, topology) for placement in pinned])
-    columns = columns[keep]
-    if len(columns) == 0:
-        return None
+    alike = np.arange(len(columns)) if table.constraints.pin is not None else (columns > 0) @ (1 << np.arange(columns.shape[1]))
+    different, first = np.unique(alike, return_index=True)
+    samples = [placed(table, way, columns[index].tolist(), topology) for index in first]
+    accepted = [not layout_flaws(table, each, topology) and not choice_flaws(question, table, each, topology) for each in samples]
+    return columns[np.isin(alike, different[np.array(accepted, dtype=bool)])]
+
+
+def _of_way(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way, columns: Ints) -> Choices:
     time_us, hbm, ddr = _rank_prices(question, table, load, topology, way)
     rank, fours = np.arange(len(topology.ranks))[None, :], columns // COLUMN_MULTIPLE
     by_node = np.zeros((len(columns), len(topology.node_ddr_capacity_bytes)), dtype=np.int64)
@@ -188,20 +189,6 @@ def _compositions(total: int, parts: int) -> Ints:
     bars = np.array(chosen, dtype=np.int64).reshape(len(chosen), parts - 1)
     edges = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), total + parts - 1)])
     return np.diff(edges, axis=1) - 1
-
-
-def _support(columns: Ints) -> Ints:
-    """[C] which ranks hold something, as a number."""
-    return np.asarray((columns > 0) @ (1 << np.arange(columns.shape[1])))
-
-
-def _distinct(columns: Ints) -> Ints:
-    """One choice for each set of ranks: the audit judges ranks and kernels, not widths."""
-    return np.unique(_support(columns), return_index=True)[1]
-
-
-def _is_sound(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> bool:
-    return not layout_flaws(table, placement, topology) and not choice_flaws(question, table, placement, topology)
 
 
 def _rank_prices(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way) -> tuple[Floats, Ints, Ints]:

@@ -85,7 +85,7 @@ def _constrain(rng: np.random.Generator, model: dict[str, Any], ranks: int) -> N
 
 def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_bytes: int) -> dict[str, Any]:
     """Memory of about what the tables need: sometimes plenty, sometimes too little."""
-    share = table_bytes / ranks * float(rng.choice([0.5, 0.8, 1.2, 2.0, 5.0]))
+    share = table_bytes / ranks * float(rng.choice([0.6, 0.9, 1.1, 1.4, 2.0, 5.0]))
     device: dict[str, Any] = {
         "kind": "gpu",
         "type": "cuda",
@@ -96,7 +96,7 @@ def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_by
         "system_link": str(rng.choice(["4GB/s", "16GB/s", "60GB/s"])),
         "fp32_flops": "10TFLOP/s",
     }
-    devices, ddr = [device], int(table_bytes * float(rng.choice([0.01, 0.3, 0.7, 2.0]))) + 1_000_000
+    devices, ddr = [device], int(table_bytes * float(rng.choice([0.01, 0.5, 1.2, 2.0]))) + 1_000_000
     if name == "two nodes":
         device["count"] = 1
     elif name == "two kinds":
@@ -104,7 +104,7 @@ def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_by
         devices = [device | {"count": ranks - 1}, device | other]
     elif name == "cpu":
         devices = [{"kind": "cpu", "type": "cpu", "count": ranks, "memory_bandwidth": "50GB/s", "fp32_flops": "1TFLOP/s"}]
-        ddr = ranks * _OWN_BYTES + int(table_bytes * float(rng.choice([0.9, 1.5, 3.0])))
+        ddr = ranks * _OWN_BYTES + int(table_bytes * float(rng.choice([1.0, 1.5, 3.0])))
     host: dict[str, Any] = {
         "schema_version": 1,
         "name": f"h{number}",

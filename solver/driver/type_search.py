@@ -188,7 +188,9 @@ class TypeSearch:
         cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
         cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
         restricted = replace(
-            fewer, problem=_with_base(fewer.problem, cost), cover=None if cover is None else replace(cover, stage_base_us=cover.stage_base_us + cost)
+            fewer,
+            problem=_with_base(fewer.problem, cost),
+            cover=None if cover is None else replace(cover, stage_base_us=cover.stage_base_us + cost),
         )
         return restricted if restricted.may_have_a_plan else None
 

@@ -16,7 +16,12 @@ from emplace.solver.model.problem import Floats
 def is_linear(cost: CostModel, device: str) -> bool:
     """Whether time is linear in the share of the lookups that a cache takes: no kernel behind it charges what overflows or pages."""
     kernels = [cost.kernel(device, part) for part in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM)]
-    costs = [each for kernel in kernels if kernel for each in (kernel.forward, kernel.backward, *(other.backward for other in kernel.other_backwards))]
+    costs = [
+        each
+        for kernel in kernels
+        if kernel
+        for each in (kernel.forward, kernel.backward, *(other.backward for other in kernel.other_backwards))
+    ]
     return all(_is_plain(each) for each in costs)
 
 

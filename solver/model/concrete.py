@@ -25,13 +25,13 @@ from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.layouts import CACHE_HITS, CACHE_STEPS
 from emplace.solver.model.problem import Bools, Floats, Ints
 
 _SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 _BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
-_EDGE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48])
-"""Shares of the lookups that caches take, between which there are intervals; a miss costs so much that the last ones are narrow."""
-INTERVALS = len(_EDGE_HITS) + 1
+INTERVALS = CACHE_STEPS + 1
+"""Of cache load factors, between those that other questions are offered."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def cache_edges(access: Access, num_rows: int) -> tuple[Floats, Floats]:
     """([INTERVALS + 1] load factors, the share of the lookups that each takes): the edges of the intervals, from one row to all."""
     spread = access_distribution(access, num_rows)
     row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
-    inner = np.interp(_EDGE_HITS, mass_ends, row_ends) / spread.rows.sum()
+    inner = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
     factors = np.clip(np.concatenate([[0.0], inner, [1.0]]), 1.0 / num_rows, 1.0)
     # A factor below that of one row still caches one row, and is said to take fewer lookups.
     return factors, np.concatenate([[0.0], spread.hit_rate(factors[1:])])

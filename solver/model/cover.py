@@ -25,6 +25,8 @@ class Cover(Problem):
     """[O] the least share of its table that is of an option where any of it is; 0 where that may be as little as nothing."""
     least_us: Floats
     """[O, G, K] the least that a device carries of the option where it carries any."""
+    shortest_us: Floats
+    """[O, G, K] the least that a device carries of any placement that the option has a share in."""
     least_hbm_bytes: Ints
     """[O, G]"""
     least_ddr_bytes: Ints
@@ -46,6 +48,7 @@ class Cover(Problem):
             count=self.count[kept],
             share=self.share[kept],
             least_us=self.least_us[kept],
+            shortest_us=self.shortest_us[kept],
             least_hbm_bytes=self.least_hbm_bytes[kept],
             least_ddr_bytes=self.least_ddr_bytes[kept],
             sharding_type=self.sharding_type[kept],

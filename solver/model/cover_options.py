@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class CoverBlock:
     """[n, G, K]"""
     least_us: Floats
     """[n, G, K]"""
+    shortest_us: Floats
+    """[n, G, K]"""
     hbm_bytes: Ints
     """[n, G]"""
     ddr_bytes: Ints
@@ -68,7 +70,13 @@ class CoverPricer:
     """Prices the options of a cover on one topology."""
 
     def __init__(
-        self, question: Question, topology: Topology, tiers: frozenset[Tier], types: frozenset[ShardingType], kinds: list[Rank], pricer: ShardPricer
+        self,
+        question: Question,
+        topology: Topology,
+        tiers: frozenset[Tier],
+        types: frozenset[ShardingType],
+        kinds: list[Rank],
+        pricer: ShardPricer,
     ) -> None:
         self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
         beside = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} if topology.servers else set(ShardingType)
@@ -76,7 +84,9 @@ class CoverPricer:
         tables = question.model.tables
         together = {name for group in question.model.together or () for name in group}
         self._together = np.array([table.name in together for table in tables])
-        self._data_type = {each: np.array([table.data_type is each for table in tables]) for each in dict.fromkeys(t.data_type for t in tables)}
+        self._data_type = {
+            each: np.array([table.data_type is each for table in tables]) for each in dict.fromkeys(t.data_type for t in tables)
+        }
         has_cuda = question.host.has_cuda
         self._is_mixed = has_cuda and all(is_linear(question.cost_model, rank.device) for rank in kinds)
         points = mixed_points if self._is_mixed else interval_points
@@ -90,13 +100,19 @@ class CoverPricer:
                 for kernel in kernels:
                     yield from self._of(kind, kernel, None, data_type, free & of_type)
                 if kind is not ShardingType.DATA_PARALLEL:
-                    for point in range(self._points.shape[1]):
-                        yield from self._of(kind, ComputeKernel.FUSED_UVM_CACHING, point, data_type, free & of_type)
+                    points = range(self._points.shape[1])
+                    caching = (self._of(kind, ComputeKernel.FUSED_UVM_CACHING, point, data_type, free & of_type) for point in points)
+                    for alike in zip(*map(list, caching), strict=True):
+                        yield from _beside_neighbours(alike) if self._is_mixed else alike
 
     def _of(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, free: Bools) -> Iterator[CoverBlock]:
         running = [self._runs(kernel, rank, data_type) for rank in self._kinds]
         if kind in _ON_DEVICES:
-            places = [[number] for number, runs in enumerate(running) if runs and not (self._kinds[number].is_server and kind not in _ON_DEVICES[:2])]
+            places = [
+                [number]
+                for number, runs in enumerate(running)
+                if runs and not (self._kinds[number].is_server and kind not in _ON_DEVICES[:2])
+            ]
         else:
             trainers = [number for number, rank in enumerate(self._kinds) if not rank.is_server]
             places = [trainers] if all(running[number] for number in trainers) else []
@@ -132,15 +148,35 @@ class CoverPricer:
         widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :] if kind in _IN_PIECES else columns[:, None]
         sharding = self._sharding(kind, kernel, point, data_type, table)
         means, leasts = zip(*(self._on_kind(sharding, number, table, widths) for number in place), strict=True)
+        if kind in _IN_PIECES:
+            least_us = self._widest_us(sharding, table, place)
+            leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
         pieces = columns[:, None] / widths
         for fewest, most in zip(np.append(0, PIECES[:-1]), PIECES, strict=True):
             within = (pieces > fewest) & (pieces <= most) & (pieces >= 1)
             some = np.flatnonzero(within.any(axis=1))
             if len(some):
-                yield self._block(kind, place, table[some], within[some], pieces[some], [_at(each, some) for each in means], [_at(each, some) for each in leasts], point)
+                yield self._block(
+                    kind,
+                    place,
+                    table[some],
+                    within[some],
+                    pieces[some],
+                    [_at(each, some) for each in means],
+                    [_at(each, some) for each in leasts],
+                    point,
+                )
 
     def _block(
-        self, kind: ShardingType, place: list[int], table: Ints, within: Bools, pieces: Floats, means: list[_Priced], leasts: list[_Priced], point: int | None
+        self,
+        kind: ShardingType,
+        place: list[int],
+        table: Ints,
+        within: Bools,
+        pieces: Floats,
+        means: list[_Priced],
+        leasts: list[_Priced],
+        point: int | None,
     ) -> CoverBlock:
         shape = len(table), len(self._kinds)
         mean_us, least_us = np.zeros((*shape, len(PLACED_STAGES))), np.zeros((*shape, len(PLACED_STAGES)))
@@ -156,7 +192,7 @@ class CoverPricer:
             least_hbm[:, number], least_ddr[:, number] = _least(least.hbm, within), _least(least.ddr, within)
         share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
         on_device = place[0] if kind in _ON_DEVICES else -1
-        return CoverBlock(kind, on_device, table, fewest, share, mean_us, least_us, hbm, ddr, least_hbm, least_ddr)
+        return CoverBlock(kind, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
 
     def _sharding(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints) -> TableSharding:
         sharding = TableSharding(kind, kernel, data_type, self._question.model.optimizer)
@@ -182,6 +218,20 @@ class CoverPricer:
         parts = [self._priced(sharding, rank, table, each, widths) for each in (full, np.zeros_like(full), rest)]
         return _mean(parts, shares), _minimum(parts, shares)
 
+    def _widest_us(self, sharding: TableSharding, table: Ints, place: list[int]) -> Floats:
+        """[n, K] what the widest piece of a table takes at least: pieces lie apart, so they are no more than there are devices or nodes."""
+        kind, topology, columns = sharding.sharding_type, self._topology, self._pricer.tables.columns[table]
+        on_server = self._kinds[place[0]].is_server
+        most = {
+            ShardingType.GRID_SHARD: topology.trainer_nodes,
+            ShardingType.TABLE_COLUMN_WISE: topology.trainers_per_node,
+            ShardingType.COLUMN_WISE: len(topology.servers if on_server else topology.trainers),
+        }[kind]
+        widest = COLUMN_MULTIPLE * -(-columns[:, None] // (COLUMN_MULTIPLE * most))
+        beside = [number for number, rank in enumerate(self._kinds) if rank.is_server == on_server]
+        runs = [number for number in beside if self._question.cost_model.kernel(self._kinds[number].device, priced_as(sharding.kernel)[-1])]
+        return np.asarray(np.min([self._on_kind(sharding, number, table, widest)[1].time_us[:, 0] for number in runs], axis=0))
+
     def _places(self, kind: ShardingType, rank: Rank) -> Ints:
         """[ranks of the kind] which block each holds; nodes are alike."""
         trainers = [each for each in self._topology.trainers if each.device == rank.device]
@@ -191,6 +241,13 @@ class CoverPricer:
     def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
         price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
         return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64))
+
+
+def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
+    """Of caches, one point after the other: a cache is a mix of two neighbours, so it takes the least of a point and those beside it."""
+    for index, block in enumerate(blocks):
+        near = blocks[max(index - 1, 0) : index + 2]
+        yield replace(block, shortest_us=np.min([each.least_us for each in near], axis=0))
 
 
 def _at(priced: _Priced, some: Ints) -> _Priced:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import Question
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.cover_options import CoverBlock, CoverPricer
 from emplace.solver.model.fixed import Fixed
+from emplace.solver.model.indexing import Number
 from emplace.solver.model.items import allowed_with_loads
-from emplace.solver.model.problem import Floats, Problem, Scope
+from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 
 
 def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: Fixed, fixed_us: Floats) -> Cover:
@@ -31,11 +33,11 @@ def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: F
     order = np.argsort(table, kind="stable")
     ones = np.ones(count)
 
-    def joined(name: str, of_loads: Floats) -> Floats:
+    def joined(name: str, of_loads: NDArray[Number]) -> NDArray[Number]:
         return np.concatenate([*(getattr(block, name) for block in blocks), of_loads])[order]
 
     shared = {field.name: getattr(offered, field.name) for field in fields(Problem) if not field.name.startswith(("option_", "unit_"))}
-    items = [(index,) for index in np.flatnonzero(free).tolist()]
+    items: list[tuple[int, ...]] = [(index,) for index in np.flatnonzero(free).tolist()]
     mean_us = joined("mean_us", loads)
     return Cover(
         **shared | {"allowed": allowed_with_loads(question.model, items, fixed, loaded, offered.num_devices)},
@@ -49,12 +51,14 @@ def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: F
         count=joined("count", ones),
         share=joined("share", ones),
         least_us=joined("least_us", loads),
+        shortest_us=joined("shortest_us", loads),
         least_hbm_bytes=joined("least_hbm_bytes", nothing),
         least_ddr_bytes=joined("least_ddr_bytes", nothing),
         sharding_type=_repeated(blocks, [list(ShardingType).index(block.sharding_type) for block in blocks], np.full(count, -1))[order],
     )
 
 
-def _repeated(blocks: list[CoverBlock], values: list[int], of_loads: Floats) -> Floats:
+def _repeated(blocks: list[CoverBlock], values: list[int], of_loads: Ints) -> Ints:
     """[O] one value for all options of a block."""
-    return np.concatenate([*(np.full(len(block.table), value) for block, value in zip(blocks, values, strict=True)), of_loads]).astype(np.int64)
+    each = (np.full(len(block.table), value) for block, value in zip(blocks, values, strict=True))
+    return np.concatenate([*each, of_loads]).astype(np.int64)

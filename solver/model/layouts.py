@@ -26,8 +26,9 @@ MIN_PIECE_COLUMNS = 16
 """Narrower pieces than 64 bytes of fp32 pay a memory access of that size all the same."""
 COLUMN_MULTIPLE = 4
 """FBGEMM needs widths that are multiples of 4."""
-CACHE_STEPS = 11
-"""Cache load factors offered per table: those that reach 1/12 .. 11/12 of the lookups."""
+CACHE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48])
+"""Cache load factors offered per table: those that reach these shares of its lookups. Misses are dear, so the last steps are small."""
+CACHE_STEPS = len(CACHE_HITS)
 
 
 @dataclass(frozen=True)
@@ -191,11 +192,10 @@ def table_columns(model: ModelSpec) -> TableColumns:
 
 @lru_cache(maxsize=20_000)
 def _cache_steps(access: Access, num_rows: int) -> tuple[Floats, Floats]:
-    """Load factors whose caches take 1/(n+1) .. n/(n+1) of the lookups, to six digits, and the share they take."""
+    """Load factors whose caches take CACHE_HITS of the lookups, to six digits, and the share they take."""
     spread = access_distribution(access, num_rows)
-    wanted = np.arange(1, CACHE_STEPS + 1) / (CACHE_STEPS + 1)
     row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
-    shares = np.interp(wanted, mass_ends, row_ends) / spread.rows.sum()
+    shares = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
     factors = np.array([float(f"{max(share, 1.0 / num_rows):.6g}") for share in shares])
     return factors, spread.hit_rate(factors)
 

@@ -38,7 +38,10 @@ def merge_stages(problem: Problem) -> Problem:
         stage_base_us=base[kept],
         unit_time_us=np.ascontiguousarray(time[:, :, kept] * np.array(scale)),
     )
-    return replace(merged, least_us=merged.least_us @ into[:, : len(kept)]) if isinstance(merged, Cover) else merged
+    if not isinstance(merged, Cover):
+        return merged
+    into = into[:, : len(kept)]
+    return replace(merged, least_us=merged.least_us @ into, shortest_us=merged.shortest_us @ into)
 
 
 def _ratio(one: Floats, other: Floats) -> float | None:

@@ -14,7 +14,7 @@ from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
+from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
 from emplace.solver.relaxation.column_generation import least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
 from emplace.solver.relaxation.program import Program, Relaxation
@@ -69,6 +69,7 @@ class Bounder:
         self.problem = problem
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
+        self.longest = longest_in_any(problem)
         self.share = problem.share if isinstance(problem, Cover) else np.ones(problem.num_options)
         self.program = Program(
             rows=aggregate(problem),
@@ -183,11 +184,10 @@ class Bounder:
 
     def _short_enough(self, part: ReducedProgram, lower: Floats, value: float) -> Bools:
         """Options of the part whose units leave room for stages of at least `lower` within `value`."""
-        largest = self.cuts.largest[part.options, :-1]
+        largest = self.longest[part.options]
         upper = (value - (lower.sum() - lower)) * (1 + BOUND_ROUNDING)
         within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + BOUND_ROUNDING)
-        # What is mixed to as little as nothing may be part of a unit that is shorter.
-        return np.asarray((largest <= upper).all(axis=1) & within | (self.share[part.options] == 0))
+        return np.asarray((largest <= upper).all(axis=1) & within)
 
     def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
         """The least that each s can be while their sum stays within `value`."""
