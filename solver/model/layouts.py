@@ -53,6 +53,10 @@ class Layout:
     """Every tier that it uses."""
 
 
+_WHOLE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.GRID_SHARD: ShardingType.TABLE_ROW_WISE}
+"""What a table in one piece is called where it may be."""
+
+
 @dataclass(frozen=True)
 class _Kernel:
     kernel: ComputeKernel
@@ -77,7 +81,7 @@ def layouts(topology: Topology, cost: CostModel, optimizer: Optimizer, tiers: fr
     for rank, count in _kinds(topology):
         kernels = _kernels(rank, cost, optimizer, tiers)
         found += _device_layouts(ShardingType.TABLE_WISE, rank, kernels, [1])
-        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, _powers_of_two(count))
+        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, _piece_counts(count))
     if not topology.servers:
         found += _spread_layouts(topology, cost, optimizer, tiers)
     return found
@@ -91,8 +95,9 @@ def _kinds(topology: Topology) -> Iterator[tuple[Rank, int]]:
             yield alike[0], len(alike)
 
 
-def _powers_of_two(count: int) -> list[int]:
-    return [2**power for power in range(1, count.bit_length()) if 2**power <= count]
+def _piece_counts(most: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... up to `most`: powers of two, and half as many again."""
+    return sorted(number for power in range(most.bit_length()) for number in {2**power, 3 * 2**power // 2} if number <= most)
 
 
 def _kernels(rank: Rank, cost: CostModel, optimizer: Optimizer, tiers: frozenset[Tier]) -> list[_Kernel]:
@@ -132,7 +137,7 @@ def _spread_layouts(topology: Topology, cost: CostModel, optimizer: Optimizer, t
             (ShardingType.ROW_WISE, Scope.WORLD, 1, world, 1),
             (ShardingType.TABLE_ROW_WISE, Scope.NODE, 1, local, 1),
             *([(ShardingType.TABLE_COLUMN_WISE, Scope.NODE, 1, 1, local)] if local > 1 else []),
-            *((ShardingType.GRID_SHARD, Scope.NODE, count, local, 1) for count in _powers_of_two(nodes)),
+            *((ShardingType.GRID_SHARD, Scope.NODE, count, local, 1) for count in _piece_counts(nodes)),
         ):
             blocks = (pieces, row_blocks, column_blocks)
             found.append(Layout(sharding_type, kernel.kernel, scope, None, False, *blocks, kernel.cache_step, kernel.tiers))
@@ -204,6 +209,9 @@ def open_to(layout: Layout, tables: TableColumns) -> Bools:
     """[T] the tables that a layout is open to, capacities apart."""
     allowed = np.array([_permits(constraints, layout) for constraints in tables.constraints])
     is_open = allowed[tables.constraint]
+    if layout.pieces == 1 and (whole := _WHOLE.get(layout.sharding_type)) is not None:
+        # In one piece only where the type is named and the one for whole tables is not.
+        is_open &= np.array([whole not in (each.sharding_types or ShardingType) for each in tables.constraints])[tables.constraint]
     if layout.pieces * layout.column_blocks > 1:
         narrowest = np.where(tables.named, COLUMN_MULTIPLE, MIN_PIECE_COLUMNS)
         is_open &= tables.columns >= layout.pieces * layout.column_blocks * narrowest
