@@ -18,8 +18,8 @@ from emplace.solver.model.problem import Bools, Floats, Ints
 
 MOST_OPTIONS, MOST_IN_ALL, MOST_COMBINED = 10_000, 25_000, 6_000
 """Of one table, of all, and of a group before those that others beat are left out: a question with more is not small."""
-MOST_DEVICES = 5
-"""More devices have too many placements for a search among them to get anywhere."""
+MOST_DEVICES, MOST_TABLES = 5, 10
+"""Of more, a search among all placements gets nowhere, and the bound of a cover is closer: it knows caches better."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,10 @@ class ConcreteItems:
 def concrete_items(placer: ConcretePlacer, model: ModelSpec, fixed: Fixed, hbm_room: Ints, ddr_room: Ints) -> ConcreteItems | None:
     """The items of a question that is small; None where it is not."""
     free = [index for index in range(len(model.tables)) if index not in fixed.placements]
+    if not free or fixed.conflicts or len(free) > MOST_TABLES or len(hbm_room) > MOST_DEVICES:
+        return None
     counts = [placer.count(index) for index in free]
-    if not free or fixed.conflicts or len(hbm_room) > MOST_DEVICES or max(counts, default=0) > MOST_OPTIONS or sum(counts) > MOST_IN_ALL:
+    if max(counts, default=0) > MOST_OPTIONS or sum(counts) > MOST_IN_ALL:
         return None
     allowed = allowed_ranks_of(model, [(index,) for index in free], fixed, len(hbm_room))
     single = {
