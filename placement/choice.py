@@ -1,4 +1,4 @@
-"""Whether a table's kernel, cache and tier can run where its shards are, and are what the user allows."""
+"""Whether a table's kernel, cache and tiers can run where its shards are, and are what the user allows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: 
 
 
 def _tiers(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
-    used = {tier_of(placement.compute_kernel, rank) for rank in ranks}
+    used = {tier for rank in ranks for tier in tiers_of(placement.compute_kernel, rank)}
     for whose, allowed in (
         ("the host has", host_tiers(question.host)),
         ("the question allows", question.options.tiers),
@@ -71,17 +71,21 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
     ordered = sorted(placement.shards, key=lambda shard: (shard.columns, shard.rows))
     if pin.ranks is not None and (held := [shard.rank for shard in ordered]) != list(pin.ranks):
         yield "/shards", f"is on ranks {', '.join(map(str, held[:8]))}, it is pinned to {', '.join(map(str, pin.ranks[:8]))}"
-    widths = {shard.columns[1] - shard.columns[0] for shard in ordered}
-    if max(widths) - min(widths) > COLUMN_MULTIPLE:
-        yield "/shards", f"has pieces of {min(widths)} to {max(widths)} columns, pinned tables have pieces as even as possible"
+    widths = [end - start for start, end in sorted({shard.columns for shard in ordered})]
+    if max(widths) - min(widths) > COLUMN_MULTIPLE or widths != sorted(widths, reverse=True):
+        yield (
+            "/shards",
+            f"has pieces of {', '.join(map(str, widths[:8]))} columns, pinned tables have pieces as even as possible, wider ones first",
+        )
 
 
-def tier_of(kernel: ComputeKernel, rank: Rank) -> Tier:
-    """Where a shard's weights are; a cache in front of them doesn't count."""
+def tiers_of(kernel: ComputeKernel, rank: Rank) -> frozenset[Tier]:
+    """Where a shard's weights are, and their cache."""
     if rank.is_server:
-        return Tier.REMOTE
-    on_device = rank.type is DeviceType.CUDA and kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)
-    return Tier.HBM if on_device else Tier.DDR
+        return frozenset({Tier.REMOTE})
+    if rank.type is not DeviceType.CUDA or kernel is ComputeKernel.FUSED_UVM:
+        return frozenset({Tier.DDR})
+    return frozenset({Tier.HBM, Tier.DDR}) if kernel is ComputeKernel.FUSED_UVM_CACHING else frozenset({Tier.HBM})
 
 
 def priced_as(kernel: ComputeKernel) -> tuple[ComputeKernel, ...]:

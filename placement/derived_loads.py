@@ -61,7 +61,7 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
     shard_hbm, shard_ddr = [], []
     for placement in placements:
-        parts = _Parts.of(question, placement, tables[placement.name], loads[placement.name], topology)
+        parts = ShardLoads.of(question, placement, tables[placement.name], loads[placement.name], topology)
         np.add.at(hbm, parts.ranks, parts.hbm)
         np.add.at(ddr, parts.ranks, parts.ddr)
         np.add.at(stages, parts.ranks, parts.stages_us)
@@ -78,23 +78,25 @@ def _base_us(base: Mapping[Stage, float], stage: Stage, rank: Rank) -> float:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The shards of one table: S of them."""
+class ShardLoads:
+    """What each of the S shards of one table puts on its rank."""
 
     ranks: NDArray[np.int64]
     hbm: NDArray[np.int64]
+    """[S] bytes."""
     ddr: NDArray[np.int64]
+    """[S] bytes."""
     stages_us: NDArray[np.float64]
     """[S, K]"""
 
     @staticmethod
-    def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> _Parts:
+    def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> ShardLoads:
         """The shards of `table` as `placement` says, priced in one call for each kind of device that they are on."""
         shards, sharding = placement.shards, _sharding(question, placement, table)
         numbers = np.array([shard.rank for shard in shards])
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
-        parts = _Parts(numbers, np.zeros_like(rows), np.zeros_like(rows), np.zeros((len(shards), len(STAGES))))
+        parts = ShardLoads(numbers, np.zeros_like(rows), np.zeros_like(rows), np.zeros((len(shards), len(STAGES))))
         devices = [topology.ranks[shard.rank].device for shard in shards]
         for device in dict.fromkeys(devices):
             where = np.array([each == device for each in devices])

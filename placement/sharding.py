@@ -20,6 +20,8 @@ class TableSharding:
     """The share of the rows that the cache holds; 0 without a cache."""
     hit_rate: Any = 0.0
     """The share of the lookups that the cache answers; 0 without a cache."""
+    miss_rate: Any = None
+    """The share that it doesn't; None where that is all others. A bound over several caches at once has fewer of both."""
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,9 @@ class _LookupPricer:
         """(forward, backward). With a cache, hits cost what `fused` costs and misses what `fused_uvm` costs."""
         if self.sharding.kernel is not ComputeKernel.FUSED_UVM_CACHING:
             return self._of_kernel(self.sharding.kernel, 1.0, 1.0)
-        hits = self._of_kernel(ComputeKernel.FUSED, self.sharding.hit_rate, 1.0)
-        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(self.sharding.hit_rate), 0.0)
+        hit_rate, miss_rate = self.sharding.hit_rate, self.sharding.miss_rate
+        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, 1.0)
+        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(hit_rate) if miss_rate is None else miss_rate, 0.0)
         return hits[0] + misses[0], hits[1] + misses[1]
 
     def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from emplace.solver.budget import (
     Budget,
 )
 from emplace.solver.local_search.search import Incumbent, race
-from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us, with_options
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
@@ -50,12 +50,14 @@ class Size:
 
     has_few_tables: bool
     is_small: bool
+    is_assignment: bool = False
+    """Whether options leave nothing to choose: patterns of single devices then say little."""
 
     @classmethod
     def of(cls, problem: Problem) -> Size:
         """The size of a problem."""
         few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
-        return cls(few, choices(problem) <= SMALL_CHOICES)
+        return cls(few, choices(problem) <= SMALL_CHOICES, choices(problem) == problem.num_options)
 
     def search_seconds(self, seconds: float) -> float:
         """The seconds of the local search out of those of the limit; the rest is for closing the gap."""
@@ -85,6 +87,8 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, know
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor, search_s / budget.seconds)
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
+    if size.is_assignment:
+        return _with_integer_program(bounder, bound, best, budget.of(budget.seconds - search_s), monitor)
     return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
 
 
@@ -112,6 +116,26 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
+
+
+def _with_integer_program(
+    bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor
+) -> Result[Assignment]:
+    """What was found, bettered by CP-SAT with all of the budget, among the options that a better assignment may have."""
+    from emplace.solver.cp_sat import by_cp_sat
+
+    problem, hint = bounder.problem, found.solution
+    keep = np.ones(problem.num_options, dtype=bool)
+    if hint is not None:
+        keep, _ = bounder.candidates(bound, found.objective_us)
+        keep[hint.option] = True
+    kept = np.flatnonzero(keep)
+    start = None if hint is None else replace(hint, option=np.searchsorted(kept, hint.option))
+    exact = by_cp_sat(with_options(problem, keep), budget, monitor, start)
+    solution = None if exact.solution is None else replace(exact.solution, option=kept[exact.solution.option])
+    best = replace(exact, solution=solution).merged_with(found)
+    best = best if best.limit is Limit.NONE else _ended(best, budget, monitor)
+    return replace(best, moves=found.moves, counted_s=found.counted_s + budget.seconds)
 
 
 def _with_gap_closed(

@@ -13,6 +13,7 @@ from emplace.placement.stages import slowest_share
 from emplace.solver.model.build import PricedQuestion
 from emplace.solver.model.indexing import sum_by_option, unit_option
 from emplace.solver.model.problem import Bools, Floats, Problem, Scope
+from emplace.solver.relaxation.aggregate import counts
 
 SHARED_BOUND = "least work and slowest rank"
 """The name of the bound where ranks share cores."""
@@ -31,7 +32,7 @@ def option_work_us(problem: Problem) -> Floats:
     on_device = np.take_along_axis(by_kind, np.maximum(kind, 0)[:, None], axis=1)[:, 0]
     # All trainer nodes have equally many devices, of the same kinds.
     work = np.where(scope == Scope.DEVICE, on_device, np.where(scope == Scope.NODE, on_world / nodes, on_world))
-    return np.asarray(sum_by_option(problem, work) / problem.num_devices)
+    return np.asarray(sum_by_option(problem, work) * counts(problem) / problem.num_devices)
 
 
 def least_work_us(problem: Problem) -> float:

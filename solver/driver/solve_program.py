@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import BOUND_SHARE, LEAST_RETRY_SHARE, UNRESTRICTED_SHARE, Budget
+from emplace.solver.budget import LEAST_RETRY_SHARE, TIE, UNRESTRICTED_SHARE, Budget
 from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
@@ -18,17 +18,27 @@ from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bound, Bounder, bound_of
+from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result, gap_of
 
+COVER_BOUND = "class relaxation of all that runs"
+"""The name of the bound where not all that runs is offered."""
 
-def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Placement]:
-    """The best placement found, and a bound on every placement of the program; `known` as in `solve`."""
-    parted = None if priced.parted is None else bound_of(priced.parted, monitor.sharing(BOUND_SHARE).clock)
-    here = monitor if parted is None else monitor.part(others_bound_us=parted.value_us)
+
+def solve_program(
+    priced: PricedQuestion, budget: Budget, monitor: Monitor, covered_us: float = 0.0, known: Bounder | None = None
+) -> Result[Placement]:
+    """The best placement found, and a bound on every placement of the program; `known` as in `solve`.
+
+    Where the program offers only some of what runs, `covered_us` is the bound on all of it, and nothing that is proven of the program
+    says more.
+    """
+    here = monitor if priced.cover is None else monitor.part(others_bound_us=covered_us)
+    if not priced.every_item_has_an_option:
+        return Result(None, math.inf, covered_us, COVER_BOUND, Limit.WORK)
     found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE), known)
-    if parted is not None:
-        found = _bounded_anew(found, parted)
+    if priced.cover is not None:
+        found = _covered(found, covered_us)
     if found.is_infeasible:
         return Result(None, math.inf, math.inf, found.bound, found.limit, found.moves)
     placement, moves = _exact_placement(priced, found, budget, monitor.part(others_bound_us=found.lower_bound_us))
@@ -37,7 +47,9 @@ def solve_program(priced: PricedQuestion, budget: Budget, monitor: Monitor, know
     if best is None:
         limit = Limit.INTERRUPTED if found.limit is Limit.INTERRUPTED else Limit.WORK
         return Result(None, math.inf, found.lower_bound_us, found.bound, limit, moves)
-    return Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+    # The plan may be slower than the program knew: of blocks of rows and of caches it knows the least.
+    exact = Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+    return replace(exact, limit=Limit.WORK) if exact.is_settled and exact.gap > budget.enough + TIE else exact
 
 
 def quick_placement(priced: PricedQuestion) -> Placement | None:
@@ -51,20 +63,17 @@ def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
     """Whether a plan is found, however slow, within the budget for each variant. Raises InvalidDocument as `variants` does."""
     searched = []
     for variant in variants(question):
-        program = price(question, variant.topology, variant.tiers)
+        program = price(question, variant.topology, variant.tiers, may_be_concrete=False)
         if quick_placement(program) is not None:
             return True
         searched += [program] if program.every_item_has_an_option else []
     return any(_any_placement(program, budget, monitor) is not None for program in searched)
 
 
-def _bounded_anew(found: Result[Assignment], parted: Bound) -> Result[Assignment]:
-    """With a bound that holds although combinations of groups were left out: that of the tables without groups."""
-    if not parted.feasible:
-        return replace(Result[Assignment].infeasible(parted.name), moves=found.moves)
+def _covered(found: Result[Assignment], covered_us: float) -> Result[Assignment]:
+    """With a bound that holds for what is not offered too."""
     limit = found.limit if found.limit is Limit.INTERRUPTED else Limit.WORK
-    bound_us = min(parted.value_us, found.lower_bound_us)
-    return replace(found, lower_bound_us=bound_us, bound=f"{parted.name}, groups parted", limit=limit)
+    return replace(found, lower_bound_us=min(covered_us, found.lower_bound_us), bound=COVER_BOUND, limit=limit)
 
 
 def _any_placement(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> Placement | None:

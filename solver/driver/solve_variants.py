@@ -95,7 +95,7 @@ def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result
     if program.priced.question.cost_model.ranks_per_core > 1:
         found = _solve_shared(program.priced, budget, monitor)
     else:
-        found = solve_program(program.priced, budget, monitor, program.bounder)
+        found = solve_program(program.priced, budget, monitor, program.bound_us, program.bounder)
     found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
     return _unsettled(found, budget) if program.unpaid_us > 0 else found
 

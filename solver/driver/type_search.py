@@ -26,6 +26,7 @@ from emplace.solver.clock import Clock
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.driver.solve_program import quick_placement
 from emplace.solver.model.build import PricedQuestion, type_cost_us
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
@@ -61,34 +62,38 @@ def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
         problem=with_options(priced.problem, kept),
         option_layout=priced.option_layout[kept],
         option_layouts={number[option]: chosen for option, chosen in priced.option_layouts.items() if option in number},
+        columns=None if priced.columns is None else tuple(priced.columns[option] for option in np.flatnonzero(kept)),
     )
 
 
 def _as_columns(priced: PricedQuestion) -> PricedQuestion:
-    """With every whole table that may be column_wise as that, in one piece."""
+    """With every whole table that may be column_wise as that, in one piece; but for those that are kept together."""
     twins = [replace(layout, sharding_type=ShardingType.COLUMN_WISE) for layout in priced.layouts]
     first_twin = len(twins)
     may = {
-        index: open_to(twin, priced.pricer.tables, priced.topology)
+        index: open_to(twin, priced.pricer.tables)
         for index, (layout, twin) in enumerate(zip(priced.layouts, twins, strict=True))
         if layout.sharding_type is ShardingType.TABLE_WISE
     }
 
-    def renamed(option: int, layouts: tuple[int, ...]) -> tuple[int, ...]:
-        tables = priced.items[int(priced.problem.option_table[option])]
-        twinned = all(index in may and may[index][table] for index, table in zip(layouts, tables, strict=True))
-        return tuple(index + first_twin for index in layouts) if twinned else layouts
+    def renamed(option: int, index: int) -> int:
+        """Tables of a group stay table_wise: that is what keeping them together means."""
+        if index not in may or option in priced.option_layouts:
+            return index
+        (table,) = priced.items[int(priced.problem.option_table[option])]
+        return index + first_twin if may[index][table] else index
 
-    single = [
-        renamed(option, (index,))[0] if index >= 0 and option not in priced.option_layouts else index
-        for option, index in enumerate(priced.option_layout.tolist())
-    ]
     return replace(
         priced,
         layouts=(*priced.layouts, *twins),
-        option_layout=np.array(single, dtype=np.int64),
-        option_layouts={option: renamed(option, layouts) for option, layouts in priced.option_layouts.items()},
+        option_layout=np.array([renamed(*each) for each in enumerate(priced.option_layout.tolist())], dtype=np.int64),
     )
+
+
+def _cover_with(cover: Cover, allowed: Types) -> Cover:
+    """With the options of `allowed` types, and what fixed tables load."""
+    places = [place for place, each in enumerate(ShardingType) if each in allowed]
+    return cover.with_cover_options(np.isin(cover.sharding_type, [-1, *places]))
 
 
 def _with_base(problem: Problem, cost_us: Floats) -> Problem:
@@ -112,7 +117,7 @@ class TypeSearch:
         self.first_plan = quick_placement(priced) if monitor.clock.is_set else None
         """A plan without search, under a limit of time."""
         self._first_bound_us = self._without_tables_us
-        if monitor.clock.is_set and priced.every_item_has_an_option:
+        if monitor.clock.is_set and priced.may_have_a_plan:
             self._first_bound_us = bound_at_once(priced.relaxed)
             monitor.tell(self.first_us, self._first_bound_us, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
@@ -123,7 +128,7 @@ class TypeSearch:
         self._heap: list[tuple[float, int, Types, Types]] = []
         self.name = self._first_name
         """The name of the bound."""
-        if priced.every_item_has_an_option:
+        if priced.may_have_a_plan:
             required = self._fixed if self.matter else self._everything
             value = self._first_bound_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
@@ -196,21 +201,27 @@ class TypeSearch:
     def _is_beaten(self, required: Types) -> bool:
         """Whether a plan with all of `required` does as well with fewer: with its whole tables as columns."""
         both = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} <= required
-        return both and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
+        cost = self.priced.question.cost_model
+        is_ordered = cost.per_permuted_vector_us > 0 or cost.per_permuted_byte_us > 0
+        return both and not is_ordered and ShardingType.TABLE_WISE not in self._fixed and self._all_may_be_columns
 
     def _restricted(self, allowed: Types, paid: Types) -> PricedQuestion | None:
         """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
         priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
-        if len(np.unique(fewer.problem.option_table)) < len(np.unique(priced.problem.option_table)):
-            return None
+        cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
         cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
-        parted = None if priced.parted is None else _with_base(priced.parted, cost)
-        return replace(fewer, problem=_with_base(fewer.problem, cost), parted=parted)
+        restricted = replace(
+            fewer,
+            problem=_with_base(fewer.problem, cost),
+            cover=None if cover is None else replace(cover, stage_base_us=cover.stage_base_us + cost),
+        )
+        return restricted if restricted.may_have_a_plan else None
 
     @cached_property
     def _columns(self) -> PricedQuestion:
-        return _as_columns(self.priced)
+        # Of a small question tables in one piece are options already.
+        return self.priced if self.priced.columns is not None else _as_columns(self.priced)
 
     @cached_property
     def _all_may_be_columns(self) -> bool:
@@ -222,7 +233,7 @@ class TypeSearch:
 
     @property
     def _first_name(self) -> str:
-        if not self.priced.every_item_has_an_option:
+        if not self.priced.may_have_a_plan:
             return "a table without an option"
         return "even spread" if self._monitor.clock.is_set else "step without tables"
 
@@ -249,7 +260,7 @@ class TypeSearch:
         bound = bounder.bound()
         if not bound.feasible:
             return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
-        if clock.is_set and program.parted is None:
+        if clock.is_set and program.cover is None:
             self._bounders[allowed] = bounder
         chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
         if program.question.cost_model.ranks_per_core > 1:
@@ -265,8 +276,9 @@ class TypeSearch:
         self._left_s = clock.left_s
         self.name = self.name if self._computed else name
         self._computed += 1
-        if program.parted is not None:
-            return value, allowed
+        if program.cover is not None:
+            used = np.unique(program.cover.sharding_type[chosen]).tolist()
+            return value, frozenset(list(ShardingType)[place] for place in used if place >= 0)
         types = option_types(program)
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
@@ -284,4 +296,5 @@ def option_types(priced: PricedQuestion) -> list[Types]:
 
 def _offered(priced: PricedQuestion) -> Types:
     fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
-    return fixed.union(*option_types(priced))
+    covered = () if priced.cover is None else (list(ShardingType)[place] for place in np.unique(priced.cover.sharding_type) if place >= 0)
+    return fixed.union(*option_types(priced), covered)

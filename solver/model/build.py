@@ -14,15 +14,22 @@ import numpy as np
 from emplace.placement.host import DeviceType
 from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import Question, TablePlacement
-from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us
+from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank, Topology
+from emplace.solver.model.colocation import OptionArrays
+from emplace.solver.model.concrete import ConcretePlacer
+from emplace.solver.model.concrete_items import concrete_items, program_options
 from emplace.solver.model.conflicts import Groups, crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
+from emplace.solver.model.cover import Cover
+from emplace.solver.model.cover_options import CoverPricer
+from emplace.solver.model.cover_problem import cover_of
+from emplace.solver.model.equal_types import superfluous_types
 from emplace.solver.model.fixed import Fixed, fixed_tables
 from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
 from emplace.solver.model.layouts import Layout, layouts
-from emplace.solver.model.problem import Floats, Ints, Problem, Scope
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 
 
 @dataclass(frozen=True)
@@ -52,19 +59,30 @@ class PricedQuestion:
     """[ranks] what each rank holds apart from its shards."""
     slack_bytes: int
     """The most by which the exact bytes on one rank can exceed those of the program."""
-    parted: Problem | None
-    """The problem without groups, where combinations of groups were left out that a plan might need; else None."""
+    cover: Cover | None
+    """What bounds every plan that runs, where `problem` has only some of their placements; else None."""
+    columns: tuple[Ints, ...] | None = None
+    """Of a small question, whose options say where everything lies: for each, [tables of the item, ranks] columns. Else None."""
 
     @property
     def relaxed(self) -> Problem:
         """What bounds every plan: `problem`, or one that allows more."""
-        return self.problem if self.parted is None else self.parted
+        return self.problem if self.cover is None else self.cover
 
     @property
     def every_item_has_an_option(self) -> bool:
-        """Whether nothing is impossible on its own, beside what ranks hold anyway."""
-        has_room = bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
-        return has_room and not self.fixed.conflicts and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
+        """Whether nothing that is offered is impossible on its own, beside what ranks hold anyway."""
+        return self._has_room and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
+
+    @property
+    def may_have_a_plan(self) -> bool:
+        """Likewise, of all that runs."""
+        tables = len({table for item in self.items for table in item}) if self.cover is not None else len(self.items)
+        return self._has_room and bool(np.isin(np.arange(tables), self.relaxed.option_table).all())
+
+    @property
+    def _has_room(self) -> bool:
+        return not self.fixed.conflicts and bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
 
     def layouts_of(self, option: int) -> list[Layout]:
         """One for each table of the option's item."""
@@ -81,38 +99,103 @@ def price(
     tiers: frozenset[Tier],
     *,
     only_fitting: bool = True,
+    may_be_concrete: bool = True,
     held: Mapping[str, TablePlacement] | None = None,
 ) -> PricedQuestion:
     """Every option within `tiers`, priced; `only_fitting` drops those too large for any target; `held` tables stay so.
 
-    Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
+    Of a small question every placement is an option (solver/model/concrete.py), unless that may not be. Capacities are what is left
+    beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
-    pricer, kinds = ShardPricer(question, topology), _Kinds.of(topology)
+    pricer = ShardPricer(question, topology)
     own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in topology.ranks])
     fixed = fixed_tables(question, topology, held or {})
     load = pricer.fixed_load(fixed)
     hbm_capacity, ddr_capacity = _capacities(topology, own_bytes, load)
+    around = _Around(question, topology, tiers, pricer, own_bytes, fixed, load, hbm_capacity, ddr_capacity)
+    concrete = _concrete(around) if only_fitting and may_be_concrete else None
+    if concrete is not None:
+        return concrete
+    kinds = _Kinds.of(topology)
     room = LargestRoom(kinds.examples, kinds.of_device, topology, hbm_capacity, ddr_capacity) if only_fitting else None
-    offered = tuple(layouts(topology, question.cost_model, question.model.optimizer, tiers))
-    by_layout = LayoutPricer(pricer, question.model, topology, kinds.examples, room, fixed)
+    superfluous = superfluous_types(question, topology, fixed)
+    everything = layouts(topology, question.cost_model, question.model.optimizer, tiers)
+    offered = tuple(layout for layout in everything if layout.sharding_type not in superfluous)
+    by_layout = LayoutPricer(pricer, question.model, kinds.examples, room, fixed)
     blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]
     options = JoinedOptions(blocks, len(kinds.examples))
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)
+    conflicts = (*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))
+    types = frozenset(ShardingType) - superfluous
+    cover_pricer = CoverPricer(question, topology, tiers, types, kinds.examples, pricer)
+    is_trainer = np.array([not rank.is_server for rank in topology.ranks])
+    problem = _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed)
     return PricedQuestion(
         question,
         topology,
-        _problem(question, topology, kinds, offered, items, hbm_capacity, ddr_capacity),
+        problem,
         items.items,
         offered,
         items.options.layout,
         items.option_layouts,
         items.apart,
-        replace(fixed, conflicts=(*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))),
+        replace(fixed, conflicts=conflicts),
         (load.hbm_bytes, load.ddr_bytes),
         pricer,
         own_bytes,
         options.slack_bytes,
-        _parted(question, topology, tiers, held) if items.is_thinned else None,
+        cover_of(problem, question, cover_pricer, fixed, load.time_us) if only_fitting else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What a program is built around: the question, and what ranks have left beside fixed tables."""
+
+    question: Question
+    topology: Topology
+    tiers: frozenset[Tier]
+    pricer: ShardPricer
+    own_bytes: Ints
+    fixed: Fixed
+    load: RankLoads
+    hbm_capacity: Ints
+    ddr_capacity: Ints
+
+
+def _concrete(around: _Around) -> PricedQuestion | None:
+    """With every placement of every table as an option; None where those are too many."""
+    question, topology, fixed, load = around.question, around.topology, around.fixed, around.load
+    types = frozenset(ShardingType) - superfluous_types(question, topology, fixed, is_concrete=True)
+    placer = ConcretePlacer(question, topology, around.tiers, types, around.pricer)
+    found = concrete_items(placer, question.model, fixed, around.hbm_capacity, around.ddr_capacity)
+    if found is None:
+        return None
+    offered = tuple(
+        Layout(way.sharding_type, way.kernel, Scope.WORLD, None, False, 1, 1, 1, way.interval, frozenset()) for way in found.ways
+    )
+    options, option_kind = program_options(found, load.time_us)
+    ways = [way for each in found.options for way in each.way.tolist()]
+    columns = [np.empty((0, len(topology.ranks)), np.int64), *(each for options_ in found.options for each in options_.columns)]
+    first_way = np.array([way[0] for way in ways] + [-1], dtype=np.int64)
+    ranks = np.arange(len(topology.ranks))
+    layout = first_way[options.layout]
+    return PricedQuestion(
+        question,
+        topology,
+        _problem(around, ranks, ranks >= 0, offered, replace(options, layout=layout), option_kind, None),
+        found.items,
+        offered,
+        layout,
+        {option: tuple(ways[place]) for option, place in enumerate(options.layout.tolist()) if place >= 0 and len(ways[place]) > 1},
+        (),
+        fixed,
+        (load.hbm_bytes, load.ddr_bytes),
+        around.pricer,
+        around.own_bytes,
+        0,
+        None,
+        tuple(columns[place + 1] for place in options.layout),
     )
 
 
@@ -140,45 +223,47 @@ class _Kinds:
 
 
 def _problem(
-    question: Question,
-    topology: Topology,
-    kinds: _Kinds,
+    around: _Around,
+    device_kind: Ints,
+    is_trainer: Bools,
     offered: tuple[Layout, ...],
-    items: Items,
-    hbm_capacity: Ints,
-    ddr_capacity: Ints,
+    options: OptionArrays,
+    option_kind: Ints,
+    allowed: Bools | None,
 ) -> Problem:
+    question, topology = around.question, around.topology
     base = rank_stages_us(question.cost_model, question.model, topology)
     node = np.array([rank.node for rank in topology.ranks])
     return Problem(
-        device_kind=kinds.of_device,
+        device_kind=device_kind,
         device_node=node,
-        device_is_trainer=np.array([not rank.is_server for rank in topology.ranks]),
+        device_is_trainer=is_trainer,
         device_pool=node,
-        hbm_capacity=hbm_capacity,
-        ddr_capacity=ddr_capacity,
-        constant_us=question.cost_model.step_overhead_us + base[Stage.DENSE],
+        hbm_capacity=around.hbm_capacity,
+        ddr_capacity=around.ddr_capacity,
+        constant_us=question.cost_model.step_overhead_us + _dense_us(question, topology, base[Stage.DENSE]),
         stage_base_us=np.array([base.get(stage, 0.0) for stage in PLACED_STAGES]),
-        option_table=items.options.table,
-        option_scope=np.append([int(layout.scope) for layout in offered], int(Scope.DEVICE)).astype(np.int64)[items.options.layout],
-        option_kind=items.option_kind,
-        option_first_unit=items.options.first_unit,
-        unit_time_us=items.options.time_us,
-        unit_hbm_bytes=items.options.hbm_bytes,
-        unit_ddr_bytes=items.options.ddr_bytes,
-        allowed=items.allowed,
+        option_table=options.table,
+        option_scope=np.append([int(layout.scope) for layout in offered], int(Scope.DEVICE)).astype(np.int64)[options.layout],
+        option_kind=option_kind,
+        option_first_unit=options.first_unit,
+        unit_time_us=options.time_us,
+        unit_hbm_bytes=options.hbm_bytes,
+        unit_ddr_bytes=options.ddr_bytes,
+        allowed=allowed,
     )
+
+
+def _dense_us(question: Question, topology: Topology, trainer_us: float) -> float:
+    """How long the dense stage lasts, where each trainer takes `trainer_us` and servers nothing."""
+    loads = np.array([[0.0 if rank.is_server else trainer_us] for rank in topology.ranks])
+    return float(stage_lengths_us(loads, question.cost_model)[0])
 
 
 def type_cost_us(priced: PricedQuestion, sharding_type: ShardingType) -> Floats:
     """[K] what every rank pays in each stage of the program for a sharding type in use."""
     fixed = sharding_type_stages_us(priced.question.cost_model, sharding_type, priced.topology)
     return np.array([fixed.get(stage, 0.0) for stage in PLACED_STAGES])
-
-
-def _parted(question: Question, topology: Topology, tiers: frozenset[Tier], held: Mapping[str, TablePlacement] | None) -> Problem:
-    model = question.model.model_copy(update={"together": None})
-    return price(question.model_copy(update={"model": model}), topology, tiers, held=held).problem
 
 
 def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple[str, str]]:

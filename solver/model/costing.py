@@ -58,7 +58,7 @@ class ShardPricer:
         if layout.cache_step is not None:
             factor, hit_rate = (each[table, layout.cache_step][:, None] for each in (self.tables.load_factors, self.tables.hit_rates))
             sharding = replace(sharding, load_factor=factor, hit_rate=hit_rate)
-        return self._shards(sharding, rank, table, ShardShape(rows, columns))
+        return self.shards_of(sharding, rank, table, ShardShape(rows, columns))
 
     def shard(self, placement: TablePlacement, rank: Rank, table: int, rows: int, columns: int) -> ShardPrices:
         """One shard of a table that is placed as `placement` says."""
@@ -66,7 +66,7 @@ class ShardPricer:
         hit_rate = 0.0 if factor is None else spec.accesses.hit_rate(factor)
         kind, kernel, optimizer = placement.sharding_type, placement.compute_kernel, self._question.model.optimizer
         sharding = TableSharding(kind, kernel, spec.data_type, optimizer, factor or 0.0, hit_rate)
-        return self._shards(sharding, rank, np.array([table]), ShardShape(np.array([[rows]]), np.array([[columns]])))
+        return self.shards_of(sharding, rank, np.array([table]), ShardShape(np.array([[rows]]), np.array([[columns]])))
 
     def placed_shards(self, placement: TablePlacement, table: int) -> Iterator[tuple[Shard, ShardPrices]]:
         """Every shard of a table that is placed as `placement` says. Most are equal, so each shape is priced once."""
@@ -89,7 +89,8 @@ class ShardPricer:
                 load.ddr_bytes[shard.rank] += price.ddr_bytes[0, 0]
         return load
 
-    def _shards(self, sharding: TableSharding, rank: Rank, table: Ints, shape: ShardShape) -> ShardPrices:
+    def shards_of(self, sharding: TableSharding, rank: Rank, table: Ints, shape: ShardShape) -> ShardPrices:
+        """For tables [n] of one data type that are sharded so: shards of rows [n, 1] and columns [n, pieces] on the rank's kind of device."""
         load = TableLoad(*(values[table][:, None] for values in self._loads))
         share, columns = shape.rows / self.tables.rows[table][:, None], shape.columns
         work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Rank
 from emplace.solver.model.build import PricedQuestion, type_cost_us
+from emplace.solver.model.concrete_tables import concrete_tables, names_cost_nothing
 from emplace.solver.model.costing import ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
 from emplace.solver.model.problem import Assignment, Scope, target_devices
@@ -71,14 +72,18 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     """The placement that an assignment stands for, each shard with its own rows and columns."""
     books = _Books(priced)
     placed = {table: _fixed(priced, books, table, placement) for table, placement in priced.fixed.placements.items()}
-    chosen = [
-        (layout, list(_shards(priced, layout, table, assignment.targets[index])))
-        for index, item in enumerate(priced.items)
-        for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True)
-    ]
-    prices = _prices(priced, chosen)
-    placed |= {shards[0].table: _table(books, layout, shards, prices) for layout, shards in chosen}
-    tables = _plainly(priced, tuple(placed[table] for table in range(len(placed))))
+    if priced.columns is not None:
+        placed |= {table: _fixed(priced, books, table, placement) for table, placement in concrete_tables(priced, assignment).items()}
+    else:
+        chosen = [
+            (layout, list(_shards(priced, layout, table, assignment.targets[index])))
+            for index, item in enumerate(priced.items)
+            for table, layout in zip(item, priced.layouts_of(int(assignment.option[index])), strict=True)
+        ]
+        chosen = _plainly(priced, chosen)
+        prices = _prices(priced, chosen)
+        placed |= {shards[0].table: _table(books, layout, shards, prices) for layout, shards in chosen}
+    tables = tuple(placed[table] for table in range(len(placed)))
     for used in dict.fromkeys(table.sharding_type for table in tables):
         books.use(used)
     ranks = books.ranks()
@@ -91,15 +96,13 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / add_up(times))
 
 
-def _plainly(priced: PricedQuestion, tables: tuple[TablePlacement, ...]) -> tuple[TablePlacement, ...]:
+def _plainly(priced: PricedQuestion, chosen: list[tuple[Layout, list[_Shard]]]) -> list[tuple[Layout, list[_Shard]]]:
     """With whole tables as table_wise, where none is split into columns and the name costs nothing."""
-    whole, split = ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
-    costs_us = [float(type_cost_us(priced, kind).sum()) for kind in (whole, split)]
-    named = [table for table in tables if table.sharding_type is split]
-    fixed = {placement.name for placement in priced.fixed.placements.values()}
-    if costs_us[0] > costs_us[1] or any(len(table.shards) > 1 or table.name in fixed for table in named):
-        return tables
-    return tuple(table.model_copy(update={"sharding_type": whole}) if table.sharding_type is split else table for table in tables)
+    is_split = any(layout.sharding_type is ShardingType.COLUMN_WISE and len(shards) > 1 for layout, shards in chosen)
+    if is_split or not names_cost_nothing(priced):
+        return chosen
+    whole = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE}
+    return [(replace(layout, sharding_type=whole.get(layout.sharding_type, layout.sharding_type)), shards) for layout, shards in chosen]
 
 
 class _Books:

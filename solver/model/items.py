@@ -48,7 +48,7 @@ def items_of(
     grouped = {table for group in groups for table in group}
     items = sorted([*groups, *((index,) for index in range(len(model.tables)) if index not in grouped and index not in fixed.placements)])
     loaded = np.flatnonzero(fixed_us.any(axis=1))
-    allowed = _allowed(model, items, fixed, loaded, len(topology.ranks))
+    allowed = allowed_with_loads(model, items, fixed, loaded, len(topology.ranks))
     apart = _apart(model, items)
     if not groups and not fixed.placements:
         return Items(tuple(items), options, layout_kind[options.layout], {}, allowed, False, apart)
@@ -66,10 +66,10 @@ def items_of(
             combined.arrays.hbm_bytes,
             combined.arrays.ddr_bytes,
         ),
-        _loads(fixed_us[loaded], device_kind[loaded], len(items), options.time_us.shape[1]),
+        rank_loads(fixed_us[loaded], device_kind[loaded], len(items), options.time_us.shape[1]),
     ]
     kinds = [layout_kind[parts[0].layout], layout_kind[parts[1].layout], device_kind[loaded]]
-    joined, order = _joined(parts)
+    joined, order = in_table_order(parts)
     first_of_groups = len(parts[0].table)
     place = {int(before): after for after, before in enumerate(order)}
     layouts = {place[first_of_groups + index]: chosen for index, chosen in enumerate(combined.layouts)}
@@ -83,21 +83,29 @@ def _groups(model: ModelSpec, fixed: Fixed) -> list[tuple[int, ...]]:
     return [group for group in groups if group]
 
 
-def _allowed(model: ModelSpec, items: list[tuple[int, ...]], fixed: Fixed, loaded: Ints, num_ranks: int) -> Bools | None:
-    """Where each item may sit: where all its tables may, and where a fixed table of its group is; and every loaded rank itself."""
+def allowed_with_loads(model: ModelSpec, items: list[tuple[int, ...]], fixed: Fixed, loaded: Ints, num_ranks: int) -> Bools | None:
+    """[items and loaded ranks, ranks] where each may sit: items as `allowed_ranks_of` says, and what a rank is loaded with on itself."""
+    rows = allowed_ranks_of(model, items, fixed, num_ranks)
+    if rows is None and not len(loaded):
+        return None
+    own = np.arange(num_ranks) == loaded[:, None]
+    return np.concatenate([np.ones((len(items), num_ranks), dtype=bool) if rows is None else rows, own])
+
+
+def allowed_ranks_of(model: ModelSpec, items: list[tuple[int, ...]], fixed: Fixed, num_ranks: int) -> Bools | None:
+    """[items, ranks] where all tables of an item may sit, and where a fixed table of its group is; None where all may go anywhere."""
     by_table = allowed_ranks(model.tables, num_ranks)
     beside, taken = _beside(model, fixed), _taken(model, fixed)
-    if by_table is None and not beside and not taken and not len(loaded):
+    if by_table is None and not beside and not taken:
         return None
-    rows = np.ones((len(items) + len(loaded), num_ranks), dtype=bool)
-    for row, item in zip(rows, items, strict=False):
+    rows = np.ones((len(items), num_ranks), dtype=bool)
+    for row, item in zip(rows, items, strict=True):
         for table in item:
             if by_table is not None:
                 row &= by_table[table]
             if table in beside:
                 row &= np.arange(num_ranks) == beside[table]
             row[sorted(taken.get(table, ()))] = False
-    rows[len(items) :] = np.arange(num_ranks) == loaded[:, None]
     return rows
 
 
@@ -142,7 +150,7 @@ def _chosen(options: OptionArrays, keep: Bools, table: Ints) -> OptionArrays:
     )
 
 
-def _loads(time_us: Floats, kind: Ints, first_table: int, kinds: int) -> OptionArrays:
+def rank_loads(time_us: Floats, kind: Ints, first_table: int, kinds: int) -> OptionArrays:
     """One table for each loaded rank, with one option of one unit; its bytes are already off the capacities."""
     count = len(kind)
     each = np.arange(count)
@@ -152,7 +160,7 @@ def _loads(time_us: Floats, kind: Ints, first_table: int, kinds: int) -> OptionA
     return OptionArrays(first_table + each, np.full(count, -1), np.arange(count + 1), spread, none, none)
 
 
-def _joined(parts: list[OptionArrays]) -> tuple[OptionArrays, Ints]:
+def in_table_order(parts: list[OptionArrays]) -> tuple[OptionArrays, Ints]:
     """All options in the order of their tables, and for each where it was."""
     table = np.concatenate([part.table for part in parts])
     units = np.concatenate([np.diff(part.first_unit) for part in parts])

@@ -61,10 +61,8 @@ class OptionBlock:
 class LayoutPricer:
     """Prices layouts, one after the other, for every table that they are open to."""
 
-    def __init__(
-        self, pricer: ShardPricer, model: ModelSpec, topology: Topology, kinds: list[Rank], room: LargestRoom | None, fixed: Fixed
-    ) -> None:
-        self._pricer, self._topology, self._kinds, self._room = pricer, topology, kinds, room
+    def __init__(self, pricer: ShardPricer, model: ModelSpec, kinds: list[Rank], room: LargestRoom | None, fixed: Fixed) -> None:
+        self._pricer, self._kinds, self._room = pricer, kinds, room
         grouped = {name for group in model.together or () for name in group}
         self._free = np.array([index not in fixed.placements and table.constraints.pin is None for index, table in enumerate(model.tables)])
         self._single = np.array([table.name not in grouped for table in model.tables])
@@ -75,7 +73,7 @@ class LayoutPricer:
 
     def price(self, index: int, layout: Layout) -> list[OptionBlock]:
         """The options of a layout that fit somewhere, one block per data type."""
-        is_open = open_to(layout, self._pricer.tables, self._topology) & self._free
+        is_open = open_to(layout, self._pricer.tables) & self._free
         if layout.sharding_type is not ShardingType.TABLE_WISE:
             is_open &= self._single
         if layout.scope is Scope.WORLD:

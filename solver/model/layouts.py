@@ -26,8 +26,9 @@ MIN_PIECE_COLUMNS = 16
 """Narrower pieces than 64 bytes of fp32 pay a memory access of that size all the same."""
 COLUMN_MULTIPLE = 4
 """FBGEMM needs widths that are multiples of 4."""
-CACHE_STEPS = 11
-"""Cache load factors offered per table: those that reach 1/12 .. 11/12 of the lookups."""
+CACHE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48])
+"""Cache load factors offered per table: those that reach these shares of its lookups. Misses are dear, so the last steps are small."""
+CACHE_STEPS = len(CACHE_HITS)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class Layout:
     """Index of the load factor, for fused_uvm_caching."""
     tiers: frozenset[Tier]
     """Every tier that it uses."""
+
+
+_WHOLE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.GRID_SHARD: ShardingType.TABLE_ROW_WISE}
+"""What a table in one piece is called where it may be."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def layouts(topology: Topology, cost: CostModel, optimizer: Optimizer, tiers: fr
     for rank, count in _kinds(topology):
         kernels = _kernels(rank, cost, optimizer, tiers)
         found += _device_layouts(ShardingType.TABLE_WISE, rank, kernels, [1])
-        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, _powers_of_two(count))
+        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, _piece_counts(count))
     if not topology.servers:
         found += _spread_layouts(topology, cost, optimizer, tiers)
     return found
@@ -90,8 +95,9 @@ def _kinds(topology: Topology) -> Iterator[tuple[Rank, int]]:
             yield alike[0], len(alike)
 
 
-def _powers_of_two(count: int) -> list[int]:
-    return [2**power for power in range(1, count.bit_length()) if 2**power <= count]
+def _piece_counts(most: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... up to `most`: powers of two, and half as many again."""
+    return sorted(number for power in range(most.bit_length()) for number in {2**power, 3 * 2**power // 2} if number <= most)
 
 
 def _kernels(rank: Rank, cost: CostModel, optimizer: Optimizer, tiers: frozenset[Tier]) -> list[_Kernel]:
@@ -131,7 +137,7 @@ def _spread_layouts(topology: Topology, cost: CostModel, optimizer: Optimizer, t
             (ShardingType.ROW_WISE, Scope.WORLD, 1, world, 1),
             (ShardingType.TABLE_ROW_WISE, Scope.NODE, 1, local, 1),
             *([(ShardingType.TABLE_COLUMN_WISE, Scope.NODE, 1, 1, local)] if local > 1 else []),
-            *((ShardingType.GRID_SHARD, Scope.NODE, count, local, 1) for count in _powers_of_two(nodes)),
+            *((ShardingType.GRID_SHARD, Scope.NODE, count, local, 1) for count in _piece_counts(nodes)),
         ):
             blocks = (pieces, row_blocks, column_blocks)
             found.append(Layout(sharding_type, kernel.kernel, scope, None, False, *blocks, kernel.cache_step, kernel.tiers))
@@ -191,19 +197,21 @@ def table_columns(model: ModelSpec) -> TableColumns:
 
 @lru_cache(maxsize=20_000)
 def _cache_steps(access: Access, num_rows: int) -> tuple[Floats, Floats]:
-    """Load factors whose caches take 1/(n+1) .. n/(n+1) of the lookups, to six digits, and the share they take."""
+    """Load factors whose caches take CACHE_HITS of the lookups, to six digits, and the share they take."""
     spread = access_distribution(access, num_rows)
-    wanted = np.arange(1, CACHE_STEPS + 1) / (CACHE_STEPS + 1)
     row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
-    shares = np.interp(wanted, mass_ends, row_ends) / spread.rows.sum()
+    shares = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
     factors = np.array([float(f"{max(share, 1.0 / num_rows):.6g}") for share in shares])
     return factors, spread.hit_rate(factors)
 
 
-def open_to(layout: Layout, tables: TableColumns, topology: Topology) -> Bools:
+def open_to(layout: Layout, tables: TableColumns) -> Bools:
     """[T] the tables that a layout is open to, capacities apart."""
-    allowed = np.array([_permits(constraints, layout, topology) for constraints in tables.constraints])
+    allowed = np.array([_permits(constraints, layout) for constraints in tables.constraints])
     is_open = allowed[tables.constraint]
+    if layout.pieces == 1 and (whole := _WHOLE.get(layout.sharding_type)) is not None:
+        # In one piece only where the type is named and the one for whole tables is not.
+        is_open &= np.array([whole not in (each.sharding_types or ShardingType) for each in tables.constraints])[tables.constraint]
     if layout.pieces * layout.column_blocks > 1:
         narrowest = np.where(tables.named, COLUMN_MULTIPLE, MIN_PIECE_COLUMNS)
         is_open &= tables.columns >= layout.pieces * layout.column_blocks * narrowest
@@ -225,31 +233,13 @@ def open_to(layout: Layout, tables: TableColumns, topology: Topology) -> Bools:
     return np.asarray(is_open)
 
 
-def _permits(constraints: Constraints, layout: Layout, topology: Topology) -> bool:
-    """What the user allows, less what a simpler allowed type does as well."""
-    types = set(constraints.sharding_types or ShardingType)
+def _permits(constraints: Constraints, layout: Layout) -> bool:
+    """What the user allows."""
     return (
         (constraints.tiers is None or layout.tiers <= set(constraints.tiers))
         and (constraints.compute_kernels is None or layout.kernel in constraints.compute_kernels)
-        and layout.sharding_type in types
-        and _same_as(layout, topology) not in types
+        and (constraints.sharding_types is None or layout.sharding_type in constraints.sharding_types)
     )
-
-
-def _same_as(layout: Layout, topology: Topology) -> ShardingType | None:
-    """The simpler sharding type that does on this target what this layout does, where there is one."""
-    match layout.sharding_type:
-        case ShardingType.ROW_WISE if len(topology.trainers) == 1:
-            return ShardingType.TABLE_WISE
-        case ShardingType.TABLE_ROW_WISE if topology.trainer_nodes == 1:
-            return ShardingType.ROW_WISE
-        case ShardingType.TABLE_ROW_WISE if topology.trainers_per_node == 1:
-            return ShardingType.TABLE_WISE
-        case ShardingType.TABLE_COLUMN_WISE if topology.trainer_nodes == 1:
-            return ShardingType.COLUMN_WISE
-        case ShardingType.GRID_SHARD if topology.trainers_per_node == 1:
-            return ShardingType.COLUMN_WISE
-    return None
 
 
 def piece_widths(columns: Ints, pieces: int) -> Ints:

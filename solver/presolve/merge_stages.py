@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.solver.budget import SAME_SUM
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Floats, Problem
 
 SAMPLED = 1_000
@@ -19,24 +20,31 @@ def merge_stages(problem: Problem) -> Problem:
     time, base = problem.unit_time_us, problem.stage_base_us
     kept: list[int] = []
     scale: list[float] = []
+    into = np.zeros((problem.num_stages, problem.num_stages))
     for stage in np.flatnonzero(time.any(axis=(0, 1))):
         for place, earlier in enumerate(kept):
             ratio = _ratio(time[:, :, earlier], time[:, :, stage])
             if ratio is not None:
                 scale[place] += ratio
+                into[stage, place] = 1.0
                 break
         else:
+            into[stage, len(kept)] = 1.0
             kept.append(int(stage))
             scale.append(1.0)
     if len(kept) == problem.num_stages or not kept:
         return problem
     left_out = float(base.sum() - base[kept].sum())
-    return replace(
+    merged = replace(
         problem,
         constant_us=problem.constant_us + left_out,
         stage_base_us=base[kept],
         unit_time_us=np.ascontiguousarray(time[:, :, kept] * np.array(scale)),
     )
+    if not isinstance(merged, Cover):
+        return merged
+    into = into[:, : len(kept)]
+    return replace(merged, least_us=merged.least_us @ into, shortest_us=merged.shortest_us @ into)
 
 
 def _ratio(one: Floats, other: Floats) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import devices_covered, max_by_option, min_by_option, sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.relaxation.program import Rows
@@ -18,7 +19,7 @@ from emplace.solver.relaxation.program import Rows
 def aggregate(problem: Problem) -> Rows:
     """Time per kind and stage, HBM per kind, system memory per group of pools that one kind can reach."""
     kinds, stages = problem.num_kinds, problem.num_stages
-    covered = devices_covered(problem)[:, :, None]
+    covered = (devices_covered(problem) * counts(problem)[:, None])[:, :, None]
     time = sum_by_option(problem, problem.unit_time_us) * covered
     hbm = sum_by_option(problem, problem.unit_hbm_bytes.astype(np.float64)) * covered[:, :, 0]
     ddr = sum_by_option(problem, problem.unit_ddr_bytes.astype(np.float64)) * covered[:, :, 0]
@@ -38,13 +39,23 @@ def aggregate(problem: Problem) -> Rows:
 def largest_unit(problem: Problem) -> Floats:
     """[O, K + 1] the most that a unit of an option loads a device with, at least: time in each stage, then HBM bytes as a
     share of the device with the most."""
+    return _largest(problem, _unit_loads(problem))
+
+
+def longest_in_any(problem: Problem) -> Floats:
+    """[O, K] likewise the time, of whatever placement has a share of the option."""
+    return _largest(problem, problem.shortest_us if isinstance(problem, Cover) else problem.unit_time_us)
+
+
+def _largest(problem: Problem, loads: Floats) -> Floats:
+    """[O, columns] from the loads of units [U, G, columns]: those of a node or of all trainers count on the kind that they load least."""
     on_device = problem.option_scope == Scope.DEVICE
     trainer_kinds = np.unique(problem.device_kind[problem.device_is_trainer])
-    largest = np.zeros((problem.num_options, problem.num_stages + 1))
-    by_kind = max_by_option(problem, _unit_loads(problem))
+    largest = np.zeros((problem.num_options, loads.shape[2]))
+    by_kind = max_by_option(problem, loads)
     largest[on_device] = by_kind[on_device, problem.option_kind[on_device]]
     if len(trainer_kinds):
-        largest[~on_device] = max_by_option(problem, _unit_loads(problem)[:, trainer_kinds].min(axis=1))[~on_device]
+        largest[~on_device] = max_by_option(problem, loads[:, trainer_kinds].min(axis=1))[~on_device]
     return largest
 
 
@@ -58,10 +69,23 @@ def world_load(problem: Problem) -> Floats:
     return load
 
 
+def counts(problem: Problem) -> Floats:
+    """[O] how many times an option's units count."""
+    return problem.count if isinstance(problem, Cover) else np.ones(problem.num_options)
+
+
 def _unit_loads(problem: Problem) -> Floats:
-    """[U, G, K + 1]"""
-    share = problem.unit_hbm_bytes / max(float(problem.hbm_capacity.max()), 1.0)
-    return np.concatenate([problem.unit_time_us, share[:, :, None]], axis=2)
+    """[U, G, K + 1] what a unit loads a device with, at least."""
+    time_us = problem.least_us if isinstance(problem, Cover) else problem.unit_time_us
+    share = _unit_bytes(problem)[0] / max(float(problem.hbm_capacity.max()), 1.0)
+    return np.concatenate([time_us, share[:, :, None]], axis=2)
+
+
+def _unit_bytes(problem: Problem) -> tuple[Ints, Ints]:
+    """[U, G] bytes of HBM and of system memory that a unit takes of a device, at least."""
+    if isinstance(problem, Cover):
+        return problem.least_hbm_bytes, problem.least_ddr_bytes
+    return problem.unit_hbm_bytes, problem.unit_ddr_bytes
 
 
 def pool_groups(problem: Problem) -> tuple[Ints, Floats]:
@@ -85,8 +109,9 @@ def usable_options(problem: Problem) -> Bools:
     """[O] whether an option alone could be placed on an empty host: enough allowed targets, one of them with room for its
     largest unit."""
     units = np.diff(problem.option_first_unit)
-    largest = max_by_option(problem, problem.unit_hbm_bytes), max_by_option(problem, problem.unit_ddr_bytes)
-    smallest = min_by_option(problem, problem.unit_hbm_bytes), min_by_option(problem, problem.unit_ddr_bytes)
+    hbm, ddr = _unit_bytes(problem)
+    largest = max_by_option(problem, hbm), max_by_option(problem, ddr)
+    smallest = min_by_option(problem, hbm), min_by_option(problem, ddr)
     places, roomy = np.zeros(problem.num_options, dtype=np.int64), np.zeros(problem.num_options, dtype=bool)
     for options, devices, count in _targets(problem):
         allowed = _allowed(problem, options, devices)

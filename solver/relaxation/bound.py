@@ -12,10 +12,11 @@ import numpy as np
 
 from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, LEAST_VIOLATION, STEPPED_PRECISION
 from emplace.solver.clock import ENDLESS, Clock
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import first_option, or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.aggregate import aggregate, largest_unit, usable_options, world_load
+from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
 from emplace.solver.relaxation.program import Program, Relaxation
@@ -84,6 +85,8 @@ class Bounder:
         self._found: Bound | None = None
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
+        self.longest = longest_in_any(problem)
+        self.share = problem.share if isinstance(problem, Cover) else np.ones(problem.num_options)
         self.program = Program(
             rows=aggregate(problem),
             first=first_option(problem),
@@ -133,8 +136,8 @@ class Bounder:
     def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
         """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
         to `widest`."""
-        if np.isinf(widest):
-            return 0.0
+        if np.isinf(widest) or isinstance(self.problem, Cover):
+            return 0.0  # a cover's loads are means, which say nothing of the steps that devices' come in
         steps = GranularStages(self.problem)
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
@@ -164,7 +167,7 @@ class Bounder:
         """
         value, region = value_us - bound.fixed_us, bound.root
         program = region.part.program
-        keep = self._within(region.relaxation, value) & program.usable
+        keep = self._within(region.part, region.relaxation, value) & program.usable
         keep &= self._short_enough(region.part, program.lower, value)
         keep = or_all(program.first, keep, program.usable)
         kept = region.part.spread(keep.astype(np.float64), 0.0, 1.0) > 0
@@ -179,14 +182,14 @@ class Bounder:
         """
         part, relaxation = region.part, region.relaxation
         for _ in range(FIXING_ROUNDS):
-            keep = self._within(relaxation, value)
+            keep = self._within(part, relaxation, value)
             if not keep.all():
                 smaller = part.only(keep)
                 start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
                 part, relaxation = smaller, self._relax(smaller.program, start)
                 if relaxation.bound > value * (1 + BOUND_ROUNDING):
                     return None
-                keep = self._within(relaxation, value)
+                keep = self._within(part, relaxation, value)
             if self._short_enough(part, relaxation.makespan, value)[keep].all():
                 break
             lower = self._least_makespans(part.program, relaxation.x > 0, value)
@@ -202,12 +205,15 @@ class Bounder:
                 break
         return Region(part, relaxation)
 
-    def _within(self, relaxation: Relaxation, value: float) -> Bools:
-        return relaxation.reduced_cost <= value - relaxation.bound + BOUND_ROUNDING * value
+    def _within(self, part: ReducedProgram, relaxation: Relaxation, value: float) -> Bools:
+        """Options of the part that cost no more than `value` leaves, taken as far as they are at least where they are taken at all."""
+        priced = np.isfinite(relaxation.reduced_cost)
+        least = np.where(priced, np.where(priced, relaxation.reduced_cost, 0.0) * self.share[part.options], np.inf)
+        return np.asarray(least <= value - relaxation.bound + BOUND_ROUNDING * value)
 
     def _short_enough(self, part: ReducedProgram, lower: Floats, value: float) -> Bools:
         """Options of the part whose units leave room for stages of at least `lower` within `value`."""
-        largest = self.cuts.largest[part.options, :-1]
+        largest = self.longest[part.options]
         upper = (value - (lower.sum() - lower)) * (1 + BOUND_ROUNDING)
         within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + BOUND_ROUNDING)
         return np.asarray((largest <= upper).all(axis=1) & within)

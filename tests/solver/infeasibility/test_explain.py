@@ -87,13 +87,13 @@ def test_a_little_over_is_fixed_by_a_narrower_type_of_a_few_tables() -> None:
     ("constraints", "expected"),
     [
         ({"tiers": ["remote"]}, "allow only tiers remote; this target offers ddr, hbm"),
-        ({"sharding_types": ["grid_shard"]}, "allow only sharding types grid_shard"),
+        ({"sharding_types": ["data_parallel"]}, "together leave no way to place it (sharding_types: data_parallel"),
         ({"compute_kernels": ["fused_uvm"], "tiers": ["hbm"]}, "together leave no way"),
         ({"ranks": [7]}, "allow only ranks [7], the job has 0..1"),
     ],
 )
 def test_a_constraint_that_leaves_nothing_is_named(constraints: dict[str, Any], expected: str) -> None:
-    asked = question(gpu_host(2), [table("free", 100), table("bound", 100, constraints=constraints)], work_limit=1.0)
+    asked = question(gpu_host(2), [table("free", 100), table("bound", 100, data_type="int8", constraints=constraints)], work_limit=1.0)
     explanation = explained(asked)
     assert explanation.reasons[0].startswith("table bound: ")
     assert expected in explanation.reasons[0]

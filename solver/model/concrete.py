@@ -1,0 +1,236 @@
+"""Every placement of a table on a small host, each an option of its own, with what it puts on every rank.
+
+Columns go to ranks in any division by four, on any kinds of device; every rank of a row split is charged its own block. Cache load
+factors are a continuum, cut into intervals: an interval is charged the bytes of its smallest cache and, for hits and misses apart,
+the time of its least. So no placement that the audit accepts takes less than the option that stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from emplace.placement.access import Access, access_distribution
+from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.layout import COLUMN_MULTIPLE
+from emplace.placement.model import ComputeKernel, ShardingType, Table, Tier
+from emplace.placement.plan import Question
+from emplace.placement.sharding import ShardShape, TableSharding
+from emplace.placement.stages import PLACED_STAGES
+from emplace.placement.topology import Topology
+from emplace.placement.workload import ROW_SPLIT
+from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.layouts import CACHE_HITS, CACHE_STEPS
+from emplace.solver.model.problem import Bools, Floats, Ints
+
+_SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
+_BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
+INTERVALS = CACHE_STEPS + 1
+"""Of cache load factors, between those that other questions are offered."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a table is sharded and looked up, whatever lies where. `interval` is that of the cache load factor."""
+
+    sharding_type: ShardingType
+    kernel: ComputeKernel
+    interval: int | None
+
+
+@dataclass(frozen=True)
+class ConcreteOptions:
+    """n placements of the tables of one item on D ranks."""
+
+    way: Ints
+    """[n, tables] index into the ways of the question."""
+    columns: Ints
+    """[n, tables, D] columns on each rank."""
+    time_us: Floats
+    """[n, D, K]"""
+    hbm_bytes: Ints
+    """[n, D]"""
+    ddr_bytes: Ints
+    """[n, D]"""
+
+    def where(self, keep: Bools | Ints) -> ConcreteOptions:
+        """Those in `keep`: a mask [n], or indices."""
+        return ConcreteOptions(self.way[keep], self.columns[keep], self.time_us[keep], self.hbm_bytes[keep], self.ddr_bytes[keep])
+
+
+@lru_cache(maxsize=20_000)
+def cache_edges(access: Access, num_rows: int) -> tuple[Floats, Floats]:
+    """([INTERVALS + 1] load factors, the share of the lookups that each takes): the edges of the intervals, from one row to all."""
+    spread = access_distribution(access, num_rows)
+    row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
+    inner = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
+    factors = np.clip(np.concatenate([[0.0], inner, [1.0]]), 1.0 / num_rows, 1.0)
+    # A factor below that of one row still caches one row, and is said to take fewer lookups.
+    return factors, np.concatenate([[0.0], spread.hit_rate(factors[1:])])
+
+
+class ConcretePlacer:
+    """Enumerates the placements of single tables on one topology."""
+
+    def __init__(
+        self, question: Question, topology: Topology, tiers: frozenset[Tier], types: frozenset[ShardingType], pricer: ShardPricer
+    ) -> None:
+        self._question, self._topology, self._tiers, self._pricer = question, topology, tiers, pricer
+        beside = frozenset(_BESIDE_SERVERS) if topology.servers else types
+        self.ways = tuple(_ways(types & beside))
+        self._together = {name for group in question.model.together or () for name in group}
+
+    def count(self, index: int) -> int:
+        """At most so many options has a table."""
+        columns, topology = self._table(index).embedding_dim, self._topology
+        trainers, servers, nodes = len(topology.trainers), len(topology.servers), topology.trainer_nodes
+        split = _most_compositions(columns, trainers) + _most_compositions(columns, servers)
+        most = dict.fromkeys(_SPLITS_COLUMNS, split) | {ShardingType.GRID_SHARD: _most_compositions(columns, nodes)}
+        return sum(most.get(self.ways[number].sharding_type, trainers + servers) for number in self._open(index))
+
+    def options(self, index: int, allowed: Bools, hbm_room: Ints, ddr_room: Ints) -> ConcreteOptions:
+        """The placements of a table on ranks in `allowed` ([D]) that alone fit what ranks and nodes have left."""
+        parts = [self._of_way(index, number, allowed) for number in self._open(index)]
+        ranks, stages = len(self._topology.ranks), len(PLACED_STAGES)
+        empty = np.empty((0, ranks), np.int64)
+        found = ConcreteOptions(
+            np.concatenate([np.empty((0, 1), np.int64), *(part.way for part in parts)]),
+            np.concatenate([empty[:, None], *(part.columns for part in parts)]),
+            np.concatenate([np.empty((0, ranks, stages)), *(part.time_us for part in parts)]),
+            np.concatenate([empty, *(part.hbm_bytes for part in parts)]),
+            np.concatenate([empty, *(part.ddr_bytes for part in parts)]),
+        )
+        return found.where(self.fits(found, hbm_room, ddr_room))
+
+    def fits(self, options: ConcreteOptions, hbm_room: Ints, ddr_room: Ints) -> Bools:
+        """[n] whether options fit empty ranks and nodes."""
+        node = np.array([rank.node for rank in self._topology.ranks])
+        on_node = options.ddr_bytes @ (node[:, None] == np.arange(len(ddr_room))).astype(np.int64)
+        return np.asarray((options.hbm_bytes <= hbm_room).all(axis=1) & (on_node <= ddr_room).all(axis=1))
+
+    def _table(self, index: int) -> Table:
+        return self._question.model.tables[index]
+
+    def _open(self, index: int) -> list[int]:
+        """The ways that a table's constraints allow."""
+        table = self._table(index)
+        limits = table.constraints
+        types = (ShardingType.TABLE_WISE,) if table.name in self._together else limits.sharding_types
+        return [
+            number
+            for number, way in enumerate(self.ways)
+            if (types is None or way.sharding_type in types)
+            and (limits.compute_kernels is None or way.kernel in limits.compute_kernels)
+            and (way.interval is None or self._has_interval(table, way.interval))
+            and self._running(table, way.kernel).any()
+        ]
+
+    def _has_interval(self, table: Table, interval: int) -> bool:
+        factors, _ = cache_edges(table.access, table.num_embeddings)
+        return bool(factors[interval] < factors[interval + 1]) or (interval == 0 and table.num_embeddings == 1)
+
+    def _running(self, table: Table, kernel: ComputeKernel) -> Bools:
+        """[D] the ranks that run the kernel, in tiers that are allowed."""
+        cost, optimizer = self._question.cost_model, self._question.model.optimizer
+        tiers = self._tiers if table.constraints.tiers is None else self._tiers & frozenset(table.constraints.tiers)
+        return np.array(
+            [
+                kernel_refusal(kernel, rank, optimizer, table.data_type) is None
+                and all(cost.kernel(rank.device, part) for part in priced_as(kernel))
+                and tiers_of(kernel, rank) <= tiers
+                for rank in self._topology.ranks
+            ]
+        )
+
+    def _of_way(self, index: int, number: int, allowed: Bools) -> ConcreteOptions:
+        way, table = self.ways[number], self._table(index)
+        columns = divisions(way.sharding_type, table.embedding_dim, self._topology)
+        columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, way.kernel))].any(axis=1)]
+        fours, rank = columns // COLUMN_MULTIPLE, np.arange(columns.shape[1])[None, :]
+        time_us, hbm, ddr = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
+        ways = np.full((len(columns), 1), number)
+        return ConcreteOptions(ways, columns[:, None], time_us[rank, fours], hbm[rank, fours], ddr[rank, fours])
+
+    def _rank_prices(self, index: int, way: Way, used: Bools) -> tuple[Floats, Ints, Ints]:
+        """What so many fours of columns put on each rank: ([D, fours + 1, K] microseconds, [D, fours + 1] bytes of HBM, of system memory)."""
+        table, ranks = self._table(index), self._topology.ranks
+        fours = np.arange(1, table.embedding_dim // COLUMN_MULTIPLE + 1)
+        time_us = np.zeros((len(ranks), len(fours) + 1, len(PLACED_STAGES)))
+        hbm, ddr = np.zeros((len(ranks), len(fours) + 1), np.int64), np.zeros((len(ranks), len(fours) + 1), np.int64)
+        known: dict[tuple[str, int], int] = {}
+        for rank in (each for each in ranks if used[each.rank]):
+            start, end = block_of(way.sharding_type, table.num_embeddings, rank.rank, self._topology)
+            same = known.setdefault((rank.device, end - start), rank.rank)
+            if same == rank.rank:
+                shape = ShardShape(np.array([[end - start]]), COLUMN_MULTIPLE * fours[None, :])
+                price = self._pricer.shards_of(self._sharding(table, way), rank, np.array([index]), shape)
+                time_us[same, 1:], hbm[same, 1:], ddr[same, 1:] = price.time_us[0], price.hbm_bytes[0], price.ddr_bytes[0]
+            time_us[rank.rank], hbm[rank.rank], ddr[rank.rank] = time_us[same], hbm[same], ddr[same]
+        return time_us, hbm, ddr
+
+    def _sharding(self, table: Table, way: Way) -> TableSharding:
+        optimizer = self._question.model.optimizer
+        if way.interval is None:
+            return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer)
+        factors, hits = cache_edges(table.access, table.num_embeddings)
+        least, most = hits[way.interval], hits[way.interval + 1]
+        return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer, factors[way.interval], least, 1.0 - most)
+
+
+def _ways(types: frozenset[ShardingType]) -> Iterator[Way]:
+    for kind in (kind for kind in ShardingType if kind in types):
+        if kind is ShardingType.DATA_PARALLEL:
+            yield Way(kind, ComputeKernel.DENSE, None)
+        else:
+            yield Way(kind, ComputeKernel.FUSED, None)
+            yield Way(kind, ComputeKernel.FUSED_UVM, None)
+            yield from (Way(kind, ComputeKernel.FUSED_UVM_CACHING, interval) for interval in range(INTERVALS))
+
+
+def divisions(kind: ShardingType, columns: int, topology: Topology) -> Ints:
+    """[n, D] every way to lay a table's columns on ranks that the sharding type has."""
+    trainers, servers, nodes = len(topology.trainers), len(topology.servers), topology.trainer_nodes
+    fours, ranks = columns // COLUMN_MULTIPLE, len(topology.ranks)
+    if kind is ShardingType.TABLE_WISE:
+        return columns * np.eye(ranks, dtype=np.int64)
+    if kind in (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL):
+        return np.full((1, ranks), columns)
+    if kind in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
+        by_node = fours * np.eye(nodes, dtype=np.int64) if kind is ShardingType.TABLE_ROW_WISE else _compositions(fours, nodes)
+        return np.asarray(COLUMN_MULTIPLE * np.repeat(by_node, topology.trainers_per_node, axis=1))
+    found = np.pad(_compositions(fours, trainers), ((0, 0), (0, servers)))
+    if servers:
+        found = np.concatenate([found, np.pad(_compositions(fours, servers), ((0, 0), (trainers, 0)))])
+    if kind is ShardingType.TABLE_COLUMN_WISE:
+        node = np.array([rank.node for rank in topology.ranks])
+        used = (found > 0) @ (node[:, None] == np.arange(nodes)).astype(np.int64) > 0
+        found = found[used.sum(axis=1) == 1]
+    return np.asarray(COLUMN_MULTIPLE * found)
+
+
+def _most_compositions(columns: int, parts: int) -> int:
+    """How many `_compositions` there are of the fours of columns."""
+    return comb(columns // COLUMN_MULTIPLE + parts - 1, parts - 1) if parts else 0
+
+
+@cache
+def _compositions(total: int, parts: int) -> Ints:
+    """[n, parts] every way to write `total` as a sum of whole numbers from 0, in order."""
+    bars = list(combinations(range(total + parts - 1), parts - 1))
+    ends = np.array(bars, dtype=np.int64).reshape(len(bars), parts - 1)
+    edges = np.hstack([np.full((len(bars), 1), -1), ends, np.full((len(bars), 1), total + parts - 1)])
+    return np.diff(edges, axis=1) - 1
+
+
+def block_of(kind: ShardingType, num_rows: int, rank: int, topology: Topology) -> tuple[int, int]:
+    """The rows that a rank holds, if it holds some: with row splits blocks of ceil(rows / ranks), the last ones shorter or empty."""
+    if kind not in ROW_SPLIT:
+        return 0, num_rows
+    blocks = len(topology.trainers) if kind is ShardingType.ROW_WISE else topology.trainers_per_node
+    block, index = -(-num_rows // blocks), rank % blocks
+    return min(index * block, num_rows), min((index + 1) * block, num_rows)

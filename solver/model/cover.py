@@ -1,0 +1,55 @@
+"""What bounds every plan of a question that is too large to enumerate: a problem that no plan is read from.
+
+Its options are mixed: a table that is cut into pieces of widths w1, w2, ... of C columns, on any kinds of device, takes the share
+w / C of the option of each of its pieces, where the option of a width and a kind is as many such pieces as C columns make, C / w. Its
+loads are then exactly those of the pieces, whatever a piece costs. Cache load factors are mixed likewise (cache_points). Rows are split
+into the blocks that ranks have: an option counts their mean in sums over devices, and the least of them on a single one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cover(Problem):
+    """One unit to an option, which stands for `count` of them."""
+
+    count: Floats
+    """[O]"""
+    share: Floats
+    """[O] the least share of its table that is of an option where any of it is; 0 where that may be as little as nothing."""
+    least_us: Floats
+    """[O, G, K] the least that a device carries of the option where it carries any."""
+    shortest_us: Floats
+    """[O, G, K] the least that a device carries of any placement that the option has a share in."""
+    least_hbm_bytes: Ints
+    """[O, G]"""
+    least_ddr_bytes: Ints
+    """[O, G]"""
+    sharding_type: Ints
+    """[O] place in ShardingType; -1 of what fixed tables load."""
+
+    def with_cover_options(self, kept: Bools) -> Cover:
+        """With the options of `kept` ([O]) only."""
+        return replace(
+            self,
+            option_table=self.option_table[kept],
+            option_scope=self.option_scope[kept],
+            option_kind=self.option_kind[kept],
+            option_first_unit=np.arange(int(kept.sum()) + 1),
+            unit_time_us=self.unit_time_us[kept],
+            unit_hbm_bytes=self.unit_hbm_bytes[kept],
+            unit_ddr_bytes=self.unit_ddr_bytes[kept],
+            count=self.count[kept],
+            share=self.share[kept],
+            least_us=self.least_us[kept],
+            shortest_us=self.shortest_us[kept],
+            least_hbm_bytes=self.least_hbm_bytes[kept],
+            least_ddr_bytes=self.least_ddr_bytes[kept],
+            sharding_type=self.sharding_type[kept],
+        )

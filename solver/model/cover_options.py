@@ -1,0 +1,273 @@
+"""The options of a question's cover: each sharding type and kernel priced for every table, in pieces of every width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.layout import COLUMN_MULTIPLE
+from emplace.placement.model import ComputeKernel, DataType, ShardingType, Tier
+from emplace.placement.plan import Question
+from emplace.placement.sharding import ShardShape, TableSharding
+from emplace.placement.stages import PLACED_STAGES
+from emplace.placement.topology import Rank, Topology
+from emplace.placement.workload import ROW_SPLIT
+from emplace.solver.model.cache_points import interval_points, is_linear, mixed_points
+from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.problem import Bools, Floats, Ints, Scope
+
+PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
+"""Widths that make more pieces than one of these and at most the next are one option, with the least that any of them takes."""
+_ON_DEVICES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
+_IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
+_SCOPES = {ShardingType.ROW_WISE: Scope.WORLD, ShardingType.DATA_PARALLEL: Scope.WORLD}
+
+
+@dataclass(frozen=True)
+class CoverBlock:
+    """n options of one sharding type, as in solver/model/cover.py."""
+
+    sharding_type: ShardingType
+    kind: int
+    """Of device; -1 where options load all devices of a node or of the job."""
+    table: Ints
+    """[n]"""
+    count: Floats
+    share: Floats
+    mean_us: Floats
+    """[n, G, K]"""
+    least_us: Floats
+    """[n, G, K]"""
+    shortest_us: Floats
+    """[n, G, K]"""
+    hbm_bytes: Ints
+    """[n, G]"""
+    ddr_bytes: Ints
+    least_hbm_bytes: Ints
+    least_ddr_bytes: Ints
+
+    @property
+    def scope(self) -> Scope:
+        """What a unit is on."""
+        return Scope.DEVICE if self.kind >= 0 else _SCOPES.get(self.sharding_type, Scope.NODE)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """Shards [n, W] of W widths on one kind of device."""
+
+    time_us: Floats
+    """[n, W, K]"""
+    hbm: Floats
+    """[n, W]"""
+    ddr: Floats
+
+
+class CoverPricer:
+    """Prices the options of a cover on one topology."""
+
+    def __init__(
+        self,
+        question: Question,
+        topology: Topology,
+        tiers: frozenset[Tier],
+        types: frozenset[ShardingType],
+        kinds: list[Rank],
+        pricer: ShardPricer,
+    ) -> None:
+        self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
+        beside = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} if topology.servers else set(ShardingType)
+        self._types = [kind for kind in ShardingType if kind in types and kind in beside]
+        tables = question.model.tables
+        together = {name for group in question.model.together or () for name in group}
+        self._together = np.array([table.name in together for table in tables])
+        self._data_type = {
+            each: np.array([table.data_type is each for table in tables]) for each in dict.fromkeys(t.data_type for t in tables)
+        }
+        has_cuda = question.host.has_cuda
+        self._is_mixed = has_cuda and all(is_linear(question.cost_model, rank.device) for rank in kinds)
+        points = mixed_points if self._is_mixed else interval_points
+        self._points = np.array([points(table.access, table.num_embeddings) for table in tables]) if has_cuda else np.empty((0, 0, 3))
+
+    def blocks(self, free: Bools) -> Iterator[CoverBlock]:
+        """All options of the tables in `free` ([T])."""
+        for kind in self._types:
+            kernels = [ComputeKernel.DENSE] if kind is ShardingType.DATA_PARALLEL else [ComputeKernel.FUSED, ComputeKernel.FUSED_UVM]
+            for data_type, of_type in self._data_type.items():
+                for kernel in kernels:
+                    yield from self._of(kind, kernel, None, data_type, free & of_type)
+                if kind is not ShardingType.DATA_PARALLEL:
+                    points = range(self._points.shape[1])
+                    caching = (self._of(kind, ComputeKernel.FUSED_UVM_CACHING, point, data_type, free & of_type) for point in points)
+                    for alike in zip(*map(list, caching), strict=True):
+                        yield from _beside_neighbours(alike) if self._is_mixed else alike
+
+    def _of(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, free: Bools) -> Iterator[CoverBlock]:
+        running = [self._runs(kernel, rank, data_type) for rank in self._kinds]
+        if kind in _ON_DEVICES:
+            places = [
+                [number]
+                for number, runs in enumerate(running)
+                if runs and not (self._kinds[number].is_server and kind not in _ON_DEVICES[:2])
+            ]
+        else:
+            trainers = [number for number, rank in enumerate(self._kinds) if not rank.is_server]
+            places = [trainers] if all(running[number] for number in trainers) else []
+        for place in places:
+            table = np.flatnonzero(free & self._open(kind, kernel, [self._kinds[number] for number in place]))
+            if len(table):
+                yield from self._blocks(kind, kernel, point, data_type, table, place)
+
+    def _runs(self, kernel: ComputeKernel, rank: Rank, data_type: DataType) -> bool:
+        cost = self._question.cost_model
+        return (
+            kernel_refusal(kernel, rank, self._question.model.optimizer, data_type) is None
+            and all(cost.kernel(rank.device, part) for part in priced_as(kernel))
+            and tiers_of(kernel, rank) <= self._tiers
+        )
+
+    def _open(self, kind: ShardingType, kernel: ComputeKernel, ranks: list[Rank]) -> Bools:
+        """[T] the tables whose constraints allow it."""
+        used = frozenset(tier for rank in ranks for tier in tiers_of(kernel, rank))
+        tables = self._pricer.tables
+        allowed = [
+            (each.sharding_types is None or kind in each.sharding_types)
+            and (each.compute_kernels is None or kernel in each.compute_kernels)
+            and (each.tiers is None or used <= frozenset(each.tiers))
+            for each in tables.constraints
+        ]
+        return np.asarray(np.array(allowed)[tables.constraint] & (~self._together | (kind is ShardingType.TABLE_WISE)))
+
+    def _blocks(
+        self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints, place: list[int]
+    ) -> Iterator[CoverBlock]:
+        columns = self._pricer.tables.columns[table]
+        widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :] if kind in _IN_PIECES else columns[:, None]
+        sharding = self._sharding(kind, kernel, point, data_type, table)
+        means, leasts = zip(*(self._on_kind(sharding, number, table, widths) for number in place), strict=True)
+        if kind in _IN_PIECES:
+            least_us = self._widest_us(sharding, table, place)
+            leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
+        pieces = columns[:, None] / widths
+        for fewest, most in zip(np.append(0, PIECES[:-1]), PIECES, strict=True):
+            within = (pieces > fewest) & (pieces <= most) & (pieces >= 1)
+            some = np.flatnonzero(within.any(axis=1))
+            if len(some):
+                yield self._block(
+                    kind,
+                    place,
+                    table[some],
+                    within[some],
+                    pieces[some],
+                    [_at(each, some) for each in means],
+                    [_at(each, some) for each in leasts],
+                    point,
+                )
+
+    def _block(
+        self,
+        kind: ShardingType,
+        place: list[int],
+        table: Ints,
+        within: Bools,
+        pieces: Floats,
+        means: list[_Priced],
+        leasts: list[_Priced],
+        point: int | None,
+    ) -> CoverBlock:
+        shape = len(table), len(self._kinds)
+        mean_us, least_us = np.zeros((*shape, len(PLACED_STAGES))), np.zeros((*shape, len(PLACED_STAGES)))
+        hbm, ddr, least_hbm, least_ddr = (np.zeros(shape, np.int64) for _ in range(4))
+        # With the fewest pieces, so that units are real ones where there is one width.
+        fewest = np.where(within, pieces, np.inf).min(axis=1)
+        scale = pieces / fewest[:, None]
+        for number, mean, least in zip(place, means, leasts, strict=True):
+            mean_us[:, number] = _least(mean.time_us * scale[:, :, None], within)
+            hbm[:, number] = np.floor(_least(mean.hbm * scale, within))
+            ddr[:, number] = np.floor(_least(mean.ddr * scale, within))
+            least_us[:, number] = _least(least.time_us, within)
+            least_hbm[:, number], least_ddr[:, number] = _least(least.hbm, within), _least(least.ddr, within)
+        share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
+        on_device = place[0] if kind in _ON_DEVICES else -1
+        return CoverBlock(kind, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
+
+    def _sharding(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints) -> TableSharding:
+        sharding = TableSharding(kind, kernel, data_type, self._question.model.optimizer)
+        if point is None:
+            return sharding
+        factor, hit, miss = (self._points[table, point, column][:, None] for column in range(3))
+        return TableSharding(kind, kernel, data_type, self._question.model.optimizer, factor, hit, miss)
+
+    def _on_kind(self, sharding: TableSharding, number: int, table: Ints, widths: Ints) -> tuple[_Priced, _Priced]:
+        """The mean of the blocks that devices of a kind hold, and the least of them."""
+        rank, rows = self._kinds[number], self._pricer.tables.rows[table]
+        widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
+        if sharding.sharding_type not in ROW_SPLIT:
+            whole = self._priced(sharding, rank, table, rows, widths)
+            return whole, whole
+        place = self._places(sharding.sharding_type, rank)
+        blocks = self._topology.trainers_per_node if sharding.sharding_type is not ShardingType.ROW_WISE else len(self._topology.trainers)
+        full = -(-rows // blocks)
+        held = np.clip(rows[:, None] - full[:, None] * place, 0, full[:, None])
+        whole_share, empty_share = (held == full[:, None]).mean(axis=1), (held == 0).mean(axis=1)
+        rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
+        shares = [whole_share, empty_share, 1 - whole_share - empty_share]
+        parts = [self._priced(sharding, rank, table, each, widths) for each in (full, np.zeros_like(full), rest)]
+        return _mean(parts, shares), _minimum(parts, shares)
+
+    def _widest_us(self, sharding: TableSharding, table: Ints, place: list[int]) -> Floats:
+        """[n, K] what the widest piece of a table takes at least: pieces lie apart, so they are no more than there are devices or nodes."""
+        kind, topology, columns = sharding.sharding_type, self._topology, self._pricer.tables.columns[table]
+        on_server = self._kinds[place[0]].is_server
+        most = {
+            ShardingType.GRID_SHARD: topology.trainer_nodes,
+            ShardingType.TABLE_COLUMN_WISE: topology.trainers_per_node,
+            ShardingType.COLUMN_WISE: len(topology.servers if on_server else topology.trainers),
+        }[kind]
+        widest = COLUMN_MULTIPLE * -(-columns[:, None] // (COLUMN_MULTIPLE * most))
+        beside = [number for number, rank in enumerate(self._kinds) if rank.is_server == on_server]
+        runs = [number for number in beside if self._question.cost_model.kernel(self._kinds[number].device, priced_as(sharding.kernel)[-1])]
+        return np.asarray(np.min([self._on_kind(sharding, number, table, widest)[1].time_us[:, 0] for number in runs], axis=0))
+
+    def _places(self, kind: ShardingType, rank: Rank) -> Ints:
+        """[ranks of the kind] which block each holds; nodes are alike."""
+        trainers = [each for each in self._topology.trainers if each.device == rank.device]
+        local = self._topology.trainers_per_node
+        return np.array([each.rank if kind is ShardingType.ROW_WISE else each.rank % local for each in trainers])
+
+    def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
+        price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
+        return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64))
+
+
+def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
+    """Of caches, one point after the other: a cache is a mix of two neighbours, so it takes the least of a point and those beside it."""
+    for index, block in enumerate(blocks):
+        near = blocks[max(index - 1, 0) : index + 2]
+        yield replace(block, shortest_us=np.min([each.least_us for each in near], axis=0))
+
+
+def _at(priced: _Priced, some: Ints) -> _Priced:
+    return _Priced(priced.time_us[some], priced.hbm[some], priced.ddr[some])
+
+
+def _least(values: Floats, within: Bools) -> Floats:
+    """[n, ...] the least over the widths in `within` ([n, W]) of values [n, W, ...]."""
+    mask = within.reshape(*within.shape, *([1] * (values.ndim - 2)))
+    return np.asarray(np.where(mask, values, np.inf).min(axis=1))
+
+
+def _mean(parts: list[_Priced], shares: list[Floats]) -> _Priced:
+    time_us = sum(part.time_us * share[:, None, None] for part, share in zip(parts, shares, strict=True))
+    hbm, ddr = (sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm", "ddr"))
+    return _Priced(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr))
+
+
+def _minimum(parts: list[_Priced], shares: list[Floats]) -> _Priced:
+    """The least of the parts that there are."""
+    there = np.stack([share > 1e-12 for share in shares], axis=1)
+    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm", "ddr")]
+    return _Priced(*(_least(each, there) for each in stacked))

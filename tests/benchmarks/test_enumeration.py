@@ -1,0 +1,34 @@
+"""Answers to small questions, held against every placement that the audit accepts."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.enumeration import beaten_by, judged, summary
+from benchmarks.small_questions import small_question
+from emplace.placement.plan import Explanation, PlanStatus
+from emplace.planning import answer
+
+QUESTIONS, PARTS = 300, 6
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_placement_beats_a_bound_and_what_is_called_infeasible_does_not_fit(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Explanations have tests of their own, and take most of the time.
+    monkeypatch.setattr("emplace.solver.solve.explain", lambda *_: Explanation(reasons=("it is left out",)))
+    lines = [judged(1, number, work_limit=0.1) for number in range(part, QUESTIONS, PARTS)]
+    assert [line for line in lines if line["verdict"] != "holds"] == []
+    assert {"optimal", "feasible", "infeasible"} <= set(summary(lines)["statuses"])
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+def test_a_bound_that_is_too_high_and_a_wrong_infeasible_are_found(number: int) -> None:
+    _, question = small_question(1, number, 0.1)
+    plan = answer(question)
+    if plan.step_time_us is None:
+        pytest.skip("no plan to be beaten")
+    better = beaten_by(plan.model_copy(update={"lower_bound_us": plan.step_time_us * 1.001}))
+    assert better is not None
+    assert better.step_time_us <= plan.step_time_us * (1 + 1e-9)
+    infeasible = plan.model_copy(update={"status": PlanStatus.INFEASIBLE, "lower_bound_us": None})
+    assert beaten_by(infeasible) is not None

@@ -1,0 +1,78 @@
+"""What a cover leaves out of account: nothing that the audit accepts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.exhaustive import best_below
+from benchmarks.small_questions import small_question
+from emplace.placement.access import Access, IcdfAccess, ZipfAccess, access_distribution
+from emplace.solver.driver.variants import variants
+from emplace.solver.model.build import price
+from emplace.solver.model.cache_points import interval_points, mixed_points
+from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.solve import solve_question
+
+
+@pytest.mark.parametrize("number", range(0, 60, 3))
+def test_the_bound_of_a_cover_is_below_every_placement(number: int) -> None:
+    """Types' fixed costs apart, of which a cover knows nothing."""
+    _, asked = small_question(2, number, 0.1)
+    plan = solve_question(asked)
+    for variant in variants(asked):
+        cover = price(asked, variant.topology, variant.tiers, may_be_concrete=False).cover
+        assert cover is not None
+        if asked.cost_model.ranks_per_core > 1 or plan.step_time_us is None:
+            continue
+        bound = bound_of(cover) if len(np.unique(cover.option_table)) == cover.num_tables else None
+        best = best_below(asked, variant.topology, plan.step_time_us * 1.5)
+        if best is not None:
+            assert bound is not None
+            assert bound.value_us <= best.step_time_us * (1 + 1e-9)
+
+
+def test_where_a_cover_has_no_solution_nothing_fits() -> None:
+    proven = 0
+    for number in range(60):
+        _, asked = small_question(3, number, 0.1)
+        for variant in variants(asked):
+            priced = price(asked, variant.topology, variant.tiers, may_be_concrete=False)
+            assert priced.cover is not None
+            if priced.may_have_a_plan and not bound_of(priced.cover).feasible:
+                proven += 1
+                assert best_below(asked, variant.topology, np.inf) is None
+    assert proven > 5
+
+
+ACCESS = st.one_of(
+    st.just("uniform"),
+    st.floats(0.2, 2).map(lambda zipf: ZipfAccess(zipf=zipf)),
+    st.just(IcdfAccess(icdf=((0.1, 0.5), (0.3, 0.8)))),
+)
+
+
+@given(ACCESS, st.integers(1, 10**8), st.floats(1e-9, 1))
+def test_every_cache_has_the_rows_of_a_mix_with_as_many_hits(access: Access, rows: int, factor: float) -> None:
+    points = mixed_points(access, rows)
+    charged = np.ceil(rows * points[:, 0])
+    hit = float(access_distribution(access, rows).hit_rate(factor))
+    assert (np.diff(points[:, 1]) >= 0).all()
+    assert np.interp(hit, points[:, 1], charged) <= np.ceil(rows * factor) + 1e-6 * rows * factor + 1e-9
+
+
+@given(ACCESS, st.integers(1, 10**8), st.floats(1e-9, 1))
+def test_every_cache_is_in_an_interval(access: Access, rows: int, factor: float) -> None:
+    hit = float(access_distribution(access, rows).hit_rate(factor))
+    least = interval_points(access, rows)
+    within = (np.ceil(rows * least[:, 0]) <= np.ceil(rows * factor)) & (least[:, 1] <= hit + 1e-12) & (least[:, 2] <= 1 - hit + 1e-12)
+    assert within.any()
+
+
+def test_a_question_that_is_not_small_has_a_cover() -> None:
+    _, asked = small_question(1, 0, 0.1)
+    variant = variants(asked)[0]
+    assert price(asked, variant.topology, variant.tiers).cover is None
+    assert price(asked, variant.topology, variant.tiers, may_be_concrete=False).cover is not None
