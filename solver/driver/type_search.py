@@ -23,7 +23,7 @@ import numpy as np
 from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
 from emplace.solver.clock import Clock
-from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
+from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 from emplace.solver.driver.solve_program import quick_placement
 from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.cover import Cover
@@ -118,7 +118,8 @@ class TypeSearch:
         """A plan without search, under a limit of time."""
         self._first_bound_us = self._without_tables_us
         if monitor.clock.is_set and priced.may_have_a_plan:
-            self._first_bound_us = bound_at_once(priced.relaxed)
+            is_shared = priced.question.cost_model.ranks_per_core > 1
+            self._first_bound_us = (least_work_us if is_shared else bound_at_once)(priced.relaxed)
             monitor.tell(self.first_us, self._first_bound_us, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())

@@ -156,6 +156,8 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
                 break
         if leader is None or search.best.objective_us < leader[0].best.objective_us:
             leader = search, steps
+        if budget.by_clock and search.best.assignment is None:
+            break  # a race would be over before any of them has a plan
     if leader is not None:
         for _ in leader[1]:
             yield leader[0]

@@ -236,8 +236,11 @@ class Bounder:
             coefficient, capacity, stage = self.cuts.violated(program, relaxation)
             if not len(stage):
                 break
-            program = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
-            relaxation = self._relax(program, start=relaxation.x > 0)
+            tighter = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
+            found = self._relax(tighter, start=relaxation.x > 0)
+            if self.clock.is_over and found.bound < relaxation.bound:
+                break  # it was cut off
+            program, relaxation = tighter, found
         return program, relaxation
 
 

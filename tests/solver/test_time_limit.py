@@ -8,11 +8,13 @@ import time
 import numpy as np
 import pytest
 
+from benchmarks.generate import Case, draw
 from emplace.placement.audit import audit
 from emplace.placement.plan import LimitKind, Plan, PlanStatus, Question
 from emplace.solver.clock import Clock
+from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor, Progress
-from emplace.solver.relaxation.bound import Bounder
+from emplace.solver.relaxation.bound import Bounder, bound_at_once
 from emplace.solver.solve import solve_question
 from tests.solver.brute_force import optimum_us
 from tests.solver.driver.test_type_search import best_step_us, drawn, with_costs, with_options
@@ -75,6 +77,13 @@ def test_from_the_first_plan_on_there_is_an_incumbent_a_bound_and_a_gap() -> Non
     assert [progress.bound_us for progress in told] == sorted(progress.bound_us for progress in told)
 
 
+def test_the_plan_holds_the_best_bound_that_was_told() -> None:
+    tables = [table(f"t{index}", 20_000 * (index + 1), pooling=9.5) for index in range(9)]
+    for looks in LOOKS:
+        plan, told = ended_after(question(gpu_host(3), tables, gap=0.0), looks)
+        assert plan.lower_bound_us == pytest.approx(max(progress.bound_us for progress in told))
+
+
 @pytest.mark.parametrize(
     "work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.engine.race", "emplace.solver.infeasibility.fixes.is_feasible"]
 )
@@ -113,6 +122,12 @@ def test_a_bound_that_is_cut_off_holds(seed: int) -> None:
     for bound in cut:
         assert bound.value_us <= best_us * (1 + ROUNDING)
     assert not whole.feasible or all(np.isfinite(bound.value_us) for bound in cut)
+
+
+def test_a_bound_that_is_cut_off_is_no_lower_than_the_one_at_once() -> None:
+    problem = merge_stages(draw(Case("few large tables", 20, 16, 0.9)))
+    for looks in range(0, 150, 5):
+        assert Bounder(problem, Clock(Ticking(), looks)).bound().value_us >= bound_at_once(problem) * (1 - ROUNDING)
 
 
 def test_whichever_limit_is_reached_first_ends_it() -> None:
