@@ -57,15 +57,12 @@ def _placement(table: Table, layout: Layout, factor: float | None, columns: Ints
 
 def _shards(table: Table, kind: ShardingType, columns: Ints, topology: Topology) -> Iterator[Shard]:
     """Pieces of columns from left to right in the order of ranks; those of a grid in the order of nodes."""
-    start, node = 0, -1
+    start, piece, node = 0, 0, -1
     for rank in (each for each in topology.ranks if columns[each.rank]):
-        width = int(columns[rank.rank])
-        if kind is ShardingType.GRID_SHARD and rank.node != node:
-            start += width if node >= 0 else 0
-        node = rank.node
+        if kind in _SPLITS_COLUMNS or (kind is ShardingType.GRID_SHARD and rank.node != node):
+            start, piece, node = start + piece, int(columns[rank.rank]), rank.node
         rows = block_of(kind, table.num_embeddings, rank.rank, topology)
-        yield Shard(rank=rank.rank, rows=rows, columns=(start, start + width), hbm_bytes=0, ddr_bytes=0)
-        start += width if kind in _SPLITS_COLUMNS else 0
+        yield Shard(rank=rank.rank, rows=rows, columns=(start, start + int(columns[rank.rank])), hbm_bytes=0, ddr_bytes=0)
 
 
 def _plainly(priced: PricedQuestion, placed: dict[int, TablePlacement]) -> dict[int, TablePlacement]:

@@ -26,7 +26,7 @@ MIN_PIECE_COLUMNS = 16
 """Narrower pieces than 64 bytes of fp32 pay a memory access of that size all the same."""
 COLUMN_MULTIPLE = 4
 """FBGEMM needs widths that are multiples of 4."""
-CACHE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48])
+CACHE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48, 95 / 96, 191 / 192])
 """Cache load factors offered per table: those that reach these shares of its lookups. Misses are dear, so the last steps are small."""
 CACHE_STEPS = len(CACHE_HITS)
 

@@ -11,6 +11,8 @@ import pytest
 from emplace.face import plan
 from emplace.placement.audit import audit
 from emplace.placement.plan import Plan
+from emplace.solver.solve import solve_question
+from tests.solver.questions import gpu_host, question, table
 
 CASES = Path(__file__).parent / "cases"
 ROUNDING = 1 + 1e-9
@@ -55,3 +57,17 @@ def test_a_pin_answers_no_better_than_the_same_question_without_it(model: str, h
     assert pinned.step_time_us is not None
     assert free.lower_bound_us <= pinned.step_time_us * ROUNDING
     assert free.gap <= free.question.options.gap
+
+
+@pytest.mark.parametrize("local", [1, 2])
+def test_uneven_pieces_of_a_grid_lie_side_by_side(local: int) -> None:
+    """One node has room for a third of the columns."""
+    spare = {"pin": {"sharding_type": "table_row_wise" if local > 1 else "table_wise", "ranks": list(range(local))}}
+    tables = [
+        table("pinned", 200_000 * local, 64, constraints=spare),
+        table("grid", 420_000 * local, 48, constraints={"sharding_types": ["grid_shard"]}),
+    ]
+    found = solve_question(question(gpu_host(local, nodes=2, hbm="80MiB"), tables, tiers=["hbm"]))
+    assert audit(found) == []
+    widths = {end - start for start, end in (shard.columns for shard in found.tables[1].shards)}
+    assert len(widths) == 2
