@@ -78,7 +78,7 @@ class PlanOptions(Document):
     objective: Objective = Objective.MEAN
     time_limit: Seconds | None = None
     """Seconds of the wall, everything counted: what the machine does besides decides how far the solve gets."""
-    work_limit: Seconds | None = Field(default_factory=lambda given: DEFAULT_LIMIT_S if given.get("time_limit") is None else None)
+    work_limit: Seconds | None = None
     """Counted seconds of a reference core: the same question gets the same plan on any machine. 10 where there is no other limit."""
     gap: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.001
     """Stop as soon as the plan is proven this close to the best."""
@@ -97,6 +97,12 @@ class PlanOptions(Document):
         """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
         reserves = {"hbm_reserve": self.hbm_reserve, "ddr_reserve": self.ddr_reserve}
         return build_topology(host, self.nodes, self.ranks, with_servers=with_servers, **reserves)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_work_unless_another_limit(cls, data: Any) -> Any:
+        has_other = not isinstance(data, dict) or "work_limit" in data or data.get("time_limit") is not None
+        return data if has_other else data | {"work_limit": DEFAULT_LIMIT_S}
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> PlanOptions:
