@@ -28,7 +28,7 @@ Bools = NDArray[np.bool_]
 
 _ROWS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD)
 LOAD_FACTORS = 16
-"""Cache load factors that are tried, beside 1 and those that use up what is left of memory."""
+"""Cache load factors that are tried: even steps on a scale of logarithms, up to 1."""
 
 
 @dataclass(frozen=True)

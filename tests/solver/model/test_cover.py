@@ -17,7 +17,7 @@ from emplace.solver.relaxation.bound import bound_of
 from emplace.solver.solve import solve_question
 
 
-@pytest.mark.parametrize("number", range(0, 60, 3))
+@pytest.mark.parametrize("number", range(0, 60, 6))
 def test_the_bound_of_a_cover_is_below_every_placement(number: int) -> None:
     """Types' fixed costs apart, of which a cover knows nothing."""
     _, asked = small_question(2, number, 0.1)
@@ -36,7 +36,7 @@ def test_the_bound_of_a_cover_is_below_every_placement(number: int) -> None:
 
 def test_where_a_cover_has_no_solution_nothing_fits() -> None:
     proven = 0
-    for number in range(60):
+    for number in range(40):
         _, asked = small_question(3, number, 0.1)
         for variant in variants(asked):
             priced = price(asked, variant.topology, variant.tiers, may_be_concrete=False)
@@ -44,7 +44,7 @@ def test_where_a_cover_has_no_solution_nothing_fits() -> None:
             if priced.may_have_a_plan and not bound_of(priced.cover).feasible:
                 proven += 1
                 assert best_below(asked, variant.topology, np.inf) is None
-    assert proven > 5
+    assert proven > 3
 
 
 ACCESS = st.one_of(
