@@ -24,12 +24,13 @@ from emplace.placement.topology import Topology
 from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
 from emplace.solver.driver.relabel_ranks import relabelled
 from emplace.solver.driver.replan_local_search import ReplanLocalSearch
-from emplace.solver.driver.solve_variants import NO_TIER, budget_of, solve_types, type_searches
+from emplace.solver.driver.solve_variants import NO_TIER, budget_of, solve_types, type_search, type_searches
 from emplace.solver.driver.type_search import TypeSearch
 from emplace.solver.driver.variants import Variant
-from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.build import price
 from emplace.solver.model.extract import Placement, assemble
 from emplace.solver.model.fixed import Fixed, misfit
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Assignment
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
@@ -132,7 +133,7 @@ class _Replanner:
                     yield tables.tables
             else:
                 quiet = self.monitor.silent().sharing(share / left)
-                found = solve_types(TypeSearch(partly, quiet), self.budget.share(share), quiet)
+                found = solve_types(type_search(partly, quiet), self.budget.share(share), quiet)
                 if found.solution is not None:
                     yield found.solution.tables
             left -= share

@@ -9,8 +9,8 @@ import numpy as np
 
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import TablePlacement
-from emplace.solver.model.build import PricedQuestion
 from emplace.solver.model.fixed import Fixed
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Floats, Ints
 
 MAX_ROUNDS = 5

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.placement.stages import slowest_share
-from emplace.solver.model.build import PricedQuestion
 from emplace.solver.model.indexing import sum_by_option, unit_option
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Bools, Floats, Problem, Scope
 from emplace.solver.relaxation.aggregate import counts
 

@@ -13,9 +13,10 @@ from emplace.solver.driver.conflict_repair import dealt_out
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
 from emplace.solver.heuristics.greedy import pack
-from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.build import price
 from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder

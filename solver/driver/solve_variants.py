@@ -11,8 +11,9 @@ from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, leas
 from emplace.solver.driver.solve_program import quick_placement, solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
 from emplace.solver.driver.variants import Variant, variants
-from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.build import price
 from emplace.solver.model.extract import Placement
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
@@ -36,7 +37,12 @@ def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
 
 def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
     """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, TypeSearch(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
+    return [(each, type_search(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
+
+
+def type_search(priced: PricedQuestion, monitor: Monitor) -> TypeSearch:
+    """Of one program; under a limit of time with a plan made without any search."""
+    return TypeSearch(priced, monitor, quick_placement(priced) if monitor.clock.is_set else None)
 
 
 def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]], monitor: Monitor) -> Budget:

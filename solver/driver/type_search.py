@@ -24,11 +24,10 @@ from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
 from emplace.solver.clock import Clock
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
-from emplace.solver.driver.solve_program import quick_placement
-from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
+from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bound_at_once, bounder_of
@@ -106,16 +105,14 @@ class TypeSearch:
     Nodes of the search are types that are required, types that are allowed, and a bound. Where no type costs anything, there
     is one node: all types. A bound takes seconds on a large program, so once someone asks to stop none is computed any more:
     nodes keep the bound they have, the first one what a step costs without tables. So they do under a limit of time once the
-    bounds took their share of it; then a plan is made before any of them.
+    bounds took their share of it; then a first plan is there before any of them.
     """
 
-    def __init__(self, priced: PricedQuestion, monitor: Monitor) -> None:
-        self.priced, self._monitor = priced, monitor
+    def __init__(self, priced: PricedQuestion, monitor: Monitor, first_plan: Placement | None) -> None:
+        self.priced, self._monitor, self.first_plan = priced, monitor, first_plan
         self._left_s = TYPE_BOUND_SHARE * monitor.clock.left_s
         """Seconds that bounds may still take."""
         self._bounders: dict[Types, Bounder] = {}
-        self.first_plan = quick_placement(priced) if monitor.clock.is_set else None
-        """A plan without search, under a limit of time."""
         self._first_bound_us = self._without_tables_us
         if monitor.clock.is_set and priced.may_have_a_plan:
             is_shared = priced.question.cost_model.ranks_per_core > 1

@@ -9,10 +9,9 @@ from emplace.placement.plan import Fix, Question
 from emplace.solver.budget import ANY_PLAN_GAP, FIX_SECONDS, Budget
 from emplace.solver.driver.solve_program import is_feasible
 from emplace.solver.infeasibility.hardware_edits import hbm_edits, node_edits, server_edits, system_memory_edits
-from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.infeasibility.merge_patch import Edit, patched
 from emplace.solver.infeasibility.shortage import Case
 from emplace.solver.infeasibility.spec_edits import (
-    Edit,
     apart_edits,
     constraint_edits,
     hash_size_edits,

@@ -12,9 +12,8 @@ from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import format_size
 from emplace.solver.driver.variants import allowed_tiers
-from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.infeasibility.merge_patch import Edit, patched
 from emplace.solver.infeasibility.shortage import Case, cases
-from emplace.solver.infeasibility.spec_edits import Edit
 
 _GIB = 2**30
 _MARGINS = (1.0, 1.02, 1.1, 1.5)

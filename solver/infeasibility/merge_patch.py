@@ -1,13 +1,25 @@
-"""A question with a change made to it: what a fix's `patch` means."""
+"""A change to a question, and the question with it: what a fix's `patch` means."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question
 from emplace.placement.reading import from_data
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change that may be a fix: what a person is told, and the patch for `patched`."""
+
+    change: str
+    kind: str
+    patch: dict[str, Any]
+    cost_bytes: int | None = None
+    """Memory to add."""
 
 
 def patched(question: Question, patch: dict[str, Any]) -> Question:

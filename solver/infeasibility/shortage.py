@@ -16,9 +16,10 @@ from emplace.placement.model import Constraints, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
-from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.build import price
 from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.model.layouts import Layout
+from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Ints, Problem
 
 _SHOWN_TABLES = 5

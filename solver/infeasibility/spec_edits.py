@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
@@ -13,22 +11,12 @@ from emplace.placement.memory import optimizer_state_bytes, row_bytes
 from emplace.placement.model import Constraints, DataType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.topology import host_tiers
+from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.infeasibility.shortage import Case
 
 _MARGINS = (1.02, 1.1, 1.5)
 """What sums ask to save is necessary, not sufficient: times these."""
 _SHOWN_TABLES = 5
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A change that may be a fix: what a person is told, and the patch of solver/infeasibility/merge_patch.py."""
-
-    change: str
-    kind: str
-    patch: dict[str, Any]
-    cost_bytes: int | None = None
-    """Memory to add."""
 
 
 def tier_edits(question: Question) -> Iterator[Edit]:

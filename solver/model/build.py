@@ -14,14 +14,13 @@ import numpy as np
 from emplace.placement.host import DeviceType
 from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import Question, TablePlacement
-from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us, stage_lengths_us
+from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.colocation import OptionArrays
 from emplace.solver.model.concrete import ConcretePlacer
 from emplace.solver.model.concrete_items import concrete_items, program_options
-from emplace.solver.model.conflicts import Groups, crowded
+from emplace.solver.model.conflicts import crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
-from emplace.solver.model.cover import Cover
 from emplace.solver.model.cover_options import CoverPricer
 from emplace.solver.model.cover_problem import cover_of
 from emplace.solver.model.equal_types import superfluous_types
@@ -29,68 +28,8 @@ from emplace.solver.model.fixed import Fixed, fixed_tables
 from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
 from emplace.solver.model.layouts import Layout, layouts
-from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
-
-
-@dataclass(frozen=True)
-class PricedQuestion:
-    """A question on one topology, as arrays, with what is needed to read an assignment back.
-
-    Tables of `problem` are the items, then one for each rank that fixed tables load.
-    """
-
-    question: Question
-    topology: Topology
-    problem: Problem
-    items: tuple[tuple[int, ...], ...]
-    """The tables of the model (by index) that are placed as one: a single one, or a group that is kept together."""
-    layouts: tuple[Layout, ...]
-    option_layout: Ints
-    """[O] index into `layouts`; of a group, that of its first table; -1 for what fixed tables load."""
-    option_layouts: Mapping[int, tuple[int, ...]]
-    """For options of groups, one index for each table of the group."""
-    apart: Groups
-    """Items that may share no device; `problem` doesn't know of it."""
-    fixed: Fixed
-    fixed_bytes: tuple[Ints, Ints]
-    """[ranks] HBM and system memory of the fixed tables, already taken off the capacities of `problem`."""
-    pricer: ShardPricer
-    rank_bytes: Ints
-    """[ranks] what each rank holds apart from its shards."""
-    slack_bytes: int
-    """The most by which the exact bytes on one rank can exceed those of the program."""
-    cover: Cover | None
-    """What bounds every plan that runs, where `problem` has only some of their placements; else None."""
-    columns: tuple[Ints, ...] | None = None
-    """Of a small question, whose options say where everything lies: for each, [tables of the item, ranks] columns. Else None."""
-
-    @property
-    def relaxed(self) -> Problem:
-        """What bounds every plan: `problem`, or one that allows more."""
-        return self.problem if self.cover is None else self.cover
-
-    @property
-    def every_item_has_an_option(self) -> bool:
-        """Whether nothing that is offered is impossible on its own, beside what ranks hold anyway."""
-        return self._has_room and bool(np.isin(np.arange(len(self.items)), self.problem.option_table).all())
-
-    @property
-    def may_have_a_plan(self) -> bool:
-        """Likewise, of all that runs."""
-        tables = len({table for item in self.items for table in item}) if self.cover is not None else len(self.items)
-        return self._has_room and bool(np.isin(np.arange(tables), self.relaxed.option_table).all())
-
-    @property
-    def _has_room(self) -> bool:
-        return not self.fixed.conflicts and bool((self.problem.hbm_capacity >= 0).all() and (self.problem.ddr_capacity >= 0).all())
-
-    def layouts_of(self, option: int) -> list[Layout]:
-        """One for each table of the option's item."""
-        return [self.layouts[index] for index in self.option_layouts.get(option, (int(self.option_layout[option]),))]
-
-    def item_name(self, item: int) -> str:
-        """The names of an item's tables."""
-        return " + ".join(self.question.model.tables[table].name for table in self.items[item])
+from emplace.solver.model.priced import PricedQuestion
+from emplace.solver.model.problem import Bools, Ints, Problem, Scope
 
 
 def price(
@@ -258,12 +197,6 @@ def _dense_us(question: Question, topology: Topology, trainer_us: float) -> floa
     """How long the dense stage lasts, where each trainer takes `trainer_us` and servers nothing."""
     loads = np.array([[0.0 if rank.is_server else trainer_us] for rank in topology.ranks])
     return float(stage_lengths_us(loads, question.cost_model)[0])
-
-
-def type_cost_us(priced: PricedQuestion, sharding_type: ShardingType) -> Floats:
-    """[K] what every rank pays in each stage of the program for a sharding type in use."""
-    fixed = sharding_type_stages_us(priced.question.cost_model, sharding_type, priced.topology)
-    return np.array([fixed.get(stage, 0.0) for stage in PLACED_STAGES])
 
 
 def _crowded(question: Question, items: Items, num_ranks: int) -> Iterator[tuple[str, str]]:

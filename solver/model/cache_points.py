@@ -9,8 +9,22 @@ import numpy as np
 from emplace.placement.access import Access, access_distribution
 from emplace.placement.cost_model import CostModel, LookupCost
 from emplace.placement.model import ComputeKernel
-from emplace.solver.model.concrete import cache_edges
+from emplace.solver.model.layouts import CACHE_HITS, CACHE_STEPS
 from emplace.solver.model.problem import Floats
+
+INTERVALS = CACHE_STEPS + 1
+"""Of cache load factors, between those that other questions are offered."""
+
+
+@lru_cache(maxsize=20_000)
+def cache_edges(access: Access, num_rows: int) -> tuple[Floats, Floats]:
+    """([INTERVALS + 1] load factors, the share of the lookups that each takes): the edges of the intervals, from one row to all."""
+    spread = access_distribution(access, num_rows)
+    row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
+    inner = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
+    factors = np.clip(np.concatenate([[0.0], inner, [1.0]]), 1.0 / num_rows, 1.0)
+    # A factor below that of one row still caches one row, and is said to take fewer lookups.
+    return factors, np.concatenate([[0.0], spread.hit_rate(factors[1:])])
 
 
 def is_linear(cost: CostModel, device: str) -> bool:

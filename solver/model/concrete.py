@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import combinations
 from math import comb
 
 import numpy as np
 
-from emplace.placement.access import Access, access_distribution
 from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
 from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, ShardingType, Table, Tier
@@ -24,14 +23,12 @@ from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Topology
 from emplace.placement.workload import ROW_SPLIT
+from emplace.solver.model.cache_points import INTERVALS, cache_edges
 from emplace.solver.model.costing import ShardPricer
-from emplace.solver.model.layouts import CACHE_HITS, CACHE_STEPS
 from emplace.solver.model.problem import Bools, Floats, Ints
 
 _SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 _BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
-INTERVALS = CACHE_STEPS + 1
-"""Of cache load factors, between those that other questions are offered."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,6 @@ class ConcreteOptions:
     def where(self, keep: Bools | Ints) -> ConcreteOptions:
         """Those in `keep`: a mask [n], or indices."""
         return ConcreteOptions(self.way[keep], self.columns[keep], self.time_us[keep], self.hbm_bytes[keep], self.ddr_bytes[keep])
-
-
-@lru_cache(maxsize=20_000)
-def cache_edges(access: Access, num_rows: int) -> tuple[Floats, Floats]:
-    """([INTERVALS + 1] load factors, the share of the lookups that each takes): the edges of the intervals, from one row to all."""
-    spread = access_distribution(access, num_rows)
-    row_ends, mass_ends = np.append(0.0, np.cumsum(spread.rows)), np.append(0.0, np.cumsum(spread.mass))
-    inner = np.interp(CACHE_HITS, mass_ends, row_ends) / spread.rows.sum()
-    factors = np.clip(np.concatenate([[0.0], inner, [1.0]]), 1.0 / num_rows, 1.0)
-    # A factor below that of one row still caches one row, and is said to take fewer lookups.
-    return factors, np.concatenate([[0.0], spread.hit_rate(factors[1:])])
 
 
 class ConcretePlacer:

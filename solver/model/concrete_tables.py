@@ -9,11 +9,12 @@ import numpy as np
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Shard, TablePlacement
 from emplace.placement.topology import Topology
-from emplace.solver.model.build import PricedQuestion, type_cost_us
-from emplace.solver.model.concrete import block_of, cache_edges
+from emplace.solver.model.cache_points import cache_edges
+from emplace.solver.model.concrete import block_of
 from emplace.solver.model.costing import RankLoads
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.layouts import Layout
+from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Assignment, Ints
 
 _SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)

@@ -15,10 +15,10 @@ from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Rank
-from emplace.solver.model.build import PricedQuestion, type_cost_us
 from emplace.solver.model.concrete_tables import concrete_tables, names_cost_nothing
 from emplace.solver.model.costing import ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
+from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Assignment, Scope, target_devices
 
 _Range = tuple[int, int]

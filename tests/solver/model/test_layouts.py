@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ShardingType, Tier
 from emplace.placement.topology import build_topology
-from emplace.solver.model.build import PricedQuestion, price
+from emplace.solver.model.build import price
 from emplace.solver.model.layouts import CACHE_HITS, Layout, piece_widths, table_columns
+from emplace.solver.model.priced import PricedQuestion
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
 S, K = ShardingType, ComputeKernel
