@@ -14,7 +14,8 @@ from emplace.solver.progress import Progress
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGINT)
+    """As in the foreground, wherever the tests run: in the background interrupts are ignored from the start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     listen()
     signal.signal(signal.SIGINT, before)
