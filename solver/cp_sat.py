@@ -44,6 +44,7 @@ def by_cp_sat(
         model.cp.add(sum(model.spans) <= math.floor((below_us - problem.constant_us) * model.per_us))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = _WORKERS
+    solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process, whatever handled it before
     solver.parameters.interleave_search = True
     solver.parameters.random_seed = budget.seed
     solver.parameters.max_deterministic_time = budget.seconds * DETERMINISTIC_PER_SECOND

@@ -113,6 +113,7 @@ class _PatternModel:
 def _solve(problem: Problem, device_class: DeviceClass, patterns: list[Ints], effort: int) -> PatternLeaf:
     model, solver = _PatternModel(problem, device_class, patterns), cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # as in solver/cp_sat.py
     solver.parameters.max_deterministic_time = PATTERN_LEAF_DETERMINISTIC * effort
     status = solver.solve(model.cp)
     steps = int(LEAF_STEPS_PER_DETERMINISTIC * solver.response_proto.deterministic_time)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +54,26 @@ def test_scaling_all_times_scales_the_answer(seed: int) -> None:
     )
     small, large = _exactly(problem, LIMITS), _exactly(scaled, LIMITS)
     assert large.objective_us == pytest.approx(small.objective_us * 1e6, rel=1e-6)
+
+
+def test_ctrl_c_goes_where_it_went_before() -> None:
+    """In a process of its own, because it ended one."""
+    program = """
+import signal
+from emplace.solver.budget import Budget
+from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.progress import Monitor
+from tests.solver.brute_force import random_problem
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+by_cp_sat(random_problem(8), Budget(seconds=1.0, gap=0.0, seed=0), Monitor())
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
 
 
 def test_the_same_twice() -> None:
