@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,12 @@ settings.load_profile("steady")
 
 HAS_TORCH = find_spec("torch") is not None
 REASON = "torch is not installed"
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works as in the foreground, here and in programs started from here: in a background job it is ignored from the start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
