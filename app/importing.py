@@ -7,16 +7,15 @@ from importlib.metadata import version
 
 from emplace.executor.imported import TheirPlan, placements
 from emplace.placement.cost_model import CostModel
-from emplace.placement.derived_plan import derive_plan
+from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.extrapolation import beyond_measured
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import IMPORTED, Plan, PlanOptions, SolverRecord
+from emplace.placement.plan import Plan, PlanOptions
 from emplace.planning import build_question
 from emplace.solver.driver.lower_bound import lower_bound
 
-NO_BOUND = "none"
 _ROUNDING = 1e-9
 
 
@@ -37,22 +36,13 @@ def import_plan(
         rule = f"the plan is for {theirs.world_size} ranks, {host.name} is asked for {len(topology.ranks)}"
         raise InvalidDocument(source, [BrokenRule("/world_size", str(theirs.world_size), rule)])
     placed = placements(theirs, source, question, topology)
-    kind, limit = next(iter(question.options.limits.items()))
-    record = SolverRecord(
-        seconds=0.0,
-        seed=question.options.seed,
-        limit=limit,
-        limit_kind=kind,
-        stopped_by=IMPORTED,
-        bound=NO_BOUND,
-        version=version("emplace"),
-    )
+    record = imported_record(question, version("emplace"))
     plan = derive_plan(question, placed, topology, record)
     bound_us, name = lower_bound(question)
     step_us = plan.step_time_us or 0.0
     holds = bound_us <= step_us * (1 + _ROUNDING)
     bound_us = min(bound_us, step_us) if holds else 0.0
-    record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else NO_BOUND})
+    record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else record.bound})
     known = {"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "solver": record}
     return plan.model_copy(update=known | {"extrapolated": beyond_measured(plan)})
 

@@ -18,10 +18,10 @@ from benchmarks.exhaustive import Found, TooLarge, best_below
 from benchmarks.json_lines import emit
 from benchmarks.small_questions import small_question
 from emplace.placement.audit import audit
-from emplace.placement.derived_plan import derive_plan
+from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import EmplaceError
 from emplace.placement.model import Tier
-from emplace.placement.plan import IMPORTED, Plan, PlanStatus, Question, SolverRecord
+from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.planning import answer
 
 SAME_US = 1e-9
@@ -87,18 +87,7 @@ def _topologies(question: Question) -> Iterator[Any]:
 
 
 def _as_plan(question: Question, found: Found) -> Plan:
-    kind, limit = next(iter(question.options.limits.items()))
-    record = SolverRecord(
-        seconds=0.0,
-        seed=question.options.seed,
-        limit=limit,
-        limit_kind=kind,
-        stopped_by=IMPORTED,
-        bound="none",
-        moves=0,
-        version="none",
-    )
-    return derive_plan(question, found.tables, found.topology, record)
+    return derive_plan(question, found.tables, found.topology, imported_record(question, version="none"))
 
 
 def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:

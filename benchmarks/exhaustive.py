@@ -75,7 +75,7 @@ class _Partial:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Of the load of each rank and stage, and of each byte."""
+    """What the load of each rank and stage weighs, and each byte."""
 
     time: Floats
     """[R, K]"""

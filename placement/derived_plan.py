@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.plan import (
+    IMPORTED,
     CostModelReference,
     ModelReference,
     NodeLoad,
@@ -15,6 +16,14 @@ from emplace.placement.plan import (
     TablePlacement,
 )
 from emplace.placement.topology import Topology
+
+
+def imported_record(question: Question, version: str) -> SolverRecord:
+    """The record of a plan that was made elsewhere: nothing was searched for, and nothing is known of other plans."""
+    kind, limit = next(iter(question.options.limits.items()))
+    return SolverRecord(
+        seconds=0.0, seed=question.options.seed, limit=limit, limit_kind=kind, stopped_by=IMPORTED, bound="none", version=version
+    )
 
 
 def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:

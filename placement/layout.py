@@ -23,7 +23,7 @@ Flaw = tuple[str, str]
 
 _SPLITS_ROWS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD)
 _SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
-_BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
+BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
 """TorchRec spreads the other types over every rank of a job or node alike, and a server feeds an empty batch."""
 
 
@@ -34,8 +34,8 @@ def layout_flaws(table: Table, placement: TablePlacement, topology: Topology) ->
         return flaws
     ranks = [topology.ranks[shard.rank] for shard in placement.shards]
     kind = placement.sharding_type
-    if topology.servers and kind not in _BESIDE_SERVERS:
-        flaws.append(("/sharding_type", f"{kind} can't be in a job with remote servers; {' and '.join(_BESIDE_SERVERS)} can"))
+    if topology.servers and kind not in BESIDE_SERVERS:
+        flaws.append(("/sharding_type", f"{kind} can't be in a job with remote servers; {' and '.join(BESIDE_SERVERS)} can"))
     if kind is ShardingType.DATA_PARALLEL:
         return flaws + list(_data_parallel(table, placement.shards, topology))
     flaws += [*_coverage(table, placement.shards), *_places(kind, ranks)]

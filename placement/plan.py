@@ -22,7 +22,7 @@ from emplace.placement.workload import Objective
 Bytes = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
 DEFAULT_LIMIT_S = 10.0
-"""Of work or of time, where none is asked for."""
+"""The limit of work or of time, where none is asked for."""
 
 
 class LimitKind(StrEnum):
@@ -247,7 +247,7 @@ class SolverRecord(Document):
     seconds: float
     seed: int
     limit: float
-    """Of the question's limits the one that ended the solve; else that of work, where both are set."""
+    """The limit of the question that ended the solve; where none did and both are set, that of work."""
     limit_kind: LimitKind
     stopped_by: str
     """Why it stopped: gap, exact, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""

@@ -4,9 +4,8 @@ true times; bytes are exact."""
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,8 +23,8 @@ _WORKERS = 1
 """One, which takes the strategies in turn, so that the answer does not depend on the machine. Four in step with one another
 closed less of the gap for the same work (measured on m2 and criteo-kaggle)."""
 _LEFT_OUT = ("core", "reduced_costs")
-"""Of CP-SAT's strategies: on objectives with wide domains `core` may never return and `reduced_costs` takes very long
-(ortools 9.15)."""
+"""CP-SAT's strategies that are not used: on objectives with wide domains `core` may never return and `reduced_costs` takes very
+long (ortools 9.15)."""
 _POLL_SECONDS = 0.05
 """Between two looks at whether to stop."""
 
@@ -42,9 +41,7 @@ def by_cp_sat(
         model.hint(hint)
     if math.isfinite(below_us):
         model.cp.add(sum(model.spans) <= math.floor((below_us - problem.constant_us) * model.per_us))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = _WORKERS
-    solver.parameters.catch_sigint_signal = False  # it would leave Ctrl-C to end the process, whatever handled it before
+    solver = new_solver()
     solver.parameters.interleave_search = True
     solver.parameters.random_seed = budget.seed
     solver.parameters.max_deterministic_time = budget.seconds * DETERMINISTIC_PER_SECOND
@@ -53,8 +50,7 @@ def by_cp_sat(
     watch = _Watch(model, monitor)
     solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
     solver.best_bound_callback = watch.on_bound
-    with _stopping(solver, monitor):
-        status = solver.solve(model.cp, watch)
+    status = _solved(solver, model.cp, watch, monitor)
     counted_s = model.counted_s + COUNTED_UNIT_S * solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
         return Result.infeasible("cp-sat", counted_s=counted_s)
@@ -74,23 +70,27 @@ def least_counted_s(problem: Problem) -> float:
     return COUNTED_LITERAL_S * literals * (problem.num_stages + 3) + COUNTED_OPTION_S * problem.num_options
 
 
-@contextmanager
-def _stopping(solver: cp_model.CpSolver, monitor: Monitor) -> Iterator[None]:
-    """Asks the monitor beside the search, which may be silent for long."""
-    ended = threading.Event()
+def new_solver() -> cp_model.CpSolver:
+    """One that leaves Ctrl-C alone: with a handler of its own, CP-SAT takes it away from whoever had it, for good."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = _WORKERS
+    solver.parameters.catch_sigint_signal = False
+    return solver
 
-    def watch() -> None:
-        while not ended.wait(_POLL_SECONDS):
-            if monitor.stopped():
+
+def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel, watch: _Watch, monitor: Monitor) -> cp_model.CpSolverStatus:
+    """The status. CP-SAT may be silent for long, so it works on a thread of its own, and this one hears who asks to stop, and Ctrl-C."""
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(solver.solve, model, watch)
+        try:
+            while not wait([running], _POLL_SECONDS).done:
+                if monitor.stopped():
+                    solver.stop_search()
+        finally:
+            while not running.done():
                 solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
+                wait([running], _POLL_SECONDS)
+        return running.result()
 
 
 @dataclass

@@ -50,14 +50,15 @@ class Size:
 
     has_few_tables: bool
     is_small: bool
-    is_assignment: bool = False
+    is_assignment: bool
     """Whether options leave nothing to choose: patterns of single devices then say little."""
 
     @classmethod
     def of(cls, problem: Problem) -> Size:
         """The size of a problem."""
         few = problem.num_tables <= min(FEW_TABLES_PER_DEVICE * problem.num_devices, FEW_TABLES)
-        return cls(few, choices(problem) <= SMALL_CHOICES, choices(problem) == problem.num_options)
+        number = choices(problem)
+        return cls(few, number <= SMALL_CHOICES, number == problem.num_options)
 
     def search_seconds(self, seconds: float) -> float:
         """The seconds of the local search out of those of the limit; the rest is for closing the gap."""

@@ -35,7 +35,7 @@ DdrReserve = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option("--time-limit", metavar="SECONDS", help="Answer within this time, everything counted, however busy the machine is."),
+    typer.Option("--time-limit", metavar="SECONDS", help="Answer within this time from the start of the solve, everything counted."),
 ]
 WorkLimit = Annotated[
     float | None,

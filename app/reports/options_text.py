@@ -7,7 +7,7 @@ from emplace.placement.plan import DEFAULT_LIMIT_S, PlanOptions
 
 _UNITS = {"time_limit": " s", "work_limit": " s", "move_price_us_per_gib": " us per GiB"}
 _USUAL = PlanOptions(time_limit=DEFAULT_LIMIT_S)
-"""Of the service."""
+"""What the service assumes where nothing is said."""
 
 
 def set_options(options: PlanOptions) -> dict[str, str]:

@@ -11,6 +11,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
+from emplace.solver.cp_sat import new_solver
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope
 from emplace.solver.native import enumerate_patterns
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
@@ -111,9 +112,7 @@ class _PatternModel:
 
 
 def _solve(problem: Problem, device_class: DeviceClass, patterns: list[Ints], effort: int) -> PatternLeaf:
-    model, solver = _PatternModel(problem, device_class, patterns), cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.catch_sigint_signal = False  # as in solver/cp_sat.py
+    model, solver = _PatternModel(problem, device_class, patterns), new_solver()
     solver.parameters.max_deterministic_time = PATTERN_LEAF_DETERMINISTIC * effort
     status = solver.solve(model.cp)
     steps = int(LEAF_STEPS_PER_DETERMINISTIC * solver.response_proto.deterministic_time)

@@ -53,7 +53,7 @@ def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
     if _weight_bytes(question) > _memory_bytes(question):
         return NOTHING_FITS
     for variant in variants(question):
-        if (packed := quick_placement(price(question, variant.topology, variant.tiers))) is not None:
+        if (packed := quick_placement(price(question, variant.topology, variant.tiers, with_cover=False))) is not None:
             return Result(packed, packed.cost_us, 0.0, "none", Limit.WORK)
     options, here = question.options, monitor.silent()
     if options.work_limit is not None:

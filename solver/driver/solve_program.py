@@ -64,7 +64,7 @@ def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
     """Whether a plan is found, however slow, within the budget for each variant. Raises InvalidDocument as `variants` does."""
     searched = []
     for variant in variants(question):
-        program = price(question, variant.topology, variant.tiers, may_be_concrete=False)
+        program = price(question, variant.topology, variant.tiers, may_be_concrete=False, with_cover=False)
         if quick_placement(program) is not None:
             return True
         searched += [program] if program.every_item_has_an_option else []

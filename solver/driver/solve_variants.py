@@ -41,7 +41,7 @@ def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, T
 
 
 def type_search(priced: PricedQuestion, monitor: Monitor) -> TypeSearch:
-    """Of one program; under a limit of time with a plan made without any search."""
+    """The search over the sets of types of one program; under a limit of time it has a plan made without any search."""
     return TypeSearch(priced, monitor, quick_placement(priced) if monitor.clock.is_set else None)
 
 

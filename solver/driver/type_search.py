@@ -275,8 +275,7 @@ class TypeSearch:
         self.name = self.name if self._computed else name
         self._computed += 1
         if program.cover is not None:
-            used = np.unique(program.cover.sharding_type[chosen]).tolist()
-            return value, frozenset(list(ShardingType)[place] for place in used if place >= 0)
+            return value, program.cover.types_of(chosen)
         types = option_types(program)
         return value, frozenset().union(*(types[option] for option in np.flatnonzero(chosen)))
 
@@ -294,5 +293,5 @@ def option_types(priced: PricedQuestion) -> list[Types]:
 
 def _offered(priced: PricedQuestion) -> Types:
     fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
-    covered = () if priced.cover is None else (list(ShardingType)[place] for place in np.unique(priced.cover.sharding_type) if place >= 0)
+    covered = frozenset() if priced.cover is None else priced.cover.types_of(np.ones(priced.cover.num_options, dtype=bool))
     return fixed.union(*option_types(priced), covered)

@@ -39,12 +39,13 @@ def price(
     *,
     only_fitting: bool = True,
     may_be_concrete: bool = True,
+    with_cover: bool = True,
     held: Mapping[str, TablePlacement] | None = None,
 ) -> PricedQuestion:
     """Every option within `tiers`, priced; `only_fitting` drops those too large for any target; `held` tables stay so.
 
-    Of a small question every placement is an option (solver/model/concrete.py), unless that may not be. Capacities are what is left
-    beside the ranks' own bytes and fixed tables, and below zero where those are too much.
+    Of a small question every placement is an option (solver/model/concrete.py), unless that may not be; of others there is a cover, for
+    who asks for more than plans. Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
     pricer = ShardPricer(question, topology)
     own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in topology.ranks])
@@ -83,7 +84,7 @@ def price(
         pricer,
         own_bytes,
         options.slack_bytes,
-        cover_of(problem, question, cover_pricer, fixed, load.time_us) if only_fitting else None,
+        cover_of(problem, question, cover_pricer, fixed, load.time_us) if only_fitting and with_cover else None,
     )
 
 

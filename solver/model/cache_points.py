@@ -13,7 +13,7 @@ from emplace.solver.model.layouts import CACHE_HITS, CACHE_STEPS
 from emplace.solver.model.problem import Floats
 
 INTERVALS = CACHE_STEPS + 1
-"""Of cache load factors, between those that other questions are offered."""
+"""How many intervals of cache load factors there are, between those that other questions are offered."""
 
 
 @lru_cache(maxsize=20_000)

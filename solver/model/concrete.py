@@ -16,7 +16,7 @@ from math import comb
 import numpy as np
 
 from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
-from emplace.placement.layout import COLUMN_MULTIPLE
+from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, ShardingType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -27,8 +27,7 @@ from emplace.solver.model.cache_points import INTERVALS, cache_edges
 from emplace.solver.model.costing import ShardPricer
 from emplace.solver.model.problem import Bools, Floats, Ints
 
-_SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
-_BESIDE_SERVERS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
+SPLITS_COLUMNS_ALONE = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class ConcretePlacer:
         self, question: Question, topology: Topology, tiers: frozenset[Tier], types: frozenset[ShardingType], pricer: ShardPricer
     ) -> None:
         self._question, self._topology, self._tiers, self._pricer = question, topology, tiers, pricer
-        beside = frozenset(_BESIDE_SERVERS) if topology.servers else types
+        beside = frozenset(BESIDE_SERVERS) if topology.servers else types
         self.ways = tuple(_ways(types & beside))
         self._together = {name for group in question.model.together or () for name in group}
 
@@ -76,7 +75,7 @@ class ConcretePlacer:
         columns, topology = self._table(index).embedding_dim, self._topology
         trainers, servers, nodes = len(topology.trainers), len(topology.servers), topology.trainer_nodes
         split = _most_compositions(columns, trainers) + _most_compositions(columns, servers)
-        most = dict.fromkeys(_SPLITS_COLUMNS, split) | {ShardingType.GRID_SHARD: _most_compositions(columns, nodes)}
+        most = dict.fromkeys(SPLITS_COLUMNS_ALONE, split) | {ShardingType.GRID_SHARD: _most_compositions(columns, nodes)}
         return sum(most.get(self.ways[number].sharding_type, trainers + servers) for number in self._open(index))
 
     def options(self, index: int, allowed: Bools, hbm_room: Ints, ddr_room: Ints) -> ConcreteOptions:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+import scipy  # its parts load where they are used
 
 from emplace.placement.model import ModelSpec, ShardingType
 from emplace.solver.model.colocation import OptionArrays
@@ -17,9 +16,9 @@ from emplace.solver.model.items import allowed_ranks_of, in_table_order, rank_lo
 from emplace.solver.model.problem import Bools, Floats, Ints
 
 MOST_OPTIONS, MOST_IN_ALL, MOST_COMBINED = 10_000, 25_000, 6_000
-"""Of one table, of all, and of a group before those that others beat are left out: a question with more is not small."""
+"""The most options of one table, of all, and of a group before those that others beat are left out: with more it is not small."""
 MOST_DEVICES, MOST_TABLES = 5, 10
-"""Of more, a search among all placements gets nowhere, and the bound of a cover is closer: it knows caches better."""
+"""With more, a search among all placements gets nowhere, and the bound of a cover is closer: it knows caches better."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,11 @@ def _components(model: ModelSpec, free: list[int]) -> list[tuple[int, ...]]:
         for other in group
         if one in number and other in number
     ]
-    one, other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    _, label = connected_components(coo_matrix((np.ones(len(one)), (one, other)), shape=(len(free), len(free))))
+    if not pairs:
+        return [(index,) for index in free]
+    tied = np.zeros((len(free), len(free)), dtype=bool)
+    tied[tuple(np.array(pairs).T)] = True
+    _, label = scipy.sparse.csgraph.connected_components(tied)
     return [tuple(np.array(free)[label == each].tolist()) for each in dict.fromkeys(label.tolist())]
 
 

@@ -10,14 +10,12 @@ from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Shard, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.model.cache_points import cache_edges
-from emplace.solver.model.concrete import block_of
+from emplace.solver.model.concrete import SPLITS_COLUMNS_ALONE, block_of
 from emplace.solver.model.costing import RankLoads
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.layouts import Layout
 from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Assignment, Ints
-
-_SPLITS_COLUMNS = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
 
 
 def concrete_tables(priced: PricedQuestion, assignment: Assignment) -> dict[int, TablePlacement]:
@@ -60,7 +58,7 @@ def _shards(table: Table, kind: ShardingType, columns: Ints, topology: Topology)
     """Pieces of columns from left to right in the order of ranks; those of a grid in the order of nodes."""
     start, piece, node = 0, 0, -1
     for rank in (each for each in topology.ranks if columns[each.rank]):
-        if kind in _SPLITS_COLUMNS or (kind is ShardingType.GRID_SHARD and rank.node != node):
+        if kind in SPLITS_COLUMNS_ALONE or (kind is ShardingType.GRID_SHARD and rank.node != node):
             start, piece, node = start + piece, int(columns[rank.rank]), rank.node
         rows = block_of(kind, table.num_embeddings, rank.rank, topology)
         yield Shard(rank=rank.rank, rows=rows, columns=(start, start + int(columns[rank.rank])), hbm_bytes=0, ddr_bytes=0)

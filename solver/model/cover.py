@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from emplace.placement.model import ShardingType
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 
 
@@ -33,6 +34,11 @@ class Cover(Problem):
     """[O, G]"""
     sharding_type: Ints
     """[O] place in ShardingType; -1 of what fixed tables load."""
+
+    def types_of(self, options: Bools) -> frozenset[ShardingType]:
+        """The sharding types of the options in `options` ([O])."""
+        every = tuple(ShardingType)
+        return frozenset(every[place] for place in np.unique(self.sharding_type[options]).tolist() if place >= 0)
 
     def with_cover_options(self, kept: Bools) -> Cover:
         """With the options of `kept` ([O]) only."""

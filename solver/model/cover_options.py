@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
-from emplace.placement.layout import COLUMN_MULTIPLE
+from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, DataType, ShardingType, Tier
 from emplace.placement.plan import Question
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -21,7 +21,7 @@ from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
 PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
 """Widths that make more pieces than one of these and at most the next are one option, with the least that any of them takes."""
-_ON_DEVICES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
+_ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
 _IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 _SCOPES = {ShardingType.ROW_WISE: Scope.WORLD, ShardingType.DATA_PARALLEL: Scope.WORLD}
 
@@ -32,7 +32,7 @@ class CoverBlock:
 
     sharding_type: ShardingType
     kind: int
-    """Of device; -1 where options load all devices of a node or of the job."""
+    """The kind of device; -1 where options load all devices of a node or of the job."""
     table: Ints
     """[n]"""
     count: Floats
@@ -79,7 +79,7 @@ class CoverPricer:
         pricer: ShardPricer,
     ) -> None:
         self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
-        beside = {ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE} if topology.servers else set(ShardingType)
+        beside = BESIDE_SERVERS if topology.servers else tuple(ShardingType)
         self._types = [kind for kind in ShardingType if kind in types and kind in beside]
         tables = question.model.tables
         together = {name for group in question.model.together or () for name in group}
@@ -111,7 +111,7 @@ class CoverPricer:
             places = [
                 [number]
                 for number, runs in enumerate(running)
-                if runs and not (self._kinds[number].is_server and kind not in _ON_DEVICES[:2])
+                if runs and not (self._kinds[number].is_server and kind not in BESIDE_SERVERS)
             ]
         else:
             trainers = [number for number, rank in enumerate(self._kinds) if not rank.is_server]
@@ -244,7 +244,7 @@ class CoverPricer:
 
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
-    """Of caches, one point after the other: a cache is a mix of two neighbours, so it takes the least of a point and those beside it."""
+    """Caches, one point after the other, each with the least time of a point and those beside it: a cache is a mix of two neighbours."""
     for index, block in enumerate(blocks):
         near = blocks[max(index - 1, 0) : index + 2]
         yield replace(block, shortest_us=np.min([each.least_us for each in near], axis=0))

@@ -15,6 +15,7 @@ import numpy as np
 from emplace.placement.access import Access, access_distribution
 from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
+from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, Constraints, DataType, ModelSpec, Optimizer, ShardingType, Table, Tier
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
@@ -24,8 +25,6 @@ MAX_SHORTAGE = 1 / 500
 charges every rank the shortest block."""
 MIN_PIECE_COLUMNS = 16
 """Narrower pieces than 64 bytes of fp32 pay a memory access of that size all the same."""
-COLUMN_MULTIPLE = 4
-"""FBGEMM needs widths that are multiples of 4."""
 CACHE_HITS = np.array([*np.arange(1, 12) / 12, 23 / 24, 47 / 48, 95 / 96, 191 / 192])
 """Cache load factors offered per table: those that reach these shares of its lookups. Misses are dear, so the last steps are small."""
 CACHE_STEPS = len(CACHE_HITS)

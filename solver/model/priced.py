@@ -49,7 +49,7 @@ class PricedQuestion:
     cover: Cover | None
     """What bounds every plan that runs, where `problem` has only some of their placements; else None."""
     columns: tuple[Ints, ...] | None = None
-    """Of a small question, whose options say where everything lies: for each, [tables of the item, ranks] columns. Else None."""
+    """For each option [tables of the item, ranks] columns, where options say where everything lies: of a small question. Else None."""
 
     @property
     def relaxed(self) -> Problem:

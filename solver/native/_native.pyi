@@ -2,7 +2,7 @@ from emplace.solver.heuristics.greedy import Room, Strategy
 from emplace.solver.local_search.state import Journal, LoadLimits, Schedule, SearchState, Split
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints
-from emplace.solver.patterns.knapsack import Bounds, Items, Path
+from emplace.solver.patterns.knapsack import Bounds, Path, PricedItems
 
 def anneal(
     flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, overload: float, schedule: Schedule, /
@@ -17,5 +17,5 @@ def recount(flat: FlatProblem, limits: LoadLimits, state: SearchState, base: Flo
 def resplit_pairs(
     flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, work: float, pair_work: float, way_work: float, /
 ) -> tuple[float, float]: ...
-def search_patterns(items: Items, bounds: Bounds, path: Path, threshold: float, most_steps: int, /) -> float: ...
-def subgradient(items: Items, prices: Floats, slack: Floats, score: Floats, total: float, rounds: int, /) -> None: ...
+def search_patterns(items: PricedItems, bounds: Bounds, path: Path, threshold: float, most_steps: int, /) -> float: ...
+def subgradient(items: PricedItems, prices: Floats, slack: Floats, score: Floats, total: float, rounds: int, /) -> None: ...

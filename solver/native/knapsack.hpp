@@ -8,7 +8,7 @@
 
 namespace emplace {
 
-struct Items {
+struct PricedItems {
     FixedInts first;
     View<const double, 2> use;
     View<const double, 2> time;
@@ -18,7 +18,7 @@ struct Items {
     double capacity;
 
     template <typename Fields>
-    static Items from(const Fields& given) {
+    static PricedItems from(const Fields& given) {
         return {given["first"], given["use"], given["time"], given["value"], given["lower"], given["limit"], given["capacity"]};
     }
 };
@@ -65,7 +65,7 @@ struct Path {
 };
 
 // Adds an item (-1: nothing) to what is used at `level`, for the next level; whether it fits.
-inline bool add_item(const Items& items, Int item, Int level, const Path& path) {
+inline bool add_item(const PricedItems& items, Int item, Int level, const Path& path) {
     const Floats used = path.used[level], used_with = path.used[level + 1];
     const Floats spent = path.spent[level], spent_with = path.spent[level + 1];
     if (item < 0) {
@@ -120,7 +120,7 @@ inline bool may_exceed(const Bounds& bounds, const Path& path, Int level, double
 // The most that a pattern above `threshold` is worth, its items in `path.best`; `threshold` where there is none.
 //
 // Level j decides on table order[j]: its items in turn, then none.
-inline double search_patterns(const Items& items, const Bounds& bounds, const Path& path, double threshold, Int most_steps) {
+inline double search_patterns(const PricedItems& items, const Bounds& bounds, const Path& path, double threshold, Int most_steps) {
     const FixedInts &first = items.first, &order = bounds.order;
     double top = threshold;
     Int level = 0;

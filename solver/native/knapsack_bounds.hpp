@@ -14,7 +14,7 @@ namespace emplace {
 constexpr double SHORTER = 0.955;
 
 // The most that an item of the table adds to the Lagrangian bound, and which one; 0 and -1 where none adds anything.
-inline std::pair<double, Int> best_item(const Items& items, const Floats& price, Int table) {
+inline std::pair<double, Int> best_item(const PricedItems& items, const Floats& price, Int table) {
     double top = 0.0;
     Int chosen = -1;
     for (Int item = items.first[table]; item < items.first[table + 1]; ++item) {
@@ -32,7 +32,7 @@ inline std::pair<double, Int> best_item(const Items& items, const Floats& price,
 }
 
 // The Lagrangian bound at a price, and what it leaves of each resource.
-inline double lagrangian(const Items& items, const Floats& price, const Floats& slack) {
+inline double lagrangian(const PricedItems& items, const Floats& price, const Floats& slack) {
     double bound = 0.0;
     for (Int r = 0; r < price.size(); ++r) {
         slack[r] = 1.0;
@@ -51,7 +51,7 @@ inline double lagrangian(const Items& items, const Floats& price, const Floats& 
 }
 
 // Minimise  sum(price) + sum over tables of max(0, value - price . use)  into prices[1] and `score`; prices[0] moves.
-inline void subgradient(const Items& items, const View<double, 2>& prices, const Floats& slack, const Floats& score, double total,
+inline void subgradient(const PricedItems& items, const View<double, 2>& prices, const Floats& slack, const Floats& score, double total,
                         Int rounds) {
     const Floats price = prices[0], best = prices[1];
     double least = std::numeric_limits<double>::infinity(), step = 0.5 * total;

@@ -66,10 +66,10 @@ class Grid(NamedTuple):
     worth: Floats
     """[T + 1, cells of the first + 1, of the second + 1] of the tables at a level and below; of no size where there is no grid."""
     capacity: float
-    """Of both resources, with more than rounding adds: no cell is missed."""
+    """What there is of either resource, with more than rounding adds: no cell is missed."""
 
 
-class Items(NamedTuple):
+class PricedItems(NamedTuple):
     """The knapsack, and what its items are worth."""
 
     first: Ints
@@ -83,9 +83,9 @@ class Items(NamedTuple):
     lower: Floats
     """[K]"""
     limit: float
-    """Of the time, as in Knapsack, with what rounding adds."""
+    """The most time, as in Knapsack, with what rounding adds."""
     capacity: float
-    """Of each resource, likewise."""
+    """What there is of each resource, likewise."""
 
 
 class Bounds(NamedTuple):
@@ -197,5 +197,5 @@ def _multipliers(knapsack: Knapsack, value: Floats) -> tuple[Floats, Floats]:
     return prices[1].copy(), score
 
 
-def _items_of(knapsack: Knapsack, value: Floats) -> Items:
-    return Items(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + SAME_SUM), 1.0 + SAME_SUM)
+def _items_of(knapsack: Knapsack, value: Floats) -> PricedItems:
+    return PricedItems(knapsack.first, knapsack.use, knapsack.time, value, knapsack.lower, knapsack.limit * (1 + SAME_SUM), 1.0 + SAME_SUM)

@@ -38,7 +38,7 @@ class Region:
 
     part: ReducedProgram
     relaxation: Relaxation
-    """Of `part.program`."""
+    """The solution of `part.program`."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def bound_at_once(problem: Problem) -> float:
 
 
 def bounder_of(problem: Problem, clock: Clock = ENDLESS) -> Bounder:
-    """Of a problem with as few stages as say the same."""
+    """The bounder of a problem, with as few stages as say the same."""
     return Bounder(merge_stages(problem), clock)
 
 

@@ -18,7 +18,7 @@ class ReducedProgram:
     program: Program
     """Over the open tables, or one settled table where none is open."""
     options: Ints
-    """Of `program`, as options of `whole`."""
+    """The options of `program`, by their numbers in `whole`."""
     settled: Ints
     """Options of the settled tables."""
 

@@ -207,6 +207,6 @@ def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: py
 @pytest.mark.parametrize("seconds", [0.5, 4.0, 60.0])
 @pytest.mark.parametrize(("few", "small"), list(product([True, False], repeat=2)))
 def test_the_search_leaves_something_of_the_limit_to_what_follows(seconds: float, few: bool, small: bool) -> None:
-    search_s = engine.Size(few, small).search_seconds(seconds)
+    search_s = engine.Size(few, small, is_assignment=False).search_seconds(seconds)
     assert min(SEARCH_SECONDS, seconds / 2) <= search_s <= seconds
     assert (search_s < seconds) == (few or small)
