@@ -124,29 +124,29 @@ LEAF_SECONDS = 1.0
 
 # Rates of counted work
 
-SEARCH_WORK_PER_SECOND = 7e6
+SEARCH_WORK_PER_SECOND = 2e7
 """Devices that one lane of the local search touches in a second."""
-MOVE_WORK, PAIR_WORK, WAY_WORK = 5.0, 40.0, 0.15
+MOVE_WORK, PAIR_WORK, WAY_WORK = 5.0, 80.0, 0.06
 """Work of the local search in touched devices: of a move beside those that it touches, of beginning to split what two devices hold,
 and of trying a side for one of their slots."""
-TREE_STEPS_PER_SECOND = 4e7
+TREE_STEPS_PER_SECOND = 8e7
 """Steps of the knapsack search that branch and bound takes in a second."""
-DIVE_STEPS_PER_SECOND = 3e7
+DIVE_STEPS_PER_SECOND = 6e7
 """The same steps in dives, where more of the time goes into linear programs."""
-LEAF_STEPS_PER_SECOND = 5e7
+LEAF_STEPS_PER_SECOND = 1e8
 """Steps of branch and bound that a counted second of CP-SAT on a leaf stands for."""
 DETERMINISTIC_PER_SECOND = 0.6
 """Units of CP-SAT's deterministic time in a second: one took 1.4 to 2.2 seconds of one core (small models, OR-Tools 9.15)."""
 COUNTED_UNIT_S, COUNTED_LITERAL_S, COUNTED_OPTION_S = 0.75, 3e-6, 1e-4
 """What short solves by CP-SAT take: for a unit of deterministic time, and to build and hand over each literal and option."""
-LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC = 2e8, 0.25
+LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC = 4e8, 0.25
 """Steps of branch and bound that a unit of CP-SAT's deterministic time on the patterns of a leaf stands for, and how many of these
 units a leaf gets."""
-NODE_STEPS, PATTERN_LEAF_STEPS = 100_000, 100_000
+NODE_STEPS, PATTERN_LEAF_STEPS = 200_000, 200_000
 """Steps that a node of branch and bound counts for besides its pricing and programs, and that building the patterns of a leaf does."""
-PROGRAM_STEPS = 10_000
+PROGRAM_STEPS = 20_000
 """Steps of pricing that one linear program over patterns counts for: about as long."""
-DIVE_PRICING_STEPS, DIVE_STEPS = 10_000, 500_000
+DIVE_PRICING_STEPS, DIVE_STEPS = 20_000, 1_000_000
 """Steps that preparing one pricing of a dive counts for, and that beginning a dive does."""
 GRID_CELLS_PER_STEP = 20
 """Cells of a knapsack's grid that are filled in the time of a step of its search."""

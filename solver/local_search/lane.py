@@ -120,7 +120,7 @@ class Lane:
         return spent
 
     def _resplit(self, work: float) -> float:
-        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.split, work, PAIR_WORK, WAY_WORK)
+        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.journal, self.split, work, PAIR_WORK, WAY_WORK)
         self.ended = spent < work
         return spent
 

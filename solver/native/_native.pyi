@@ -15,7 +15,15 @@ def greedy(flat: FlatProblem, limits: LoadLimits, state: SearchState, order: Int
 def place_all(flat: FlatProblem, strategy: Strategy, room: Room, option: Ints, target: Ints, /) -> bool: ...
 def recount(flat: FlatProblem, limits: LoadLimits, state: SearchState, base: Floats, /) -> float: ...
 def resplit_pairs(
-    flat: FlatProblem, limits: LoadLimits, state: SearchState, split: Split, work: float, pair_work: float, way_work: float, /
+    flat: FlatProblem,
+    limits: LoadLimits,
+    state: SearchState,
+    journal: Journal,
+    split: Split,
+    work: float,
+    pair_work: float,
+    way_work: float,
+    /,
 ) -> tuple[float, float]: ...
 def search_patterns(items: PricedItems, bounds: Bounds, path: Path, threshold: float, most_steps: int, /) -> float: ...
 def subgradient(items: PricedItems, prices: Floats, slack: Floats, score: Floats, total: float, rounds: int, /) -> None: ...

@@ -136,15 +136,14 @@ inline double put_on(const Split& split, Int depth, Int side, Int columns) {
     return cost;
 }
 
-// Whether there is a split with less overload than now, or another one without any, and how many sides were tried.
+// Whether there is a split with an overload below `least`, and how many sides were tried.
 //
 // Depth first, the largest slots first, each to a random side first; a side that is overloaded too much already is left. `split` is a copy
 // of the views, whose shapes the compiler then knows not to change.
 inline std::pair<bool, Int> best_split(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split split,
-                                       const Pair& pair, Int count) {
+                                       const Pair& pair, Int count, double least) {
     prepare(flat, limits, state, split, pair, count);
     const Int first_sides = random_bits(state), columns = columns_of(flat, state, pair);
-    double least = std::max(cost_of(flat, state, pair) * (1.0 - 1e-9), NOTHING);
     if (count == 0) {
         return {false, 0};
     }

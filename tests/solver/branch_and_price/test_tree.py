@@ -12,7 +12,7 @@ from ortools.linear_solver import pywraplp
 from emplace.solver.branch_and_price.node_bound import PatternBound
 from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.branch_and_price.tree import Tree
-from emplace.solver.budget import Budget
+from emplace.solver.budget import NODE_STEPS, Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import MakespanBox, device_classes
@@ -174,7 +174,7 @@ def test_a_tree_that_runs_out_of_steps_stops_there_and_loses_no_part(most_steps:
     tree = planted(problem)
     for _ in tree.raise_bound(optimum * 1.2, 1e-7, most_steps):
         pass
-    assert most_steps <= tree.steps < most_steps + 200_000
+    assert most_steps <= tree.steps < most_steps + 2 * NODE_STEPS
     assert tree.open
     assert tree.bound_us < optimum
     for _ in tree.raise_bound(tree.best_us, 1e-7, 10**9):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from emplace.solver.budget import PAIR_WORK, WAY_WORK
-from emplace.solver.local_search.state import LoadLimits, SearchState, empty_split, empty_state, limits_of
-from emplace.solver.model.flat import FlatProblem, flatten
+from emplace.solver.local_search.state import LoadLimits, SearchState, empty_journal, empty_split, empty_state, limits_of
+from emplace.solver.model.flat import FlatProblem, flatten, restricted, to_assignment
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.native import recount, resplit_pairs
 
@@ -43,9 +45,14 @@ def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[Fl
     return flat, limits, state, recount(flat, limits, state, np.zeros(2))
 
 
+def _resplit(flat: FlatProblem, limits: LoadLimits, state: SearchState, work: float) -> float:
+    after, _ = resplit_pairs(flat, limits, state, empty_journal(flat, state), empty_split(state, MOST), work, PAIR_WORK, WAY_WORK)
+    return after
+
+
 def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> None:
     flat, limits, state, before = placed(problem_of([4, 3, 2, 1], [5, 5, 5, 5], 10), [0, 0, 1, 1], 5.0)
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5, PAIR_WORK, WAY_WORK)
+    after = _resplit(flat, limits, state, 1e5)
     assert before > 0.0
     assert after == 0.0
     assert sorted(state.load[:, 0]) == [5, 5]
@@ -54,7 +61,7 @@ def test_tables_in_system_memory_go_to_another_node_where_that_has_room() -> Non
 
 def test_nothing_goes_to_a_node_whose_system_memory_is_full() -> None:
     flat, limits, state, before = placed(problem_of([4, 3, 1], [5, 5, 10], 10), [0, 0, 1], 5.0)
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e5, PAIR_WORK, WAY_WORK)
+    after = _resplit(flat, limits, state, 1e5)
     assert after == pytest.approx(before)
     assert (state.ddr <= 10).all()
 
@@ -65,9 +72,65 @@ def test_loads_are_those_of_the_placement_and_overload_never_grows(seed: int) ->
     times, ddr = random.uniform(1, 9, 8), random.integers(0, 9, 8)
     problem = problem_of(list(times), list(ddr), int(ddr.sum() * random.uniform(0.4, 0.8)))
     flat, limits, state, before = placed(problem, list(random.integers(0, 2, 8)), float(times.sum() / 2))
-    after, _ = resplit_pairs(flat, limits, state, empty_split(state, MOST), 1e4, PAIR_WORK, WAY_WORK)
+    after = _resplit(flat, limits, state, 1e4)
     load, pools = state.load.copy(), state.ddr.copy()
     assert recount(flat, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
     assert after <= before
     assert load == pytest.approx(state.load)
     assert list(pools) == list(state.ddr)
+
+
+def _with_halves(times_us: list[float], overhead_us: float) -> Problem:
+    """Two devices; every table may lie on one, or in halves that take `overhead_us` each besides."""
+    tables = len(times_us)
+    whole = problem_of(times_us, [0] * tables, 0)
+    units = np.array([time for each in times_us for time in (each, each / 2 + overhead_us, each / 2 + overhead_us)])
+    return replace(
+        whole,
+        option_table=np.repeat(np.arange(tables), 2),
+        option_scope=np.full(2 * tables, Scope.DEVICE, dtype=np.int64),
+        option_kind=np.zeros(2 * tables, dtype=np.int64),
+        option_first_unit=np.append(0, np.cumsum(np.tile([1, 2], tables))),
+        unit_time_us=units[:, None, None],
+        unit_hbm_bytes=np.zeros((3 * tables, 1), dtype=np.int64),
+        unit_ddr_bytes=np.zeros((3 * tables, 1), dtype=np.int64),
+    )
+
+
+def _placed_whole(problem: Problem, makespan_us: float, price: float) -> tuple[FlatProblem, LoadLimits, SearchState]:
+    """All tables whole on the first device; halves cost `price`."""
+    every = np.ones(problem.num_options, dtype=bool)
+    flat = restricted(problem, flatten(problem), every, np.tile([0.0, price], problem.num_tables))
+    limits, state = limits_of(problem, np.array([makespan_us])), empty_state(problem, flat, 0)
+    state.option[:], state.target[flat.slot_first[:-1]] = np.arange(0, problem.num_options, 2), 0
+    recount(flat, limits, state, np.zeros(2))
+    return flat, limits, state
+
+
+def test_a_table_is_split_where_only_that_balances_the_pair() -> None:
+    problem = _with_halves([6.0, 2.0, 2.0], 0.5)
+    flat, limits, state = _placed_whole(problem, 5.5, price=0.0)
+    assert _resplit(flat, limits, state, 1e5) == 0.0
+    assert list(state.option) == [1, 2, 4]
+    assert sorted(state.load[:, 0]) == [5.5, 5.5]
+
+
+def test_no_table_is_split_for_less_than_its_price() -> None:
+    problem = _with_halves([6.0, 2.0, 2.0], 0.5)
+    flat, limits, state = _placed_whole(problem, 5.5, price=10.0)
+    assert _resplit(flat, limits, state, 1e5) > 0.0
+    assert list(state.option) == [0, 2, 4]
+    assert sorted(state.load[:, 0]) == [4.0, 6.0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tables_with_other_options_leave_the_loads_of_their_placement(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    times = random.uniform(1, 9, 6)
+    problem = _with_halves(list(times), 0.3)
+    flat, limits, state = _placed_whole(problem, float(times.sum() / 2) * 1.02, price=0.001)
+    after = _resplit(flat, limits, state, 1e4)
+    load = state.load.copy()
+    assert recount(flat, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
+    assert load == pytest.approx(state.load)
+    assert all(len(set(units)) == len(units) for units in to_assignment(problem, flat, state.option, state.target).targets)
