@@ -38,6 +38,7 @@ class Promise(Document):
     status: PlanStatus
     step_time_us: float | None = None
     gap: float | None = None
+    placement_gap: float | None = None
     throughput_samples_per_s: float | None = None
 
 
@@ -65,7 +66,13 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
 
 
 def _promise(plan: Plan) -> Promise:
-    return Promise(status=plan.status, step_time_us=plan.step_time_us, gap=plan.gap, throughput_samples_per_s=plan.throughput_samples_per_s)
+    return Promise(
+        status=plan.status,
+        step_time_us=plan.step_time_us,
+        gap=plan.gap,
+        placement_gap=plan.placement_gap,
+        throughput_samples_per_s=plan.throughput_samples_per_s,
+    )
 
 
 def _question_changes(before: Plan, after: Plan) -> Iterator[Change]:

@@ -267,6 +267,8 @@ class Plan(Document):
     status: PlanStatus
     gap: float | None = None
     """(step_time_us - lower_bound_us) / step_time_us; of a plan with a start, `move_cost_us` is added to the step time."""
+    placement_gap: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The same of what a placement decides: both times less the step without tables. Plans of earlier versions lack it."""
     step_time_us: float | None = None
     lower_bound_us: float | None = None
     throughput_samples_per_s: float | None = None
