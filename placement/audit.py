@@ -18,6 +18,7 @@ from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import OUT_OF_TIME, JobSize, LimitKind, Plan, PlanStatus, job_sizes
+from emplace.placement.step_costs import diagnosis_flaws
 from emplace.placement.topology import Topology
 from emplace.placement.workload import Objective
 
@@ -54,6 +55,7 @@ def audit(plan: Plan) -> list[Violation]:
         *_rank_loads(plan, derived),
         *_capacities(plan, topology, derived),
         *_totals(plan, topology, derived),
+        *(Violation(where=f"/diagnosis{pointer}", what=what) for pointer, what in diagnosis_flaws(plan, topology)),
     ]
 
 
@@ -141,7 +143,16 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
     for key in ("tables", "ranks", "nodes"):
         if getattr(plan, key):
             yield Violation(where=f"/{key}", what=f"must be empty in a plan that is {plan.status}")
-    for key in ("step_time_us", "throughput_samples_per_s", "imbalance", "gap", "placement_gap", "moved_bytes", "move_cost_us"):
+    for key in (
+        "step_time_us",
+        "throughput_samples_per_s",
+        "imbalance",
+        "gap",
+        "placement_gap",
+        "diagnosis",
+        "moved_bytes",
+        "move_cost_us",
+    ):
         if getattr(plan, key) is not None:
             yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
     if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):

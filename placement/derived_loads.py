@@ -57,7 +57,7 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own_bytes = np.array([own[rank.is_server] for rank in ranks], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     stages = _base_stages_us(question, topology)
-    constant_us = _step_us(question, stages)
+    constant_us = step_us(question, stages)
     for used in dict.fromkeys(placement.sharding_type for placement in placements):
         fixed = sharding_type_stages_us(question.cost_model, used, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
@@ -71,15 +71,16 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, _step_us(question, stages), constant_us)
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_us(question, stages), constant_us)
 
 
 def constant_us(question: Question, topology: Topology) -> float:
     """The step without tables, which no placement changes: its overhead, the dense layers, their all-reduce and their optimizer."""
-    return _step_us(question, _base_stages_us(question, topology))
+    return step_us(question, _base_stages_us(question, topology))
 
 
-def _step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
+def step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
+    """How long a step lasts in which ranks need so long in each stage ([R, K])."""
     return question.cost_model.step_overhead_us + float(stage_lengths_us(stages_us, question.cost_model).sum())
 
 

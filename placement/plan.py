@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
 from emplace.placement.host import MAX_RANKS, HostSpec
@@ -281,6 +282,8 @@ class Plan(Document):
     nodes: tuple[NodeLoad, ...] = ()
     tables: tuple[TablePlacement, ...] = ()
     explanation: Explanation | None = None
+    diagnosis: Diagnosis | None = None
+    """Why the plan is no faster, where that was asked for."""
     extrapolated: tuple[str, ...] = ()
     """Where predicted times rest on more than was measured; one line each."""
     solver: SolverRecord

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from emplace.app.diff import describe_placement
+from emplace.app.reports.diagnosis_text import diagnosis_view
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
@@ -36,7 +37,10 @@ def plan_view(plan: Plan) -> RenderableType:
     """Everything a person needs to judge a plan, or why there is none."""
     parts: list[RenderableType] = [Text(_headline(plan), style="bold"), _facts(plan)]
     if plan.has_placement:
-        parts += [_ranks(plan), _nodes(plan.nodes), _stages(plan), _kinds(plan), _largest_tables(plan), _next_commands(plan)]
+        parts += [_ranks(plan), _nodes(plan.nodes), _stages(plan), _kinds(plan), _largest_tables(plan)]
+        if plan.diagnosis is not None:
+            parts.append(diagnosis_view(plan, plan.diagnosis))
+        parts.append(_next_commands(plan))
     if plan.explanation is not None:
         parts.append(explanation_view(plan.explanation))
     if plan.status is PlanStatus.UNDECIDED:
