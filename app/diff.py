@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from emplace.placement.document import Document
@@ -38,6 +38,7 @@ class Promise(Document):
     status: PlanStatus
     step_time_us: float | None = None
     gap: float | None = None
+    placement_gap: float | None = None
     throughput_samples_per_s: float | None = None
 
 
@@ -65,7 +66,13 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
 
 
 def _promise(plan: Plan) -> Promise:
-    return Promise(status=plan.status, step_time_us=plan.step_time_us, gap=plan.gap, throughput_samples_per_s=plan.throughput_samples_per_s)
+    return Promise(
+        status=plan.status,
+        step_time_us=plan.step_time_us,
+        gap=plan.gap,
+        placement_gap=plan.placement_gap,
+        throughput_samples_per_s=plan.throughput_samples_per_s,
+    )
 
 
 def _question_changes(before: Plan, after: Plan) -> Iterator[Change]:
@@ -133,10 +140,15 @@ def _table_changes(before: Plan, after: Plan) -> Iterator[TableChange]:
 def describe_placement(placement: TablePlacement) -> str:
     """`column_wise fused on ranks 0, 3`."""
     ranks = sorted({shard.rank for shard in placement.shards})
-    run = len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1))
-    listed = f"{ranks[0]}-{ranks[-1]}" if run else ", ".join(map(str, ranks))
     cache = "" if placement.cache_load_factor is None else f" (cache {placement.cache_load_factor:g})"
-    return f"{placement.sharding_type} {placement.compute_kernel}{cache} on rank{'s' if len(ranks) > 1 else ''} {listed}"
+    return f"{placement.sharding_type} {placement.compute_kernel}{cache} on {describe_ranks(ranks)}"
+
+
+def describe_ranks(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 0, 3`, `ranks 0-7`; they rise."""
+    run = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
+    listed = f"{ranks[0]}-{ranks[-1]}" if run else ", ".join(map(str, ranks))
+    return f"rank{'s' if len(ranks) > 1 else ''} {listed}"
 
 
 def _table(model: ModelSpec, name: str) -> Table:

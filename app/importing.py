@@ -7,11 +7,13 @@ from importlib.metadata import version
 
 from emplace.executor.imported import TheirPlan, placements
 from emplace.placement.cost_model import CostModel
+from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.extrapolation import beyond_measured
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
+from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.planning import build_question
 from emplace.solver.driver.lower_bound import lower_bound
@@ -43,7 +45,8 @@ def import_plan(
     holds = bound_us <= step_us * (1 + _ROUNDING)
     bound_us = min(bound_us, step_us) if holds else 0.0
     record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else record.bound})
-    known = {"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "solver": record}
+    of_placement = placement_gap(step_us, bound_us, constant_us(question, topology))
+    known = {"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "placement_gap": of_placement, "solver": record}
     return plan.model_copy(update=known | {"extrapolated": beyond_measured(plan)})
 
 

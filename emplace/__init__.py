@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from emplace.face import audit as audit
     from emplace.face import check as check
+    from emplace.face import explain as explain
     from emplace.face import plan as plan
     from emplace.face import read_host as read_host
     from emplace.face import read_model as read_model
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _WHERE = {
-    **dict.fromkeys(("audit", "check", "plan", "read_host", "read_model", "read_plan"), "emplace.face"),
+    **dict.fromkeys(("audit", "check", "explain", "plan", "read_host", "read_model", "read_plan"), "emplace.face"),
     **dict.fromkeys(("Budgets", "CheckResult"), "emplace.gate"),
     "Violation": "emplace.placement.audit",
     "CostModel": "emplace.placement.cost_model",

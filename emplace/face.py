@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from emplace.gate import Budgets, CheckResult, judge
-from emplace.placement.audit import Violation
+from emplace.placement.audit import Violation, refuse, structural_violations
 from emplace.placement.audit import audit as violations_of
 from emplace.placement.catalog import find_model
 from emplace.placement.cost_model import CostModel
@@ -72,6 +72,19 @@ def audit(plan: Plan) -> list[Violation]:
     An empty list is a sound plan.
     """
     return violations_of(plan)
+
+
+def explain(plan: Plan, *, monitor: Monitor | None = None) -> Plan:
+    """The plan with its `diagnosis`: which stages, ranks and tables its step is made of, and what more hardware would bring.
+
+    Each change of the hardware is solved with the limits of the plan's own question, so it takes several times as long as the plan.
+    `monitor` is told where each solve stands; where it asks to stop, the changes that are left have estimates only. A plan without
+    a placement comes back as it is: its `explanation` says why. Raises InvalidDocument for a plan whose tables are not placed soundly.
+    """
+    from emplace.diagnosing import diagnosed
+
+    refuse("plan", structural_violations(plan))
+    return diagnosed(plan, monitor)
 
 
 def read_model(model: Model) -> ModelSpec:

@@ -80,6 +80,8 @@ class CheckResult(Document):
     step_time_us: float | None = None
     lower_bound_us: float | None = None
     gap: float | None = None
+    placement_gap: float | None = None
+    """The gap over what a placement decides."""
     throughput_samples_per_s: float | None = None
     tightest_memory: TightestMemory | None = None
 
@@ -102,6 +104,7 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
         step_time_us=plan.step_time_us,
         lower_bound_us=plan.lower_bound_us,
         gap=plan.gap,
+        placement_gap=plan.placement_gap,
         throughput_samples_per_s=plan.throughput_samples_per_s,
         tightest_memory=_tightest_memory(plan),
     )

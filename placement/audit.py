@@ -16,7 +16,9 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
+from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import OUT_OF_TIME, JobSize, LimitKind, Plan, PlanStatus, job_sizes
+from emplace.placement.step_costs import diagnosis_flaws
 from emplace.placement.topology import Topology
 from emplace.placement.workload import Objective
 
@@ -53,6 +55,7 @@ def audit(plan: Plan) -> list[Violation]:
         *_rank_loads(plan, derived),
         *_capacities(plan, topology, derived),
         *_totals(plan, topology, derived),
+        *(Violation(where=f"/diagnosis{pointer}", what=what) for pointer, what in diagnosis_flaws(plan, topology)),
     ]
 
 
@@ -140,7 +143,16 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
     for key in ("tables", "ranks", "nodes"):
         if getattr(plan, key):
             yield Violation(where=f"/{key}", what=f"must be empty in a plan that is {plan.status}")
-    for key in ("step_time_us", "throughput_samples_per_s", "imbalance", "gap", "moved_bytes", "move_cost_us"):
+    for key in (
+        "step_time_us",
+        "throughput_samples_per_s",
+        "imbalance",
+        "gap",
+        "placement_gap",
+        "diagnosis",
+        "moved_bytes",
+        "move_cost_us",
+    ):
         if getattr(plan, key) is not None:
             yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
     if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):
@@ -266,6 +278,8 @@ def _totals(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[V
         )
         return
     yield from _close("/gap", plan.gap, max(0.0, 1 - plan.lower_bound_us / cost_us))
+    if plan.placement_gap is not None:
+        yield from _close("/placement_gap", plan.placement_gap, placement_gap(cost_us, plan.lower_bound_us, derived.constant_us))
     if plan.status is PlanStatus.OPTIMAL and plan.gap is not None and plan.gap > plan.question.options.gap + _RELATIVE:
         yield Violation(where="/status", what=f"is optimal with a gap of {plan.gap}, the question asks for {plan.question.options.gap}")
 

@@ -42,6 +42,8 @@ class DerivedLoads:
     stages_us: NDArray[np.float64]
     """[R, K]"""
     step_time_us: float
+    constant_us: float
+    """The step without tables, which no placement changes."""
 
 
 def derive_loads(question: Question, placements: tuple[TablePlacement, ...], topology: Topology) -> DerivedLoads:
@@ -54,8 +56,8 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own = {is_server: rank_bytes(model, in_order, is_server=is_server) for is_server in (False, True)}
     own_bytes = np.array([own[rank.is_server] for rank in ranks], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
-    base = rank_stages_us(question.cost_model, model, topology)
-    stages = np.array([[_base_us(base, stage, rank) for stage in STAGES] for rank in ranks])
+    stages = _base_stages_us(question, topology)
+    constant_us = step_us(question, stages)
     for used in dict.fromkeys(placement.sharding_type for placement in placements):
         fixed = sharding_type_stages_us(question.cost_model, used, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
@@ -69,8 +71,23 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    step_time_us = question.cost_model.step_overhead_us + float(stage_lengths_us(stages, question.cost_model).sum())
-    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_time_us)
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_us(question, stages), constant_us)
+
+
+def constant_us(question: Question, topology: Topology) -> float:
+    """The step without tables, which no placement changes: its overhead, the dense layers, their all-reduce and their optimizer."""
+    return step_us(question, _base_stages_us(question, topology))
+
+
+def step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
+    """How long a step lasts in which ranks need so long in each stage ([R, K])."""
+    return question.cost_model.step_overhead_us + float(stage_lengths_us(stages_us, question.cost_model).sum())
+
+
+def _base_stages_us(question: Question, topology: Topology) -> NDArray[np.float64]:
+    """[R, K] what ranks need before any table is placed."""
+    base = rank_stages_us(question.cost_model, question.model, topology)
+    return np.array([[_base_us(base, stage, rank) for stage in STAGES] for rank in topology.ranks])
 
 
 def _base_us(base: Mapping[Stage, float], stage: Stage, rank: Rank) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
     IMPORTED,
     CostModelReference,
@@ -40,6 +41,7 @@ def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topo
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=PlanStatus.FEASIBLE,
         gap=1.0,
+        placement_gap=placement_gap(loads.step_time_us, 0.0, loads.constant_us),
         step_time_us=loads.step_time_us,
         lower_bound_us=0.0,
         throughput_samples_per_s=len(topology.trainers) * model.local_batch_size * 1e6 / loads.step_time_us,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
 from emplace.placement.host import MAX_RANKS, HostSpec
@@ -267,6 +268,8 @@ class Plan(Document):
     status: PlanStatus
     gap: float | None = None
     """(step_time_us - lower_bound_us) / step_time_us; of a plan with a start, `move_cost_us` is added to the step time."""
+    placement_gap: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The same of what a placement decides: both times less the step without tables. Plans of earlier versions lack it."""
     step_time_us: float | None = None
     lower_bound_us: float | None = None
     throughput_samples_per_s: float | None = None
@@ -279,6 +282,8 @@ class Plan(Document):
     nodes: tuple[NodeLoad, ...] = ()
     tables: tuple[TablePlacement, ...] = ()
     explanation: Explanation | None = None
+    diagnosis: Diagnosis | None = None
+    """Why the plan is no faster, where that was asked for."""
     extrapolated: tuple[str, ...] = ()
     """Where predicted times rest on more than was measured; one line each."""
     solver: SolverRecord

@@ -106,6 +106,12 @@ class Monitor:
         """One that tells nothing and stops with this one."""
         return Monitor(_Listener(None, self.interrupted, self.clock.now), self.clock)
 
+    def of_another(self, phase: str) -> Monitor:
+        """One of another solve, whose progress is reported where this one's is, with `phase` before its own; it stops with this one."""
+        report = self.listener.report
+        told = None if report is None else lambda progress: report(replace(progress, phase=phase + progress.phase))
+        return Monitor(_Listener(told, self.interrupted, self.clock.now), self.clock)
+
     def tell(self, objective_us: float, bound_us: float, phase: str) -> None:
         """Say what a part of the solve knows; an objective of infinity where it has no solution."""
         if self.listener.report is None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from emplace.placement.moving import moved_bytes
+from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
     CostModelReference,
     Explanation,
@@ -70,16 +71,16 @@ def _plan(
     by_clock = question.options.work_limit is None or found.limit is Limit.TIME
     kind = LimitKind.TIME if by_clock else LimitKind.WORK
     trainers = 0 if placed is None else sum(not rank.is_server for rank in placed.ranks)
+    lower_bound_us = min([found.lower_bound_us, *([] if placed is None else [placed.step_time_us])])
     return Plan(
         model=ModelReference(name=question.model.name, digest=question.model.content_digest()),
         host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=_status(found, fewest),
         gap=None if placed is None else found.gap,
+        placement_gap=None if placed is None else placement_gap(placed.cost_us, lower_bound_us, placed.constant_us),
         step_time_us=None if placed is None else placed.step_time_us,
-        lower_bound_us=min([found.lower_bound_us, *([] if placed is None else [placed.step_time_us])])
-        if found.lower_bound_us < math.inf
-        else None,
+        lower_bound_us=lower_bound_us if found.lower_bound_us < math.inf else None,
         throughput_samples_per_s=None if placed is None else trainers * question.model.local_batch_size * 1e6 / placed.step_time_us,
         imbalance=None if placed is None else placed.imbalance,
         moved_bytes=moved_bytes(question.model, question.options.start or (), placed.tables) if placed is not None and has_start else None,

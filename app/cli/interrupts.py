@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+from emplace.solver.progress import ShouldStop
 
 _seen = False
 """A plain flag: a handler that takes a lock could wait for itself."""
@@ -21,6 +25,25 @@ def raise_what_was_lost() -> None:
     """Raise KeyboardInterrupt for a Ctrl-C whose exception was lost. Long work in the main thread calls this now and then."""
     if _seen:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[ShouldStop]:
+    """Within it the first Ctrl-C asks to stop, which the function that comes tells; another one interrupts as always."""
+    asked, before = False, signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            _interrupt(number, frame)
+        asked = True
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -9,13 +9,17 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options
+from emplace.app.cli.interrupts import asked_to_stop
 from emplace.app.cli.options import OutputFormat, plan_options, read_cost_model, read_model
 from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
 from emplace.app.cli.progress import StatusLine
+from emplace.app.reports.figures import count
 from emplace.app.reports.plan_text import plan_view
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan, PlanStatus
 from emplace.placement.workload import Objective
 from emplace.planning import answer, build_question, resolve_host
+from emplace.solver.progress import Monitor
 
 EXIT_CODES = {PlanStatus.OPTIMAL: 0, PlanStatus.FEASIBLE: 0, PlanStatus.INFEASIBLE: 1, PlanStatus.UNDECIDED: 3}
 
@@ -47,6 +51,9 @@ def plan(
         typer.Option("--move-price", metavar="US_PER_GIB", help="Step time to save for each GiB moved away from --start."),
     ] = None,
     cost_model: options.CostModelFile = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why the plan is no faster, and what more hardware would bring: solves again.")
+    ] = False,
     format: Annotated[PlanFormat, typer.Option("--format", help="What to print.")] = PlanFormat.TEXT,
     out: options.Out = None,
 ) -> int:
@@ -54,7 +61,12 @@ def plan(
 
     --out writes the plan as JSON (or as TorchRec reads it, with --format torchrec). Exit code: 0 planned, 1 proven not
     to fit, 3 undecided within the limit. Without a limit it stops after 10 s of counted work.
+    With --explain, Ctrl-C after the plan is found ends the explaining and keeps the plan.
     """
+    if explain and format is PlanFormat.TORCHREC:
+        raise InvalidDocument(
+            "options", [BrokenRule("/explain", "", "--explain goes with --format text or json: TorchRec has no place for it")]
+        )
     chosen = plan_options(
         nodes=nodes,
         ranks=ranks,
@@ -72,11 +84,26 @@ def plan(
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
         found = answer(question, status.monitor)
+        found = _explained(found, status) if explain else found
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)
     else:
         give(found, plan_view(found), OutputFormat(format), out)
     return EXIT_CODES[found.status]
+
+
+def _explained(found: Plan, status: StatusLine) -> Plan:
+    """The plan with its diagnosis, which is cut short by Ctrl-C."""
+    from emplace.diagnosing import diagnosed, num_changes
+
+    if changes := num_changes(found):
+        limit = " and ".join(f"{seconds:g} s of {kind}" for kind, seconds in found.question.options.limits.items())
+        status.say("")
+        note(
+            f"explaining: {count(changes, 'change')} of the hardware to solve, each within {limit} as the plan; Ctrl-C keeps what is there"
+        )
+    with asked_to_stop() as should_stop:
+        return diagnosed(found, Monitor.of(status.solving, should_stop))
 
 
 def _torchrec(found: Plan, out: Path | None) -> None:

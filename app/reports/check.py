@@ -27,7 +27,8 @@ def text_report(results: Sequence[CheckResult]) -> str:
 def _lines(result: CheckResult) -> list[str]:
     lines = [f"{MARKS[result.verdict]}  {result.summary}"]
     if result.step_time_us is not None:
-        times = f"step {microseconds(result.step_time_us)} (bound {microseconds(result.lower_bound_us)}, gap {percent(result.gap)})"
+        gaps = f"gap {percent(result.gap)}, {percent(result.placement_gap)} of what placement decides"
+        times = f"step {microseconds(result.step_time_us)} (bound {microseconds(result.lower_bound_us)}, {gaps})"
         lines.append(f"    {times}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")
     if (memory := result.tightest_memory) is not None and result.step_time_us is not None:
         share = percent(memory.used_bytes / max(memory.capacity_bytes, 1))

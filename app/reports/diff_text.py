@@ -41,6 +41,7 @@ def _promise(change: PlanDiff) -> RenderableType:
         ("status", str(before.status), str(after.status)),
         ("predicted step", microseconds(before.step_time_us), microseconds(after.step_time_us)),
         ("gap", percent(before.gap), percent(after.gap)),
+        ("of what placement decides", percent(before.placement_gap), percent(after.placement_gap)),
         ("throughput", rate(before.throughput_samples_per_s), rate(after.throughput_samples_per_s)),
     ]
     title = "promise"

@@ -19,8 +19,8 @@ _WORDS = {
 
 def markdown_report(results: Sequence[CheckResult]) -> str:
     lines = [
-        "| model | host | answer | predicted step | gap | throughput | fullest memory | figures |",
-        "|---|---|---|--:|--:|--:|--:|---|",
+        "| model | host | answer | predicted step | gap | of what placement decides | throughput | fullest memory | figures |",
+        "|---|---|---|--:|--:|--:|--:|--:|---|",
     ]
     lines += [_row(result) for result in results]
     for result in results:
@@ -36,6 +36,7 @@ def _row(result: CheckResult) -> str:
         _WORDS[result.verdict],
         microseconds(result.step_time_us),
         percent(result.gap),
+        percent(result.placement_gap),
         rate(result.throughput_samples_per_s),
         f"{show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)}, {memory.where}" if memory else "-",
         str(result.cost_source),

@@ -8,10 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from emplace.app.diff import describe_placement
+from emplace.app.reports.diagnosis_text import diagnosis_view
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
 from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.derived_loads import constant_us
 from emplace.placement.plan import (
     IMPORTED,
     OUT_OF_TIME,
@@ -35,7 +37,10 @@ def plan_view(plan: Plan) -> RenderableType:
     """Everything a person needs to judge a plan, or why there is none."""
     parts: list[RenderableType] = [Text(_headline(plan), style="bold"), _facts(plan)]
     if plan.has_placement:
-        parts += [_ranks(plan), _nodes(plan.nodes), _stages(plan), _kinds(plan), _largest_tables(plan), _next_commands(plan)]
+        parts += [_ranks(plan), _nodes(plan.nodes), _stages(plan), _kinds(plan), _largest_tables(plan)]
+        if plan.diagnosis is not None:
+            parts.append(diagnosis_view(plan, plan.diagnosis))
+        parts.append(_next_commands(plan))
     if plan.explanation is not None:
         parts.append(explanation_view(plan.explanation))
     if plan.status is PlanStatus.UNDECIDED:
@@ -68,6 +73,8 @@ def _facts(plan: Plan) -> RenderableType:
             ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
             ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
         ]
+        if plan.placement_gap is not None:
+            rows.insert(1, ("placement decides", _decided(plan)))
     if plan.fewest is not None:
         rows.append(("fewest devices", _fewest(plan.fewest)))
     if plan.moved_bytes is not None:
@@ -82,6 +89,12 @@ def _facts(plan: Plan) -> RenderableType:
             _origin(plan.solver),
         ]
     )
+
+
+def _decided(plan: Plan) -> str:
+    decided_us = (plan.step_time_us or 0.0) - constant_us(plan.sized_question, plan.topology())
+    rest = "the rest is dense layers and overhead"
+    return f"{microseconds(decided_us)}   {percent(decided_us / (plan.step_time_us or 1.0))} of the step, gap {percent(plan.placement_gap)}; {rest}"
 
 
 def _fewest(fewest: FewestDevices) -> str:

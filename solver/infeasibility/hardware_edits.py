@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import DeviceType
@@ -12,6 +11,7 @@ from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import format_size
 from emplace.solver.driver.variants import allowed_tiers
+from emplace.solver.infeasibility.hardware_patches import devices_patch, more_hbm, nodes_patch
 from emplace.solver.infeasibility.merge_patch import Edit, patched
 from emplace.solver.infeasibility.shortage import Case, cases
 
@@ -32,18 +32,12 @@ def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     nodes = question.options.nodes or question.host.nodes
 
     def edit(extra: int) -> Edit:
-        changed = [
-            device.model_copy(update={"hbm_capacity": (device.hbm_capacity or 0) + extra * _GIB})
-            if device.type is DeviceType.CUDA
-            else device
-            for device in question.host.node.devices
-        ]
+        patch = devices_patch(question.host, lambda device: more_hbm(device, extra * _GIB))
         sizes = " and ".join(
             f"give each {device.kind} {format_size((device.hbm_capacity or 0) + extra * _GIB)} of HBM instead of {format_size(device.hbm_capacity or 0)}"
             for device in devices
         )
         added = extra * _GIB * nodes * sum(device.count for device in devices)
-        patch = {"host": {"node": {"devices": [device.to_data() for device in changed]}}}
         return Edit(f"{sizes} (hbm_capacity in the host document)", "hbm", patch, added)
 
     yield from _smallest(question, found, edit, units_bytes=_GIB * nodes * sum(device.count for device in devices))
@@ -89,17 +83,10 @@ def node_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
         return
 
     def edit(extra: int) -> Edit:
-        changed: dict[str, Any] = {"nodes": nodes + extra}
-        command = f"--nodes {nodes + extra}"
-        if options.ranks is not None:
-            changed["ranks"] = options.ranks // nodes * (nodes + extra)
-            command += f" --ranks {changed['ranks']}"
-        return Edit(
-            f"use {nodes + extra} nodes instead of {nodes}: {command}",
-            "nodes",
-            {"options": changed},
-            extra * (hbm + host.node.ddr_capacity),
-        )
+        patch = nodes_patch(question, nodes + extra)
+        command = " ".join(f"--{key} {value}" for key, value in patch["options"].items())
+        change = f"use {nodes + extra} nodes instead of {nodes}: {command}"
+        return Edit(change, "nodes", patch, extra * (hbm + host.node.ddr_capacity))
 
     yield from _smallest(question, found, edit, units_bytes=per_node, most=_MAX_NODES - nodes)
 

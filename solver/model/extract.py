@@ -52,6 +52,8 @@ class Placement:
     nodes: tuple[NodeLoad, ...]
     step_time_us: float
     imbalance: float
+    constant_us: float
+    """The step without tables."""
     move_cost_us: float = 0.0
     """The price of the bytes that are elsewhere in the plan to start from."""
 
@@ -93,7 +95,8 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     )
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
     step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
-    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / add_up(times))
+    constant_us = priced.problem.constant_us + books.without_tables_us
+    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / add_up(times), constant_us)
 
 
 def _plainly(priced: PricedQuestion, chosen: list[tuple[Layout, list[_Shard]]]) -> list[tuple[Layout, list[_Shard]]]:
@@ -113,6 +116,7 @@ class _Books:
         self._on_cuda = np.array([rank.type is DeviceType.CUDA for rank in priced.topology.ranks])
         self._base_us = rank_stages_us(priced.question.cost_model, priced.question.model, priced.topology)
         base_us = [self._base_us.get(stage, 0.0) for stage in PLACED_STAGES]
+        self.without_tables_us = add_up(base_us)
         self.time_us = np.repeat(np.array([base_us]), len(priced.topology.ranks), axis=0)
         self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
         self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)

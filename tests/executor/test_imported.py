@@ -55,6 +55,7 @@ def test_the_bound_is_the_solvers_and_holds_for_the_solvers_plan(here: HostSpec)
     assert best.step_time_us is not None
     assert 0 < again.lower_bound_us <= best.step_time_us < again.step_time_us
     assert again.gap == pytest.approx(1 - again.lower_bound_us / again.step_time_us)
+    assert (again.gap or 0.0) < (again.placement_gap or 0.0) < 1
     assert (again.status, again.solver.stopped_by) == ("feasible", "imported")
 
 
@@ -82,7 +83,7 @@ def test_a_plan_that_is_too_large_is_priced_and_the_audit_says_what_is_over(here
     small = here.model_copy(update={"node": here.node.model_copy(update={"ddr_capacity": 1 << 20, "ddr_reserve": 0}), "fingerprint": None})
     found = _imported(to_torchrec(plan), small)
     assert {violation.where for violation in audit(found)} == {"/nodes/0/ddr_bytes"}
-    assert (found.lower_bound_us, found.gap, found.solver.bound) == (0.0, 1.0, "none")
+    assert (found.lower_bound_us, found.gap, found.placement_gap, found.solver.bound) == (0.0, 1.0, 1.0, "none")
 
 
 def test_a_cache_without_a_load_factor_has_fbgemms_default() -> None:

@@ -154,6 +154,8 @@ def _plan(
     ddr: list[int],
 ) -> Plan:
     step = question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage)
+    bases = [_base(question, topology, rank) for rank in topology.ranks]
+    nothing = question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage)
     totals = [sum(rank.values()) for rank in stages]
     of_trainers = totals[: len(topology.trainers)]
     node_ddr = [0] * len(topology.node_ddr_capacity_bytes)
@@ -165,6 +167,7 @@ def _plan(
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=PlanStatus.FEASIBLE,
         gap=0.5,
+        placement_gap=(step - max(step / 2, nothing)) / (step - nothing),
         step_time_us=step,
         lower_bound_us=step / 2,
         throughput_samples_per_s=question.model.local_batch_size * len(topology.trainers) / step * 1e6,

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from emplace.placement import diagnosis
 from emplace.placement import plan as documents
 from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.cost_model import datasheet_cost_model
@@ -31,6 +32,10 @@ SECTIONS = {
     "Shards": documents.Shard,
     "Explanation": documents.Explanation,
     "Fixes": documents.Fix,
+    "Diagnosis": diagnosis.Diagnosis,
+    "Stages": diagnosis.StageCost,
+    "Costs of tables": diagnosis.TableCost,
+    "Changes": diagnosis.HardwareChange,
     "Solver": documents.SolverRecord,
     "Fewest": documents.FewestDevices,
     "Sizes": documents.JobSize,
@@ -53,7 +58,8 @@ def test_every_key_is_explained_and_no_other(section: str, document: type[BaseMo
 
 
 def test_every_document_of_a_plan_has_a_section() -> None:
-    mine = {value for value in vars(documents).values() if isinstance(value, type) and value.__module__ == documents.__name__}
+    parts = (documents, diagnosis)
+    mine = {value for part in parts for value in vars(part).values() if isinstance(value, type) and value.__module__ == part.__name__}
     assert {kind for kind in mine if issubclass(kind, Document)} == set(SECTIONS.values())
 
 

@@ -14,6 +14,7 @@ from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus, Question
+from emplace.placement.stages import Stage
 from emplace.planning import build_question
 from emplace.solver.budget import Budget
 from emplace.solver.driver.variants import variants
@@ -78,6 +79,13 @@ def test_every_answer_passes_the_audit(host: Any, spec: Any, optimizer: str, obj
         assert plan.lower_bound_us is not None
         assert plan.step_time_us is not None
         assert plan.lower_bound_us <= plan.step_time_us
+        assert plan.gap is not None
+        assert plan.placement_gap is not None
+        assert plan.gap - 1e-9 <= plan.placement_gap <= 1
+        if all(each.sharding_type is not ShardingType.DATA_PARALLEL for each in plan.tables):
+            same = sum(max(rank.stages_us[stage] for rank in plan.ranks) for stage in (Stage.DENSE, Stage.ALL_REDUCE))
+            decided_us = plan.step_time_us - asked.cost_model.step_overhead_us - same
+            assert plan.placement_gap * decided_us == pytest.approx(plan.step_time_us - plan.lower_bound_us, abs=1e-6)
 
 
 UNEVEN = [table("a", 1001, dim=36, pooling=20), table("b", 777, dim=64, pooling=7)]

@@ -30,6 +30,7 @@ def test_what_fits_passes(emplace_here: Emplace, small: Path) -> None:
     done = emplace_here("check", small, *HOST)
     assert done.returncode == 0
     assert "small on dgx-h100 fits" in done.stdout
+    assert "of what placement decides)" in done.stdout
 
 
 def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: Emplace, big: Path) -> None:

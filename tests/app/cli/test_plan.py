@@ -24,6 +24,7 @@ def test_json_is_one_document_that_covers_every_table(emplace_here: Emplace, tmp
     assert [table["name"] for table in plan["tables"]] == ["users", "pages"]
     assert plan["cost_model"]["source"] == "datasheet"
     assert plan["gap"] <= 0.01
+    assert plan["gap"] <= plan["placement_gap"] <= 1
 
 
 def test_the_same_question_gets_the_same_plan(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path
     write_model(tmp_path / "small.json")
     done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
     assert "\x1b" not in done.stdout + done.stderr
-    for said in ("small on dgx-h100", "gap", "datasheet", "[##", "lookup_backward", "emplace audit plan.json"):
+    for said in ("small on dgx-h100", "gap", "placement decides", "datasheet", "[##", "lookup_backward", "emplace audit plan.json"):
         assert said in done.stdout
 
 

@@ -16,7 +16,7 @@ from emplace.app.database import jobs
 from emplace.app.database.connection import Database
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow
-from emplace.app.reports.figures import microseconds
+from emplace.app.reports.figures import microseconds, percent
 from emplace.placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run, ticket_of
 from tests.app.questions import model_data
@@ -163,6 +163,7 @@ def test_one_plan_shows_where_everything_is_and_what_was_measured(page: Page, ap
     page.goto("/")
     follow(page, "tbody a")
     text = page.inner_text("main")
+    assert f"50.00% ({percent(plan.placement_gap)} of what placement decides)" in text
     for table in plan.tables:
         assert f"{table.name}\ttable_wise\tfused\t{table.shards[0].rank}" in text
     assert "not verified" in text

@@ -1,0 +1,125 @@
+"""Dual prices of one question prove bounds of another; where memory binds they say that more of it helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ShardingType
+from emplace.placement.plan import Plan, Question
+from emplace.solver.sensitivity.dual_prices import DualPrices
+from emplace.solver.sensitivity.hardware_changes import changed, hardware_changes
+from emplace.solver.solve import solve_question
+from tests.solver.questions import cpu_host, gpu_host, question, table
+
+ROUNDING = 1e-9
+
+
+def prices_of(asked: Question, plan: Plan) -> DualPrices:
+    types = frozenset(placement.sharding_type for placement in plan.tables)
+    found = DualPrices.of(asked, types, with_servers=any(rank.is_server for rank in plan.ranks))
+    assert found is not None
+    return found
+
+
+def tables(count: int, rows: int = 60_000, **more: Any) -> list[dict[str, Any]]:
+    return [table(f"t{index}", rows + 977 * index, dim=64, pooling=6.5 + index % 5, **more) for index in range(count)]
+
+
+QUESTIONS = [
+    question(gpu_host(2, hbm="64MiB"), tables(6), work_limit=0.1, gap=0.05),
+    question(gpu_host(3, hbm="48MiB"), tables(14), work_limit=0.1, gap=0.05),
+    question(gpu_host(4, nodes=2, hbm="48MiB"), tables(9), work_limit=0.1, gap=0.05, tiers=["hbm"]),
+    question(gpu_host(1, hbm="32MiB", ddr="64MiB", servers=2), tables(8), work_limit=0.1, gap=0.05),
+    question(gpu_host(2, hbm="32MiB", other_kind={"hbm_capacity": "64MiB", "count": 1}), tables(7), work_limit=0.1, gap=0.05),
+    question(cpu_host(2), tables(12), work_limit=0.1, gap=0.05, objective="p95"),
+]
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=["small", "large", "two nodes", "servers", "two kinds", "cpu"])
+def test_what_the_prices_prove_of_a_change_holds_for_plans_with_it(asked: Question) -> None:
+    plan = solve_question(asked)
+    prices = prices_of(asked, plan)
+    assert prices.bound_us <= (plan.step_time_us or 0.0) * (1 + ROUNDING)
+    assert prices.bound_of(asked) == pytest.approx(prices.bound_us, rel=ROUNDING)
+    proven = 0
+    for edit in hardware_changes(asked, plan):
+        after = changed(asked, edit)
+        bound_us, best = prices.bound_of(after), solve_question(after)
+        of_these = {placement.sharding_type for placement in best.tables} <= prices.types
+        if of_these and any(rank.is_server for rank in best.ranks) == prices.with_servers and best.has_placement:
+            assert bound_us is not None
+            assert bound_us <= (best.step_time_us or 0.0) * (1 + ROUNDING), edit.change
+            proven += 1
+    assert proven
+
+
+def tight(host: HostSpec, **options: Any) -> Question:
+    """Tables that are looked up much, more than HBM holds, the rest of them in system memory."""
+    only = {"sharding_types": ["table_wise", "column_wise"], "compute_kernels": ["fused", "fused_uvm"]}
+    return question(host, tables(12, rows=100_000, constraints=only), work_limit=0.2, **options)
+
+
+@pytest.mark.parametrize("asked", [*QUESTIONS, tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))])
+def test_prices_of_its_own_prove_no_less(asked: Question) -> None:
+    plan = solve_question(asked)
+    prices = prices_of(asked, plan)
+    for edit in hardware_changes(asked, plan):
+        after = changed(asked, edit)
+        own = DualPrices.of(after, prices.types, with_servers=prices.with_servers)
+        assert own is not None
+        assert (prices.bound_of(after) or 0.0) <= own.bound_us * (1 + 1e-6), edit.change
+
+
+def test_for_a_little_more_memory_they_say_what_the_relaxation_gains() -> None:
+    asked, more = (tight(gpu_host(2, hbm=hbm, ddr="2GiB")) for hbm in ("110MiB", "110.5MiB"))
+    prices = prices_of(asked, solve_question(asked))
+    own = DualPrices.of(more, prices.types, with_servers=False)
+    assert own is not None
+    assert own.bound_us < prices.bound_us - 0.5
+    assert (prices.bound_of(more) or 0.0) - prices.bound_us == pytest.approx(own.bound_us - prices.bound_us, rel=0.05)
+
+
+def moved_by(asked: Question, kind: str) -> tuple[float, float]:
+    """(by how much the prices expect the step to move, by how much it moves), in microseconds."""
+    plan = solve_question(asked)
+    prices = prices_of(asked, plan)
+    after = changed(asked, next(edit for edit in hardware_changes(asked, plan) if edit.kind == kind))
+    return (prices.bound_of(after) or 0.0) - prices.bound_us, (solve_question(after).step_time_us or 0.0) - (plan.step_time_us or 0.0)
+
+
+def test_where_hbm_binds_more_of_it_helps_and_the_prices_say_so() -> None:
+    estimated_us, solved_us = moved_by(tight(gpu_host(2, hbm="110MiB", ddr="2GiB")), "hbm")
+    assert estimated_us < -10
+    assert solved_us < -10
+
+
+def test_much_more_memory_promises_no_more_than_all_of_it() -> None:
+    asked = tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))
+    plan = solve_question(asked)
+    prices, roomy = prices_of(asked, plan), tight(gpu_host(2, hbm="100GiB", ddr="2GiB"))
+    bound_us = prices.bound_of(roomy)
+    assert bound_us is not None
+    assert asked.cost_model.step_overhead_us < bound_us <= (solve_question(roomy).step_time_us or 0.0) * (1 + ROUNDING)
+
+
+def test_where_memory_does_not_bind_more_of_it_is_worth_nothing() -> None:
+    estimated_us, solved_us = moved_by(tight(gpu_host(2, hbm="2GiB", ddr="2GiB")), "hbm")
+    assert estimated_us == pytest.approx(0, abs=1e-6)
+    assert solved_us == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "hbm"), [("memory_bandwidth", "2GiB"), ("system_link", "110MiB"), ("intra_node_link", "2GiB")])
+def test_faster_memories_and_links_shorten_the_step_by_about_what_is_estimated(kind: str, hbm: str) -> None:
+    estimated_us, solved_us = moved_by(tight(gpu_host(2, hbm=hbm, ddr="2GiB")), kind)
+    assert estimated_us < 0
+    assert solved_us == pytest.approx(estimated_us, rel=0.3)
+
+
+def test_types_that_place_nothing_have_no_prices() -> None:
+    asked = question(gpu_host(2), tables(4, constraints={"sharding_types": ["table_wise"]}), work_limit=0.1, gap=0.05)
+    impossible = question(gpu_host(2, hbm="4MiB", ddr="4MiB"), tables(4), work_limit=0.1, gap=0.05)
+    assert DualPrices.of(asked, frozenset({ShardingType.TABLE_WISE}), with_servers=False) is not None
+    assert DualPrices.of(impossible, frozenset({ShardingType.TABLE_WISE}), with_servers=False) is None
