@@ -237,6 +237,8 @@ class Explanation(Document):
 
 OUT_OF_WORK, OUT_OF_TIME = "limit", "time"
 """`stopped_by` of a plan that a limit ended. Another run may get further in the same time, or less far."""
+AT_TARGET = "target"
+"""`stopped_by` of a plan that is as fast as was asked for, or of a proof that none is: the best was not looked for."""
 IMPORTED = "imported"
 """`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
 
@@ -250,7 +252,7 @@ class SolverRecord(Document):
     """The limit of the question that ended the solve; where none did and both are set, that of work."""
     limit_kind: LimitKind
     stopped_by: str
-    """Why it stopped: gap, exact, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
+    """Why it stopped: gap, exact, target, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
     bound: str
     """Which bound proves `lower_bound_us`."""
     moves: int = 0

@@ -41,11 +41,13 @@ def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
     if question.options.objective is Objective.DEVICES:
         smallest = smallest_size(question, monitor)
         answered, fewest, found = smallest.question, smallest.record, smallest.first
-        if found.solution is not None:
+        if found.solution is not None and not monitor.is_answered(found.objective_us, found.lower_bound_us):
             found = _or_else(_solved(answered, monitor), found)
     else:
         answered, fewest, found = question, None, _solved(question, monitor)
     explanation = explain(answered, monitor) if found.is_infeasible else None
+    if not found.is_settled and found.limit is not Limit.INTERRUPTED and monitor.is_answered(found.objective_us, found.lower_bound_us):
+        found = replace(found, limit=Limit.TARGET)
     if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
         found = replace(found, limit=Limit.TIME)
     return _plan(question, found, fewest, explanation, time.perf_counter() - started)
