@@ -30,18 +30,27 @@ Host: TypeAlias = HostSpec | Mapping[str, Any] | str | Path
 _Doc = TypeVar("_Doc", bound=Document)
 
 
-def plan(model: Model, host: Host, *, cost_model: CostModel | None = None, monitor: Monitor | None = None, **options: Any) -> Plan:
+def plan(
+    model: Model,
+    host: Host,
+    *,
+    cost_model: CostModel | None = None,
+    monitor: Monitor | None = None,
+    warm_start: Plan | None = None,
+    **options: Any,
+) -> Plan:
     """Decide where each table of the model lives on the host, and prove how good that is.
 
     `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", work_limit=10.0 (seconds of
     counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with
     the one measured on this host, else by the datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
+    `warm_start` is a plan for a question that differs a little: the search begins there, and the plan names it.
 
     The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
     Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
     machine lacks something.
     """
-    return answer(_question(model, host, options, cost_model), monitor)
+    return answer(_question(model, host, options, cost_model), monitor, warm_start)
 
 
 def check(

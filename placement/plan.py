@@ -255,6 +255,8 @@ class SolverRecord(Document):
     """Why it stopped: gap, exact, target, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
     bound: str
     """Which bound proves `lower_bound_us`."""
+    warm_start: str | None = None
+    """Digest of the plan that the search began with, where it was given one: the same question may have another answer without."""
     moves: int = 0
     version: str
 

@@ -15,6 +15,7 @@ from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.priced import PricedQuestion
+from emplace.solver.model.warm_start import Placed, with_warm_start
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
@@ -22,13 +23,18 @@ NO_TIER = Result[Placement].infeasible("no tier")
 """The answer where no tier is allowed; united with others it changes nothing."""
 
 
-def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
-    """The best plan of all variants, and a bound that holds for every plan there is; or only as much as the monitor's target asks for."""
+def solve_variants(question: Question, monitor: Monitor, warm_start: Placed | None = None) -> Result[Placement]:
+    """The best plan of all variants, and a bound that holds for every plan there is; or only as much as the monitor's target asks for.
+
+    The first search begins with tables as in `warm_start`.
+    """
     if (packed := packed_at_once(question, monitor)) is not None:
         return packed
     programs = priced_variants(question)
     if (quick := answered_at_once(programs, monitor)) is not None:
         return quick
+    if warm_start is not None:
+        programs = [(variant, with_warm_start(priced, warm_start)) for variant, priced in programs]
     searches = _searches(programs, monitor)
     budget, whole = budget_of(question, searches, monitor), NO_TIER
     for number, (variant, types) in enumerate(searches):
