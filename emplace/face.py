@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from emplace.gate import Budgets, CheckResult, judge
+from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.audit import Violation, refuse, structural_violations
 from emplace.placement.audit import audit as violations_of
 from emplace.placement.catalog import find_model
@@ -17,7 +17,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import Plan, PlanOptions, by_the_clock
+from emplace.placement.plan import Plan, PlanOptions, Question, by_the_clock
 from emplace.placement.reading import from_data, read_file
 from emplace.planning import answer, build_question, resolve_host
 from emplace.solver.progress import Monitor
@@ -30,19 +30,27 @@ Host: TypeAlias = HostSpec | Mapping[str, Any] | str | Path
 _Doc = TypeVar("_Doc", bound=Document)
 
 
-def plan(model: Model, host: Host, *, cost_model: CostModel | None = None, monitor: Monitor | None = None, **options: Any) -> Plan:
+def plan(
+    model: Model,
+    host: Host,
+    *,
+    cost_model: CostModel | None = None,
+    monitor: Monitor | None = None,
+    warm_start: Plan | None = None,
+    **options: Any,
+) -> Plan:
     """Decide where each table of the model lives on the host, and prove how good that is.
 
     `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", work_limit=10.0 (seconds of
     counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with
     the one measured on this host, else by the datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
+    `warm_start` is a plan for a question that differs a little: the search begins there, and the plan names it.
 
     The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
     Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
     machine lacks something.
     """
-    asked = build_question(read_model(model), read_host(host), from_data(dict(options), PlanOptions, source="options"), cost_model)
-    return answer(asked, monitor)
+    return answer(_question(model, host, options, cost_model), monitor, warm_start)
 
 
 def check(
@@ -54,16 +62,20 @@ def check(
     baseline: Plan | None = None,
     max_regression: float | None = None,
     cost_model: CostModel | None = None,
+    plan: bool = False,
     **options: Any,
 ) -> CheckResult:
     """Whether the model fits the host within the budgets; `fits` is true, false (proven) or None (undecided).
+
+    It ends as soon as that is certain, with the first plan that keeps the budgets; `plan` looks for the best one.
 
     `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
     `baseline`. `options` are those of `plan`, but by default the answer is there within 10 s of time. Raises as `plan` does.
     """
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression, "baseline": baseline}
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
-    return judge(plan(model, host, cost_model=cost_model, **by_the_clock(options)), budgets)
+    asked = _question(model, host, by_the_clock(options), cost_model)
+    return judge(answer(asked, Monitor().wanting(None if plan else enough_us(asked, budgets))), budgets)
 
 
 def audit(plan: Plan) -> list[Violation]:
@@ -104,6 +116,10 @@ def read_host(host: Host) -> HostSpec:
 def read_plan(path: str | Path) -> Plan:
     """A plan that was written as JSON. Raises InvalidDocument."""
     return read_file(Path(path), Plan)
+
+
+def _question(model: Model, host: Host, options: Mapping[str, Any], cost_model: CostModel | None) -> Question:
+    return build_question(read_model(model), read_host(host), from_data(dict(options), PlanOptions, source="options"), cost_model)
 
 
 def _document(given: _Doc | Mapping[str, Any], kind: type[_Doc], source: str) -> _Doc:

@@ -1,11 +1,13 @@
 """The check: does a model fit a host, within stated budgets? The command line and `POST /v1/checks` share it.
 
 A "no" is only said when it is proven: no placement exists, or even the lower bound breaks a budget. A plan that breaks
-a budget which the bound does not break leaves the answer open.
+a budget which the bound does not break leaves the answer open. The answer is there as soon as it is certain: who wants
+the best plan besides asks for it.
 """
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,7 +17,8 @@ from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import Name
-from emplace.placement.plan import Explanation, Plan, PlanStatus
+from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
+from emplace.placement.workload import Objective
 
 
 class CheckVerdict(StrEnum):
@@ -80,17 +83,31 @@ class CheckResult(Document):
     step_time_us: float | None = None
     lower_bound_us: float | None = None
     gap: float | None = None
+    """How much less than the plan's step the best may take. Of the first plan that is enough it says little (`stopped_by`)."""
     placement_gap: float | None = None
     """The gap over what a placement decides."""
+    stopped_by: str | None = None
+    """Why the solve went no further; `target` where the answer was certain, and nothing better was looked for."""
     throughput_samples_per_s: float | None = None
     tightest_memory: TightestMemory | None = None
+
+
+def enough_us(question: Question, budgets: Budgets) -> float | None:
+    """How long the step of a plan may take that keeps all budgets, infinity without any: what a solve is to aim at (`Monitor.wanting`).
+    None where that depends on the number of devices, which is for the solve to find.
+
+    Raises InvalidDocument when the baseline can't be compared with plans of this question, and for ranks that the host can't have.
+    """
+    if question.options.objective is Objective.DEVICES and (budgets.min_throughput is not None or budgets.baseline is not None):
+        return None
+    return min((limit_us for _, limit_us, _ in _limits(question, budgets)), default=math.inf)
 
 
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
     results: tuple[BudgetResult, ...] = ()
-    if plan.has_placement:
-        results = tuple(_judge_budget(plan, rule, limit_us, text) for rule, limit_us, text in _limits(plan, budgets))
+    if plan.has_placement or (plan.status is PlanStatus.UNDECIDED and plan.fewest is None):
+        results = tuple(_judge_budget(plan, *limit) for limit in _limits(plan.sized_question, budgets))
     fits, verdict = _verdict(plan, results)
     return CheckResult(
         model=plan.model.name,
@@ -105,21 +122,23 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
         lower_bound_us=plan.lower_bound_us,
         gap=plan.gap,
         placement_gap=plan.placement_gap,
+        stopped_by=plan.solver.stopped_by,
         throughput_samples_per_s=plan.throughput_samples_per_s,
         tightest_memory=_tightest_memory(plan),
     )
 
 
-def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
+def _limits(question: Question, budgets: Budgets) -> list[tuple[str, float, str]]:
     """Every budget as a longest step time: (rule, microseconds, the budget in words)."""
     limits = []
+    trainers = len(question.topology(with_servers=False).ranks)
     if budgets.max_step_time_us is not None:
         limits.append(("max-step-time", budgets.max_step_time_us, f"a step of at most {budgets.max_step_time_us:,.1f} us"))
     if budgets.min_throughput is not None:
-        examples = plan.question.model.local_batch_size * plan.num_trainers
+        examples = question.model.local_batch_size * trainers
         limits.append(("min-throughput", examples * 1e6 / budgets.min_throughput, f"at least {budgets.min_throughput:,.0f} examples/s"))
     if budgets.baseline is not None and budgets.max_regression is not None:
-        _refuse_incomparable(plan, budgets.baseline)
+        _refuse_incomparable(question, trainers, budgets.baseline)
         step_us = budgets.baseline.step_time_us or 0.0
         limit_us = step_us * (1 + budgets.max_regression / 100)
         words = f"at most {budgets.max_regression:g}% over the baseline's step of {step_us:,.1f} us"
@@ -127,8 +146,10 @@ def _limits(plan: Plan, budgets: Budgets) -> list[tuple[str, float, str]]:
     return limits
 
 
-def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
-    theirs, ours = _conditions(baseline), _conditions(plan)
+def _refuse_incomparable(question: Question, trainers: int, baseline: Plan) -> None:
+    # In common for two step times to be comparable, by where a plan says it.
+    theirs = _conditions(baseline.model.name, baseline.host.name, baseline.cost_model.digest, baseline.num_trainers)
+    ours = _conditions(question.model.name, question.host.name, question.cost_model.content_digest(), trainers)
     problems = [
         BrokenRule(pointer, "", f"{theirs[pointer]} is not comparable with this check's {ours[pointer]}; plan the baseline again")
         for pointer in theirs
@@ -138,35 +159,28 @@ def _refuse_incomparable(plan: Plan, baseline: Plan) -> None:
         raise InvalidDocument(f"baseline {baseline.model.name}", problems)
 
 
-def _conditions(plan: Plan) -> dict[str, str]:
-    """What two plans must have in common for their times to be comparable, by where a plan says it."""
-    return {
-        "/model/name": plan.model.name,
-        "/host/name": plan.host.name,
-        "/cost_model/digest": plan.cost_model.digest,
-        "/ranks": f"{plan.num_trainers} trainers",
-    }
+def _conditions(model: str, host: str, cost_model: str, trainers: int) -> dict[str, str]:
+    return {"/model/name": model, "/host/name": host, "/cost_model/digest": cost_model, "/ranks": f"{trainers} trainers"}
 
 
 def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetResult:
-    step_us, bound_us = plan.step_time_us or 0.0, plan.lower_bound_us or 0.0
-    if step_us <= limit_us:
+    step_us, bound_us = plan.step_time_us, plan.lower_bound_us or 0.0
+    if step_us is not None and step_us <= limit_us:
         return BudgetResult(rule=rule, kept=True, limit_us=limit_us, message=f"kept: {words}")
     if bound_us > limit_us:
         excess = f"no placement takes less than {bound_us:,.1f} us, {bound_us - limit_us:,.1f} us over the {limit_us:,.1f} us allowed"
         return BudgetResult(rule=rule, kept=False, limit_us=limit_us, message=f"broken: {words}; {excess}")
-    open_between = f"the best plan found takes {step_us:,.1f} us, the bound is {bound_us:,.1f} us; a longer limit may decide"
+    best = "no plan was found" if step_us is None else f"the best plan found takes {step_us:,.1f} us"
+    open_between = f"{best}, the bound is {bound_us:,.1f} us; a longer limit may decide"
     return BudgetResult(rule=rule, kept=None, limit_us=limit_us, message=f"undecided: {words}; {open_between}")
 
 
 def _verdict(plan: Plan, results: tuple[BudgetResult, ...]) -> tuple[bool | None, CheckVerdict]:
     if plan.status is PlanStatus.INFEASIBLE:
         return False, CheckVerdict.DOES_NOT_FIT
-    if plan.status is PlanStatus.UNDECIDED:
-        return None, CheckVerdict.UNDECIDED
     if any(result.kept is False for result in results):
         return False, CheckVerdict.OVER_BUDGET
-    if any(result.kept is None for result in results):
+    if plan.status is PlanStatus.UNDECIDED or any(result.kept is None for result in results):
         return None, CheckVerdict.UNDECIDED
     return True, CheckVerdict.FITS
 
@@ -180,7 +194,8 @@ def _summary(plan: Plan, verdict: CheckVerdict, results: tuple[BudgetResult, ...
         case CheckVerdict.DOES_NOT_FIT:
             return f"{where} does not fit"
         case CheckVerdict.OVER_BUDGET:
-            return f"{where} fits but breaks {', '.join(result.rule for result in results if result.kept is False)}"
+            broken = ", ".join(result.rule for result in results if result.kept is False)
+            return f"{where} fits but breaks {broken}" if plan.has_placement else f"{where} has no placement that keeps {broken}"
         case CheckVerdict.UNDECIDED:
             return f"{where} is undecided within {plan.solver.limit:g} s of {plan.solver.limit_kind}"
 

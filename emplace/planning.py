@@ -51,16 +51,17 @@ def measured_cost_model(store: CostModelStore, host: HostSpec, options: PlanOpti
     return None
 
 
-def answer(question: Question, monitor: Monitor | None = None) -> Plan:
-    """Solve, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
+def answer(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None) -> Plan:
+    """Solve, from a plan for a similar question where one is given, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
 
-    Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices.
+    Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices, and for a warm start
+    that places no table of the model.
     """
     from emplace.placement.audit import audit
     from emplace.placement.extrapolation import beyond_measured
     from emplace.solver.solve import solve_question
 
-    plan = solve_question(question, monitor)
+    plan = solve_question(question, monitor, warm_start)
     violations = audit(plan)
     if violations:
         shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
-import scipy  # its parts load where they are used: a third of a second
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.special_functions import exprel, normal_quantile, root
 
 MAX_LENGTH = 1_000_000
 """The longest length of a feature; an unbounded distribution's tail beyond it is put on it."""
@@ -69,7 +69,7 @@ class LengthDistribution:
 
     def total_quantile(self, q: float, examples: int) -> float:
         """Quantile `q` of the ids in `examples` independent examples (normal approximation, never above the longest possible)."""
-        spread = float(scipy.special.ndtri(q)) * float(np.sqrt(self.variance * examples))
+        spread = normal_quantile(q) * float(np.sqrt(self.variance * examples))
         return min(self.mean * examples + spread, float(self.longest * examples))
 
     def sample(self, rng: np.random.Generator, examples: int) -> Ints:
@@ -121,6 +121,8 @@ class PoissonLength(Document):
     poisson: Annotated[float, Field(strict=True, gt=0, le=MAX_LENGTH / 2)]
 
     def distribution(self) -> LengthDistribution:
+        import scipy  # takes longer to import than a check that needs none of it
+
         longest = int(np.ceil(scipy.special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
         # As far below the mean as the longest is above; a Poisson's lower tail is the thinner one.
         shortest = max(0, int(2 * self.poisson) - longest - 1)
@@ -140,8 +142,10 @@ class LognormalLength(Document):
     lognormal: Lognormal
 
     def distribution(self) -> LengthDistribution:
+        import scipy
+
         sigma = self.lognormal.sigma
-        mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * scipy.special.ndtri(_NEGLIGIBLE)
+        mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * normal_quantile(_NEGLIGIBLE)
         longest = min(int(np.ceil(np.exp(mu + reach))), MAX_LENGTH)
         starts, ends = _bins(min(int(np.exp(mu - reach)), longest), longest)
         return _from_cdf(starts, ends, scipy.special.ndtr((np.log(ends - 0.5) - mu) / sigma))
@@ -173,7 +177,7 @@ class PowerLawLength(Document):
             return _shifted_power(law.alpha, np.exp(log_shift), law.max).mean - law.mean
 
         lowest, highest = np.log(_SMALLEST_SHIFT), np.log(_LARGEST_SHIFT)
-        log_shift = scipy.optimize.brentq(error, lowest, highest) if error(highest) > 0 else highest
+        log_shift = root(error, float(lowest), float(highest)) if error(highest) > 0 else highest
         return _shifted_power(law.alpha, float(np.exp(log_shift)), law.max)
 
 
@@ -187,7 +191,7 @@ def _shifted_power(alpha: float, shift: float, longest: int) -> LengthDistributi
     wide = int(np.argmax(ends - starts > 1)) if len(starts) <= longest else len(starts)
     log_low, log_high = np.log(starts[wide:] + (shift - 0.5)), np.log(ends[wide:] + (shift - 0.5))
     width = log_high - log_low
-    log_mass[wide:] = (1 - alpha) * log_low + np.log(width * scipy.special.exprel((1 - alpha) * width))
+    log_mass[wide:] = (1 - alpha) * log_low + np.log(width * exprel((1 - alpha) * width))
     return LengthDistribution(starts, ends, np.exp(log_mass - log_mass.max()))
 
 

@@ -238,6 +238,8 @@ class Explanation(Document):
 
 OUT_OF_WORK, OUT_OF_TIME = "limit", "time"
 """`stopped_by` of a plan that a limit ended. Another run may get further in the same time, or less far."""
+AT_TARGET = "target"
+"""`stopped_by` of a plan that is as fast as was asked for, or of a proof that none is: the best was not looked for."""
 IMPORTED = "imported"
 """`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
 
@@ -251,9 +253,11 @@ class SolverRecord(Document):
     """The limit of the question that ended the solve; where none did and both are set, that of work."""
     limit_kind: LimitKind
     stopped_by: str
-    """Why it stopped: gap, exact, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
+    """Why it stopped: gap, exact, target, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
     bound: str
     """Which bound proves `lower_bound_us`."""
+    warm_start: str | None = None
+    """Digest of the plan that the search began with, where it was given one: the same question may have another answer without."""
     moves: int = 0
     version: str
 

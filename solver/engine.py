@@ -18,6 +18,7 @@ import numpy as np
 
 from emplace.placement.sums import add_up
 from emplace.solver.budget import (
+    ANY_PLAN_GAP,
     BOUND_SHARE,
     CP_SAT_SHARE,
     FIRST_PROOF_SHARE,
@@ -83,6 +84,8 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, know
     monitor.tell(math.inf, bound.value_us, "bound")
     if not bound.feasible:
         return Result.infeasible(bound.name)
+    if monitor.is_answered(math.inf, bound.value_us):
+        return Result(None, math.inf, bound.value_us, bound.name, Limit.TARGET)
     size = Size.of(problem)
     search_s = size.search_seconds(budget.seconds)
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor, search_s / budget.seconds)
@@ -107,11 +110,10 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     """The best assignment that local search finds in this share of the time; in all of it, while it finds none."""
     best, limit, here = Incumbent(None, math.inf, 0.0, 0), Limit.WORK, monitor.sharing(share)
     latest: dict[int, Incumbent] = {}
-    for search in race(problem, bounder, bound, budget, here):
+    for search in race(problem, bounder, bound, replace(budget, gap=max(budget.gap, _gap_wanted(bound, monitor))), here):
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")
-        is_enough = best.assignment is not None and gap_of(best.objective_us, bound.value_us) <= budget.enough
-        limit = Limit.GAP if is_enough else monitor.limit
+        limit = _limit(best.objective_us, bound.value_us, budget, monitor)
         if limit is not Limit.WORK or (monitor if best.assignment is None else here).stopped():
             break
     bound_us = min(bound.value_us, best.objective_us)
@@ -190,5 +192,17 @@ def _rise(before: Result[Assignment], after: Result[Assignment]) -> float:
 
 
 def _ended(best: Result[Assignment], budget: Budget, monitor: Monitor) -> Result[Assignment]:
-    met = best.gap <= budget.enough
-    return replace(best, limit=Limit.GAP if met else monitor.limit)
+    return replace(best, limit=_limit(best.objective_us, best.lower_bound_us, budget, monitor))
+
+
+def _limit(objective_us: float, bound_us: float, budget: Budget, monitor: Monitor) -> Limit:
+    """What ends a part that has come so far; WORK where nothing else does."""
+    if math.isfinite(objective_us) and gap_of(objective_us, bound_us) <= budget.enough:
+        return Limit.GAP
+    return Limit.TARGET if monitor.is_answered(objective_us, bound_us) else monitor.limit
+
+
+def _gap_wanted(bound: Bound, monitor: Monitor) -> float:
+    """The gap of an assignment that is just enough, if any is; a search that aims at less has it later."""
+    enough_us = monitor.enough_us
+    return min(1 - bound.value_us / enough_us, ANY_PLAN_GAP) if enough_us > bound.value_us else 0.0

@@ -1,6 +1,6 @@
 """Where a solve stands, told to whoever asked, and whether it is to stop: one monitor for the whole, a view of it for each part.
 
-A part is to stop when someone asks, or when its share of the time limit is over.
+A part is to stop when someone asks, when its share of the time limit is over, or when what it knows answers what was asked.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ class Monitor:
     outer: Monitor | None = None
     also_stops: ShouldStop | None = None
     """Ends the part alone."""
+    target_us: float | None = None
+    """Of the whole: a solution that takes at most so long is as good as any, and where there is none no solution is wanted. Infinity
+    where any solution will do, None where the best is wanted."""
 
     @classmethod
     def of(cls, report: ReportProgress | None = None, should_stop: ShouldStop | None = None, clock: Clock = ENDLESS) -> Monitor:
@@ -102,6 +105,10 @@ class Monitor:
         """This monitor, stopped also once `settled` says so."""
         return replace(self, also_stops=settled)
 
+    def wanting(self, target_us: float | None) -> Monitor:
+        """This monitor of a whole solve, which then ends with the first solution that takes at most so long, or the proof that none does."""
+        return replace(self, target_us=target_us)
+
     def silent(self) -> Monitor:
         """One that tells nothing and stops with this one."""
         return Monitor(_Listener(None, self.interrupted, self.clock.now), self.clock)
@@ -127,6 +134,31 @@ class Monitor:
     def stopped(self) -> bool:
         """Whether to go no further: someone asked, or the time is over."""
         return self.clock.is_over or self.interrupted()
+
+    @property
+    def enough_us(self) -> float:
+        """A solution of the part that takes at most so long ends the whole; below 0 where none does."""
+        if not self.has_incumbents:
+            return -math.inf
+        if self.outer is None:
+            return -math.inf if self.target_us is None else self.target_us
+        above_us = self.outer.enough_us
+        return above_us if above_us == math.inf else above_us - self.unpaid_us
+
+    @property
+    def useless_us(self) -> float:
+        """Solutions of the whole that take so long or longer are not wanted."""
+        if self.outer is not None:
+            return self.outer.useless_us
+        return math.inf if self.target_us is None else math.nextafter(self.target_us, math.inf)
+
+    def is_answered(self, objective_us: float, bound_us: float) -> bool:
+        """Whether what a part knows ends the whole: its solution is enough (infinity: it has none), or its bound proves that none is."""
+        return (math.isfinite(objective_us) and objective_us <= self.enough_us) or self._rules_out(bound_us)
+
+    def _rules_out(self, bound_us: float) -> bool:
+        bound_us = min(max(bound_us, self.least_bound_us), self.others_bound_us)
+        return self.outer._rules_out(bound_us) if self.outer is not None else bound_us >= self.useless_us and math.isfinite(self.useless_us)
 
     @property
     def limit(self) -> Limit:

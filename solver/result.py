@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from emplace.placement.plan import OUT_OF_TIME, OUT_OF_WORK
+from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
 from emplace.solver.budget import TIE
 
 Solution = TypeVar("Solution")
@@ -36,6 +36,8 @@ class Limit(StrEnum):
     """It was finished: every solution was searched or ruled out."""
     GAP = "gap"
     """Nothing that is left can be better by more than the gap that was asked for."""
+    TARGET = "target"
+    """A solution is as fast as was asked for, or none can be."""
     WORK = "work"
     """The counted work is spent; of a part, its share of work or of time."""
     TIME = "time"
@@ -46,7 +48,14 @@ class Limit(StrEnum):
 
 _RISING = tuple(Limit)
 
-_WORD = {Limit.NONE: "exact", Limit.GAP: "gap", Limit.WORK: OUT_OF_WORK, Limit.TIME: OUT_OF_TIME, Limit.INTERRUPTED: "cancelled"}
+_WORD = {
+    Limit.NONE: "exact",
+    Limit.GAP: "gap",
+    Limit.TARGET: AT_TARGET,
+    Limit.WORK: OUT_OF_WORK,
+    Limit.TIME: OUT_OF_TIME,
+    Limit.INTERRUPTED: "cancelled",
+}
 """What plan documents call it (SolverRecord.stopped_by); a proof that there is no plan is called "proof"."""
 
 

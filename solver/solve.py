@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from importlib.metadata import version
 
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.moving import moved_bytes
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
@@ -31,29 +32,51 @@ from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
 
-def solve_question(question: Question, monitor: Monitor | None = None) -> Plan:
+def solve_question(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None) -> Plan:
     """The best plan found with its proven gap; or a proof that none exists, explained; or undecided.
 
-    Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes.
+    The search begins with tables as in `warm_start`, a plan for a question that differs a little.
+    Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes, and for a warm start
+    that has nothing to say of the question.
     """
+    if warm_start is not None:
+        _refuse_cold(question, warm_start)
     started, monitor, limit_s = time.perf_counter(), monitor or Monitor(), question.options.time_limit
     if limit_s is not None:
         monitor = monitor.within(limit_s - max(limit_s * READING_SHARE, len(question.model.tables) * READING_SECONDS))
     if question.options.objective is Objective.DEVICES:
         smallest = smallest_size(question, monitor)
         answered, fewest, found = smallest.question, smallest.record, smallest.first
-        if found.solution is not None:
-            found = _or_else(_solved(answered, monitor), found)
+        if found.solution is not None and not monitor.is_answered(found.objective_us, found.lower_bound_us):
+            found = _or_else(_solved(answered, monitor, warm_start), found)
     else:
-        answered, fewest, found = question, None, _solved(question, monitor)
+        answered, fewest, found = question, None, _solved(question, monitor, warm_start)
     explanation = explain(answered, monitor) if found.is_infeasible else None
+    if not found.is_settled and found.limit is not Limit.INTERRUPTED and monitor.is_answered(found.objective_us, found.lower_bound_us):
+        found = replace(found, limit=Limit.TARGET)
     if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
         found = replace(found, limit=Limit.TIME)
-    return _plan(question, found, fewest, explanation, time.perf_counter() - started)
+    plan = _plan(question, found, fewest, explanation, time.perf_counter() - started)
+    if warm_start is None:
+        return plan
+    return plan.model_copy(update={"solver": plan.solver.model_copy(update={"warm_start": warm_start.content_digest()})})
 
 
-def _solved(question: Question, monitor: Monitor) -> Result[Placement]:
-    return (solve_variants if question.options.start is None else replan)(question, monitor)
+def _refuse_cold(question: Question, warm_start: Plan) -> None:
+    """Raises InvalidDocument for a plan that places no table of the question's model, and for a question with a start."""
+    if question.options.start is not None:
+        raise InvalidDocument("options", [BrokenRule("/start", "", "does not go with a warm start: a job that runs is planned from there")])
+    ours = {table.name for table in question.model.tables}
+    if not any(table.name in ours for table in warm_start.tables):
+        what = f"a plan of {warm_start.model.name}" if warm_start.has_placement else f"a plan that is {warm_start.status}"
+        rule = f"{what} places no table of {question.model.name}; give one whose tables have the same names"
+        raise InvalidDocument("warm start", [BrokenRule("/tables", "", rule)])
+
+
+def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
+    if question.options.start is not None:
+        return replan(question, monitor)
+    return solve_variants(question, monitor, None if warm_start is None else {table.name: table for table in warm_start.tables})
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:

@@ -26,7 +26,10 @@ class PlanRequest(Document):
 
 
 class CheckRequest(PlanRequest):
+    """`plan` asks for the best plan there is time for; else the first that answers the check is enough."""
+
     budgets: Budgets | None = None
+    plan: Annotated[bool, Field(strict=True)] = False
 
 
 class RunRequest(Document):

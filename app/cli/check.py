@@ -16,7 +16,7 @@ from emplace.app.cli.output import print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.check import REPORTERS
-from emplace.gate import Budgets, CheckResult, judge
+from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import DEFAULT_LIMIT_S, Plan
@@ -51,6 +51,7 @@ def check(
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
     ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Look for the best plan too, until it is proven or the limit is reached.")] = False,
     time_limit: options.TimeLimit = None,
     work_limit: options.WorkLimit = None,
     seed: options.Seed = None,
@@ -62,7 +63,8 @@ def check(
 ) -> int:
     """Does each MODEL fit HOST, within the budgets?
 
-    Each answer takes at most 10 s, unless a limit is given. Exit code: 0 all fit, 1 one is proven not to (or to break
+    It answers as soon as that is certain, by the first plan that keeps the budgets; --plan looks for the best one. Each
+    answer takes at most 10 s, unless a limit is given. Exit code: 0 all fit, 1 one is proven not to (or to break
     a budget), 3 undecided within the limit, 2 bad input.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
@@ -85,9 +87,11 @@ def check(
             status.say(f"checking {spec.name} on {where.name}")
             started = time.perf_counter()
             if server is None:
-                result = judge(answer(build_question(spec, where, chosen, priced), status.monitor), limit)
+                question = build_question(spec, where, chosen, priced)
+                target_us = None if plan else enough_us(question, limit)
+                result = judge(answer(question, status.monitor.wanting(target_us)), limit)
             else:
-                result = check_on_server(server, spec, where, chosen, priced, limit)
+                result = check_on_server(server, spec, where, chosen, priced, limit, whole=plan)
             results.append(result.model_copy(update={"source": source, "seconds": time.perf_counter() - started}))
     _report(results, format, out)
     return _exit_code(results, soft_fail)

@@ -10,7 +10,6 @@ import typer
 from emplace.app.cli import options
 from emplace.app.cli.options import Format, Out, OutputFormat, plan_options, read_cost_model, read_model
 from emplace.app.cli.output import give, note
-from emplace.app.importing import import_plan
 from emplace.app.reports.plan_text import plan_view
 from emplace.placement.audit import audit
 from emplace.placement.reading import read_file
@@ -32,6 +31,8 @@ def import_torchrec(
     --out writes it as a plan to audit, diff and run. Exit code: 0 sound, 1 it needs more memory than HOST has, 2 not a plan
     that can run.
     """
+    # Here, so that no other command imports the solver to start.
+    from emplace.app.importing import import_plan
     from emplace.executor.imported import TheirPlan
 
     chosen = plan_options(nodes=nodes, ranks=ranks)

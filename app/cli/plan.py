@@ -10,7 +10,7 @@ import typer
 
 from emplace.app.cli import options
 from emplace.app.cli.interrupts import asked_to_stop
-from emplace.app.cli.options import OutputFormat, plan_options, read_cost_model, read_model
+from emplace.app.cli.options import OutputFormat, plan_options, read_cost_model, read_model, read_plan
 from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.figures import count
@@ -50,6 +50,10 @@ def plan(
         float | None,
         typer.Option("--move-price", metavar="US_PER_GIB", help="Step time to save for each GiB moved away from --start."),
     ] = None,
+    warm_start: Annotated[
+        Path | None,
+        typer.Option("--warm-start", metavar="PLAN.json", help="A plan for a question that differs a little: begin the search there."),
+    ] = None,
     cost_model: options.CostModelFile = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why the plan is no faster, and what more hardware would bring: solves again.")
@@ -83,7 +87,7 @@ def plan(
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
-        found = answer(question, status.monitor)
+        found = answer(question, status.monitor, None if warm_start is None else read_plan(warm_start))
         found = _explained(found, status) if explain else found
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)

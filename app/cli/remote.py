@@ -17,14 +17,16 @@ _PATIENCE_S = 120.0
 
 
 def check_on_server(
-    url: str, model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None, budgets: Budgets
+    url: str, model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None, budgets: Budgets, *, whole: bool
 ) -> CheckResult:
-    """`POST /v1/checks`. Raises ToolError when the service can't be reached or refuses."""
+    """`POST /v1/checks`; `whole` asks for the best plan. Raises ToolError when the service can't be reached or refuses."""
     import httpx
 
-    body = {"model": model.to_data(), "host": host.to_data(), "options": options.to_data(), "budgets": budgets.to_data()}
+    body: dict[str, Any] = {"model": model.to_data(), "host": host.to_data(), "options": options.to_data(), "budgets": budgets.to_data()}
     if cost_model is not None:
         body["cost_model"] = cost_model.to_data()
+    if whole:
+        body["plan"] = True
     try:
         response = httpx.post(f"{url.rstrip('/')}/v1/checks", json=body, timeout=min(options.limits.values()) + _PATIENCE_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -12,6 +12,7 @@ from emplace.app.reports.junit import junit_report
 from emplace.app.reports.markdown import markdown_report
 from emplace.app.reports.sarif import sarif_report
 from emplace.gate import CheckResult, CheckVerdict
+from emplace.placement.plan import AT_TARGET
 from emplace.placement.units import show_gib
 
 Reporter = Callable[[Sequence[CheckResult]], str]
@@ -27,9 +28,8 @@ def text_report(results: Sequence[CheckResult]) -> str:
 def _lines(result: CheckResult) -> list[str]:
     lines = [f"{MARKS[result.verdict]}  {result.summary}"]
     if result.step_time_us is not None:
-        gaps = f"gap {percent(result.gap)}, {percent(result.placement_gap)} of what placement decides"
-        times = f"step {microseconds(result.step_time_us)} (bound {microseconds(result.lower_bound_us)}, {gaps})"
-        lines.append(f"    {times}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")
+        step = f"step {microseconds(result.step_time_us)} ({_how_good(result)})"
+        lines.append(f"    {step}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")
     if (memory := result.tightest_memory) is not None and result.step_time_us is not None:
         share = percent(memory.used_bytes / max(memory.capacity_bytes, 1))
         lines.append(f"    fullest memory: {memory.where}, {show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)} ({share})")
@@ -37,6 +37,12 @@ def _lines(result: CheckResult) -> list[str]:
     if result.explanation is not None:
         lines += [f"    {line}" for line in explanation_lines(result.explanation)]
     return lines
+
+
+def _how_good(result: CheckResult) -> str:
+    gaps = f"gap {percent(result.gap)}, {percent(result.placement_gap)} of what placement decides"
+    known = f"bound {microseconds(result.lower_bound_us)}, {gaps}"
+    return f"not optimised, --plan does that; {known}" if result.stopped_by == AT_TARGET else known
 
 
 REPORTERS: dict[str, Reporter] = {

@@ -14,10 +14,9 @@ from emplace.placement.memory import row_bytes
 from emplace.placement.model import Tier
 from emplace.placement.plan import FewestDevices, JobSize, Question, job_sizes, sized
 from emplace.solver.budget import ANY_PLAN_GAP, MOST_SIZE_SECONDS, SIZE_SHARE
-from emplace.solver.driver.solve_program import quick_placement
+from emplace.solver.driver.at_once import packed_at_once
 from emplace.solver.driver.solve_variants import solve_variants
-from emplace.solver.driver.variants import allowed_tiers, variants
-from emplace.solver.model.build import price
+from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
@@ -52,9 +51,8 @@ def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
         return _unknown(monitor.limit)
     if _weight_bytes(question) > _memory_bytes(question):
         return NOTHING_FITS
-    for variant in variants(question):
-        if (packed := quick_placement(price(question, variant.topology, variant.tiers, with_cover=False))) is not None:
-            return Result(packed, packed.cost_us, 0.0, "none", Limit.WORK)
+    if (packed := packed_at_once(question, monitor.wanting(math.inf))) is not None:
+        return packed
     options, here = question.options, monitor.silent()
     if options.work_limit is not None:
         options = options.model_copy(update={"work_limit": min(options.work_limit * SIZE_SHARE, MOST_SIZE_SECONDS)})

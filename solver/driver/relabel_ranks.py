@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import scipy
 
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import bytes_to_move
@@ -36,7 +35,7 @@ def relabelled(
         here, there = slice(old * local, (old + 1) * local), slice(new * local, (new + 1) * local)
         inside[old, new] = _exchange(device[here, there], kinds)
         value[old, new] = device[here, there][np.arange(local), inside[old, new]].sum() + np.trace(blocks[here, there])
-    for old, new in zip(*scipy.optimize.linear_sum_assignment(value, maximize=True), strict=True):
+    for old, new in enumerate(_matched(value)):
         ranks = old * local + np.arange(local)
         device_name[ranks] = new * local + inside[old, new]
         node_name[ranks] = new * local + np.arange(local)
@@ -46,13 +45,19 @@ def relabelled(
     return tuple(_on(table, device_name if table.sharding_type in _ON_DEVICES else node_name) for table in tables)
 
 
+def _matched(value: Floats) -> Ints:
+    """[n] the column of each row, each given once, that add up to the most."""
+    import scipy  # takes longer to import than an easy check
+
+    return np.asarray(scipy.optimize.linear_sum_assignment(value, maximize=True)[1])
+
+
 def _exchange(value: Floats, kinds: list[str]) -> Ints:
     """[n] new index for each: a permutation within each kind."""
     name = np.arange(len(kinds))
     for kind in dict.fromkeys(kinds):
         alike = np.array([index for index, each in enumerate(kinds) if each == kind])
-        _, chosen = scipy.optimize.linear_sum_assignment(value[np.ix_(alike, alike)], maximize=True)
-        name[alike] = alike[chosen]
+        name[alike] = alike[_matched(value[np.ix_(alike, alike)])]
     return name
 
 

@@ -50,6 +50,10 @@ def solve_program(
         return Result(None, math.inf, found.lower_bound_us, found.bound, limit, moves)
     # The plan may be slower than the program knew: of blocks of rows and of caches it knows the least.
     exact = Result(best, best.cost_us, found.lower_bound_us, found.bound, found.limit, moves)
+    if exact.limit is Limit.TARGET and not monitor.is_answered(exact.objective_us, exact.lower_bound_us):
+        slower = monitor.part(others_best_us=best.cost_us, unpaid_us=best.cost_us - found.objective_us)
+        again = solve_program(priced, _left(found, budget), slower, covered_us, known).merged_with(exact)
+        return replace(again, moves=again.moves + moves)
     return replace(exact, limit=Limit.WORK) if exact.is_settled and exact.gap > budget.enough + TIE else exact
 
 
@@ -73,7 +77,7 @@ def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
 
 def _covered(found: Result[Assignment], covered_us: float) -> Result[Assignment]:
     """With a bound that holds for what is not offered too."""
-    limit = found.limit if found.limit is Limit.INTERRUPTED else Limit.WORK
+    limit = found.limit if found.limit in (Limit.TARGET, Limit.INTERRUPTED) else Limit.WORK
     return replace(found, lower_bound_us=min(covered_us, found.lower_bound_us), bound=COVER_BOUND, limit=limit)
 
 
@@ -108,10 +112,14 @@ def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: 
         hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
         ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
     )
-    left = budget.of(max(budget.seconds - found.counted_s, LEAST_RETRY_SHARE * budget.seconds))
-    second = solve_apart(tighter, priced.apart, left, monitor)
+    second = solve_apart(tighter, priced.apart, _left(found, budget), monitor)
     placement = None if second.solution is None else assemble(priced, second.solution)
     return placement if placement is not None and placement.fits else None, found.moves + second.moves
+
+
+def _left(found: Result[Assignment], budget: Budget) -> Budget:
+    """What a search left of its limit, or a least share of it."""
+    return budget.of(max(budget.seconds - found.counted_s, LEAST_RETRY_SHARE * budget.seconds))
 
 
 def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Assignment]:

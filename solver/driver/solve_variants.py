@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emplace.placement.plan import Question
 from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
+from emplace.solver.driver.at_once import Programs, answered_at_once, packed_at_once
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 from emplace.solver.driver.solve_program import quick_placement, solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
@@ -14,6 +15,7 @@ from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.priced import PricedQuestion
+from emplace.solver.model.warm_start import Placed, with_warm_start
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
@@ -21,13 +23,26 @@ NO_TIER = Result[Placement].infeasible("no tier")
 """The answer where no tier is allowed; united with others it changes nothing."""
 
 
-def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
-    """The best plan of all variants, and a bound that holds for every plan there is."""
-    searches = type_searches(question, monitor)
+def solve_variants(question: Question, monitor: Monitor, warm_start: Placed | None = None) -> Result[Placement]:
+    """The best plan of all variants, and a bound that holds for every plan there is; or only as much as the monitor's target asks for.
+
+    The first search begins with tables as in `warm_start`.
+    """
+    if (packed := packed_at_once(question, monitor)) is not None:
+        return packed
+    programs = priced_variants(question)
+    if (quick := answered_at_once(programs, monitor)) is not None:
+        return quick
+    if warm_start is not None:
+        programs = [(variant, with_warm_start(priced, warm_start)) for variant, priced in programs]
+    searches = _searches(programs, monitor)
     budget, whole = budget_of(question, searches, monitor), NO_TIER
     for number, (variant, types) in enumerate(searches):
-        if whole.solution is not None and types.others_us >= whole.objective_us * (1 - budget.gap):
+        is_beaten = whole.solution is not None and types.others_us >= whole.objective_us * (1 - budget.gap)
+        if is_beaten:
             whole = whole.united_with(types.unsearched(Limit.GAP))
+        elif types.others_us >= monitor.useless_us or monitor.is_answered(whole.objective_us, 0.0):
+            whole = whole.united_with(_with_first_plan(types.unsearched(Limit.WORK), types.first_plan))
         else:
             others_us = min([whole.lower_bound_us, *(later.others_us for _, later in searches[number + 1 :])])
             here = monitor.part(others_bound_us=others_us, others_best_us=whole.objective_us, phase=f"{variant.name}: ")
@@ -35,22 +50,36 @@ def solve_variants(question: Question, monitor: Monitor) -> Result[Placement]:
     return whole
 
 
+def priced_variants(question: Question) -> Programs:
+    """Every variant with its program. Raises InvalidDocument for ranks that the host can't have."""
+    return [(each, price(question, each.topology, each.tiers)) for each in variants(question)]
+
+
 def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
     """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, type_search(price(question, each.topology, each.tiers), monitor)) for each in variants(question)]
+    return _searches(priced_variants(question), monitor)
+
+
+def _searches(programs: Programs, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
+    return [(variant, type_search(priced, monitor)) for variant, priced in programs]
 
 
 def type_search(priced: PricedQuestion, monitor: Monitor) -> TypeSearch:
-    """The search over the sets of types of one program; under a limit of time it has a plan made without any search."""
-    return TypeSearch(priced, monitor, quick_placement(priced) if monitor.clock.is_set else None)
+    """The search over the sets of types of one program; under a limit of time, or with a target, it has a plan made without any search."""
+    has_first = monitor.clock.is_set or monitor.target_us is not None
+    return TypeSearch(priced, monitor, quick_placement(priced) if has_first else None)
 
 
 def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]], monitor: Monitor) -> Budget:
-    """An equal share of the question's limit of work for each variant that may have a plan; without one, what the time allows."""
+    """An equal share of the question's limit of work for each variant that may have a plan; without one, what the time allows.
+
+    Close to the best is not enough where a target lies between the plan and its bound.
+    """
     may_fit = sum(types.others_us < math.inf for _, types in searches)
     options, limit = question.options, question.options.work_limit
     seconds = max(monitor.clock.left_s, LEAST_SECONDS) if limit is None else limit
-    return Budget(seconds / max(may_fit, 1), options.gap, options.seed, by_clock=limit is None)
+    gap = options.gap if monitor.target_us is None else 0.0
+    return Budget(seconds / max(may_fit, 1), gap, options.seed, by_clock=limit is None)
 
 
 def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[Placement]:
@@ -59,7 +88,9 @@ def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[P
     for share in TYPE_SET_SHARES:
         if whole.limit is Limit.INTERRUPTED or (whole.solution is not None and monitor.stopped()):
             break
-        if (program := types.next_below(whole.objective_us * (1 - budget.gap))) is None:
+        if monitor.is_answered(whole.objective_us, min(whole.lower_bound_us, types.others_us)):
+            break
+        if (program := types.next_below(min(whole.objective_us * (1 - budget.gap), monitor.useless_us))) is None:
             break
         share = share if types.others_us < math.inf else left
         here = _view(monitor, program, types, whole).sharing(share / left)
@@ -69,7 +100,8 @@ def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[P
             break  # what is left of the limit goes to all types at once
     if types.others_us < whole.objective_us:
         whole = whole.united_with(types.unsearched(Limit.WORK))
-    if whole.solution is None and whole.limit is Limit.WORK and types.matter and left > TIE:
+    is_wanted = whole.solution is None and whole.lower_bound_us < monitor.useless_us
+    if is_wanted and whole.limit is Limit.WORK and types.matter and left > TIE:
         # Which types cost what is of no concern where the question is whether there is a plan at all.
         program = types.undecided(whole.lower_bound_us)
         here = monitor.part(least_bound_us=program.bound_us, unpaid_us=program.unpaid_us)
@@ -122,7 +154,7 @@ def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> R
     best = _result(None, bound_us, SHARED_BOUND, Limit.WORK)
     for program, share in ((with_only(priced, cheap_options(priced.problem)), LEAST_TYPE_COST_SHARE), (priced, 1.0)):
         # The search's own figures are of another objective than the answer's.
-        here = monitor.part(least_bound_us=bound_us, others_bound_us=bound_us, has_incumbents=False).sharing(share)
+        here = monitor.part(least_bound_us=bound_us, others_bound_us=bound_us, unpaid_us=math.inf).sharing(share)
         found = solve_program(program, part, here)
         if program is priced:
             if found.is_infeasible:
@@ -133,7 +165,7 @@ def _solve_shared(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> R
         best = replace(_result(better.solution, bound_us, SHARED_BOUND, limit), moves=best.moves + found.moves)
         if _is_close(best, budget):
             return replace(best, limit=Limit.GAP)
-        if limit is Limit.INTERRUPTED or monitor.stopped():
+        if limit is Limit.INTERRUPTED or monitor.stopped() or monitor.is_answered(best.objective_us, best.lower_bound_us):
             break
     return best
 

@@ -23,14 +23,15 @@ import numpy as np
 from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
 from emplace.solver.clock import Clock
-from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
+from emplace.solver.driver.at_once import EVEN_SPREAD, NO_TABLES, even_spread_us
+from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.layouts import open_to
 from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bounder, bound_at_once, bounder_of
+from emplace.solver.relaxation.bound import Bounder, bounder_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -115,8 +116,7 @@ class TypeSearch:
         self._bounders: dict[Types, Bounder] = {}
         self._first_bound_us = self._without_tables_us
         if monitor.clock.is_set and priced.may_have_a_plan:
-            is_shared = priced.question.cost_model.ranks_per_core > 1
-            self._first_bound_us = (least_work_us if is_shared else bound_at_once)(priced.relaxed)
+            self._first_bound_us = even_spread_us(priced)
             monitor.tell(self.first_us, self._first_bound_us, "first plan")
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
@@ -131,7 +131,7 @@ class TypeSearch:
             value = self._first_bound_us if self._monitor.stopped() else self._bound(self._everything)[0]
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
-            self._decide_below(math.inf)
+            self._decide_below(monitor.useless_us)
 
     @property
     def first_us(self) -> float:
@@ -233,7 +233,7 @@ class TypeSearch:
     def _first_name(self) -> str:
         if not self.priced.may_have_a_plan:
             return "a table without an option"
-        return "even spread" if self._monitor.clock.is_set else "step without tables"
+        return EVEN_SPREAD if self._monitor.clock.is_set else NO_TABLES
 
     @property
     def _everything(self) -> Types:

@@ -20,7 +20,7 @@ from emplace.solver.budget import BOUND_SHARE, MET, RACING_SHARE, SEARCH_WORK_PE
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
-from emplace.solver.model.flat import flatten, restricted, to_assignment
+from emplace.solver.model.flat import flatten, from_assignment, restricted, to_assignment
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 from emplace.solver.progress import Monitor
@@ -66,14 +66,21 @@ class Incumbent:
 class Search:
     """One search on one problem."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, seed: int) -> None:
+    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, seed: int, warm: Assignment | None = None) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
-        self.flat, steps_us = nodes_chosen(problem, flatten(problem), start.options, seed)
+        self.flat, steps_us = flatten(problem), np.zeros(problem.num_stages)
+        if warm is None:
+            self.flat, steps_us = nodes_chosen(problem, self.flat, start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.excess_us = _longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
+        self.kept = np.empty(0, dtype=np.int64)
+        """Options of the first run, whatever its target: those that the warm start has."""
+        if warm is not None:
+            option, target = from_assignment(problem, self.flat, warm)
+            self.known, self.kept = [Position(option, target, self.lanes[0].makespan_us)], option[option >= 0]
 
     def run(self, gap: float, work: float) -> Iterator[Incumbent]:
         """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk.
@@ -101,6 +108,7 @@ class Search:
         candidates, price = self.bounder.candidates(self.bound, target_us)
         short = self.excess_us <= max(LONG * self.bound.value_us, LONG_OF_ROOM * (target_us - self.bound.value_us))
         candidates = or_all(self.bound.root.part.whole.first, candidates & short, candidates)
+        candidates[self.kept] = True
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
@@ -126,6 +134,7 @@ class Search:
         for lane in self.lanes:
             lane.end(success=success)
         self.known += [lane.position() for lane in self.lanes]
+        self.kept = self.kept[:0]
 
     def _judge(self, lane: Lane) -> None:
         """Keep the lane's placement if it is the best so far."""
@@ -148,7 +157,8 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         here = monitor.within(share_s)
-        search = Search(problem, bounder, bound, start, budget.seed * number + index)
+        warm = problem.warm_start if index == 0 else None
+        search = Search(problem, bounder, bound, start, budget.seed * number + index, warm)
         steps = search.run(budget.gap, most)
         for found in steps:
             yield search

@@ -29,7 +29,7 @@ from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
 from emplace.solver.model.layouts import Layout, layouts
 from emplace.solver.model.priced import PricedQuestion
-from emplace.solver.model.problem import Bools, Ints, Problem, Scope
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 
 
 def price(
@@ -172,7 +172,7 @@ def _problem(
     allowed: Bools | None,
 ) -> Problem:
     question, topology = around.question, around.topology
-    base = rank_stages_us(question.cost_model, question.model, topology)
+    constant_us, stage_base_us = _without_tables(question, topology)
     node = np.array([rank.node for rank in topology.ranks])
     return Problem(
         device_kind=device_kind,
@@ -181,8 +181,8 @@ def _problem(
         device_pool=node,
         hbm_capacity=around.hbm_capacity,
         ddr_capacity=around.ddr_capacity,
-        constant_us=question.cost_model.step_overhead_us + _dense_us(question, topology, base[Stage.DENSE]),
-        stage_base_us=np.array([base.get(stage, 0.0) for stage in PLACED_STAGES]),
+        constant_us=constant_us,
+        stage_base_us=stage_base_us,
         option_table=options.table,
         option_scope=np.append([int(layout.scope) for layout in offered], int(Scope.DEVICE)).astype(np.int64)[options.layout],
         option_kind=option_kind,
@@ -192,6 +192,19 @@ def _problem(
         unit_ddr_bytes=options.ddr_bytes,
         allowed=allowed,
     )
+
+
+def step_without_tables_us(question: Question, topology: Topology) -> float:
+    """What a step takes before any table is placed: no plan takes less."""
+    constant_us, stage_base_us = _without_tables(question, topology)
+    return constant_us + float(stage_base_us.sum())
+
+
+def _without_tables(question: Question, topology: Topology) -> tuple[float, Floats]:
+    """What a step takes beside the stages of tables, and what each of these ([K]) takes on every rank before any is placed."""
+    base = rank_stages_us(question.cost_model, question.model, topology)
+    constant_us = question.cost_model.step_overhead_us + _dense_us(question, topology, base[Stage.DENSE])
+    return constant_us, np.array([base.get(stage, 0.0) for stage in PLACED_STAGES])
 
 
 def _dense_us(question: Question, topology: Topology, trainer_us: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # its parts load where they are used
 
 from emplace.placement.model import ModelSpec, ShardingType
 from emplace.solver.model.colocation import OptionArrays
@@ -69,6 +68,8 @@ def _components(model: ModelSpec, free: list[int]) -> list[tuple[int, ...]]:
     ]
     if not pairs:
         return [(index,) for index in free]
+    import scipy  # takes longer to import than an easy check
+
     tied = np.zeros((len(free), len(free)), dtype=bool)
     tied[tuple(np.array(pairs).T)] = True
     _, label = scipy.sparse.csgraph.connected_components(tied)

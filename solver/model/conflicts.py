@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import scipy
 
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, target_devices
 
@@ -27,6 +26,8 @@ def devices_held(problem: Problem, assignment: Assignment, table: int) -> Ints:
 
 def crowded(groups: Groups, allowed: Bools | None, num_devices: int) -> Iterator[tuple[int, ...]]:
     """Groups with fewer devices than they need, even one for each table: no placement keeps them apart."""
+    if groups:
+        import scipy  # takes longer to import than an easy check
     for group in groups:
         may = np.ones((len(group), num_devices), dtype=bool) if allowed is None else allowed[list(group)]
         if (scipy.sparse.csgraph.maximum_bipartite_matching(scipy.sparse.csr_matrix(may), perm_type="column") < 0).any():

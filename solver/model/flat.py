@@ -107,3 +107,19 @@ def to_assignment(problem: Problem, flat: FlatProblem, option: Ints, target: Int
         tuple(int(name[t]) for t in target[first : first + units[o]]) for first, o in zip(flat.slot_first[:-1], option, strict=True)
     )
     return Assignment(option.copy(), targets)
+
+
+def from_assignment(problem: Problem, flat: FlatProblem, assignment: Assignment) -> tuple[Ints, Ints]:
+    """([T] option, [S] target) in the terms of the flat problem; -1 for tables without an option, or with a target they may not have."""
+    chosen, target = assignment.option.copy(), np.full(len(flat.slot_table), -1)
+    node = {int(name): place for place, name in enumerate(_trainer_nodes(problem).tolist(), start=problem.num_devices)}
+    world = len(flat.cover_first) - 2
+    for table, (option, targets) in enumerate(zip(assignment.option.tolist(), assignment.targets, strict=True)):
+        if option >= 0:
+            scope, first = Scope(problem.option_scope[option]), int(flat.slot_first[table])
+            places = [each if scope is Scope.DEVICE else node[each] if scope is Scope.NODE else world for each in targets]
+            if flat.allowed[table % len(flat.allowed), places].all():
+                target[first : first + len(places)] = places
+            else:
+                chosen[table] = -1
+    return chosen, target

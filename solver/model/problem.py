@@ -75,6 +75,8 @@ class Problem:
 
     allowed: Bools | None = None
     """[T, D] devices each table may use at all (None: any). A NODE or WORLD unit needs all devices of its target."""
+    warm_start: Assignment | None = None
+    """Where a search may begin: option -1 for tables that have no place in it, and capacities may be exceeded."""
 
     @property
     def num_devices(self) -> int:
@@ -160,6 +162,10 @@ def with_options(problem: Problem, kept: Bools) -> Problem:
     """The problem with the options of `kept` ([O]) only."""
     units = np.diff(problem.option_first_unit)
     of_kept = np.repeat(kept, units)
+    warm = problem.warm_start
+    if warm is not None:
+        number = np.where(kept, np.cumsum(kept) - 1, -1)
+        warm = replace(warm, option=np.where(warm.option < 0, -1, number[warm.option]))
     return replace(
         problem,
         option_table=problem.option_table[kept],
@@ -169,4 +175,5 @@ def with_options(problem: Problem, kept: Bools) -> Problem:
         unit_time_us=problem.unit_time_us[of_kept],
         unit_hbm_bytes=problem.unit_hbm_bytes[of_kept],
         unit_ddr_bytes=problem.unit_ddr_bytes[of_kept],
+        warm_start=warm,
     )

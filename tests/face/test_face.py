@@ -45,6 +45,17 @@ def test_a_check_holds_a_model_against_budgets(budgets: dict[str, Any], fits: bo
     assert (found.fits, found.verdict) == (fits, verdict)
 
 
+def test_a_check_ends_when_the_answer_is_certain_unless_the_best_plan_is_asked_for() -> None:
+    first = emplace.check("m1", "big-basin-32g", work_limit=3600.0)
+    assert (first.fits, first.stopped_by) == (True, "target")
+    within = emplace.check("m1", "big-basin-32g", max_step_time_us=7400.0, work_limit=3600.0)
+    assert (within.fits, within.stopped_by) == (True, "target")
+    beyond = emplace.check("m1", "big-basin-32g", max_step_time_us=6900.0, work_limit=3600.0)
+    assert (beyond.fits, beyond.stopped_by) == (False, "target")
+    best = emplace.check("rm1", "big-basin-32g", plan=True, work_limit=0.2)
+    assert best.stopped_by in ("gap", "exact", "limit")
+
+
 def test_a_check_of_what_does_not_fit_says_why() -> None:
     found = emplace.check("m3", "big-basin-32g", tiers=["hbm"])
     assert found.fits is False

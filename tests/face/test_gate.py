@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from emplace.gate import Budgets, CheckVerdict, judge
+from emplace.gate import Budgets, CheckVerdict, enough_us, judge
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
-from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.plan import Plan, PlanOptions, PlanStatus
+from emplace.placement.workload import Objective
 from tests.placement.example_models import gpu_host, model
 from tests.placement.naive_plan import naive_plan
 
@@ -46,6 +49,37 @@ def test_regression_is_percent_of_the_baseline(plan: Plan) -> None:
     assert judge(plan, Budgets(baseline=baseline, max_regression=25)).fits is True
     assert judge(plan, Budgets(baseline=baseline, max_regression=24)).fits is None
     assert judge(plan, Budgets(baseline=baseline, max_regression=12)).fits is False
+
+
+def test_a_bound_over_the_budget_is_a_no_without_any_plan(plan: Plan) -> None:
+    nothing = {"status": PlanStatus.UNDECIDED, "step_time_us": None, "gap": None, "ranks": (), "nodes": (), "tables": ()}
+    undecided = plan.model_copy(update=nothing)
+    broken = judge(undecided, Budgets(max_step_time_us=899.0))
+    assert (broken.fits, broken.verdict) == (False, CheckVerdict.OVER_BUDGET)
+    assert broken.summary.endswith("has no placement that keeps max-step-time")
+    assert judge(undecided, Budgets(max_step_time_us=900.0)).fits is None
+    assert judge(undecided, Budgets(max_step_time_us=1e9)).fits is None
+
+
+def test_enough_is_the_narrowest_budget(plan: Plan) -> None:
+    examples, baseline = 2 * 512, plan.model_copy(update={"step_time_us": 800.0})
+    assert enough_us(plan.question, Budgets()) == math.inf
+    assert enough_us(plan.question, Budgets(max_step_time_us=700.0, min_throughput=examples * 1e6 / 600)) == pytest.approx(600.0)
+    assert enough_us(plan.question, Budgets(max_step_time_us=900.0, baseline=baseline, max_regression=10)) == pytest.approx(880.0)
+
+
+def test_what_is_enough_for_the_fewest_devices_may_depend_on_their_number(plan: Plan) -> None:
+    options = plan.question.options.model_copy(update={"objective": Objective.DEVICES})
+    fewest = plan.question.model_copy(update={"options": options})
+    assert enough_us(fewest, Budgets(max_step_time_us=700.0)) == 700.0
+    assert enough_us(fewest, Budgets(min_throughput=1.0)) is None
+    assert enough_us(fewest, Budgets(baseline=plan, max_regression=5)) is None
+
+
+def test_a_baseline_that_is_not_comparable_is_refused_before_any_solve(plan: Plan) -> None:
+    baseline = plan.model_copy(update={"host": plan.host.model_copy(update={"name": "other"})})
+    with pytest.raises(InvalidDocument, match="/host/name"):
+        enough_us(plan.question, Budgets(baseline=baseline, max_regression=5))
 
 
 @pytest.mark.parametrize(("part", "key"), [("model", "name"), ("cost_model", "digest")])

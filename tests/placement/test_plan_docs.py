@@ -70,7 +70,7 @@ def test_every_answer_is_explained() -> None:
 def test_every_word_is_named() -> None:
     ends = {Result(object(), 1.0, 0.5, "", limit).stopped_by for limit in Limit} | {Result[object].infeasible("").stopped_by, IMPORTED}
     words = {*Stage, *ends}
-    assert len(ends) == 7
+    assert len(ends) == 8
     assert [word for word in words if f"`{word}`" not in TEXT] == []
 
 

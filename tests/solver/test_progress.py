@@ -40,6 +40,30 @@ def _reported(asked: Question) -> list[Progress]:
     return seen
 
 
+def test_a_target_is_that_of_the_whole() -> None:
+    whole = Monitor().wanting(100.0)
+    dear = whole.part(unpaid_us=10.0).part(unpaid_us=5.0)
+    assert [part.is_answered(85.5, 0.0) for part in (whole, dear, whole.part(has_incumbents=False), Monitor())] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert dear.is_answered(85.0, 0.0)
+    assert not whole.is_answered(math.inf, 100.0)
+    assert whole.is_answered(math.inf, 100.1)
+    assert not whole.part(others_bound_us=90.0).part().is_answered(math.inf, 200.0)
+    assert whole.part(others_bound_us=110.0, least_bound_us=105.0).is_answered(math.inf, 0.0)
+    assert not Monitor().is_answered(1.0, math.inf)
+
+
+def test_any_solution_is_enough_whatever_it_costs_besides() -> None:
+    whole = Monitor().wanting(math.inf)
+    assert whole.part(unpaid_us=math.inf).is_answered(1e9, 0.0)
+    assert not whole.part(has_incumbents=False).part().is_answered(1e9, 0.0)
+    assert not whole.is_answered(math.inf, 1e9)
+
+
 @pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: float) -> None:

@@ -59,6 +59,20 @@ def test_a_stored_answer_is_held_against_the_budgets(api: httpx.Client, database
     assert check(api, budgets={"max_step_time_us": plan.lower_bound_us * 0.99})["fits"] is False
 
 
+def test_the_best_plan_is_looked_for_where_it_is_asked_for(api: httpx.Client) -> None:
+    first, best = check(api), check(api, plan=True)
+    assert first["stopped_by"] == "target"
+    assert best["stopped_by"] != "target"
+    assert best["step_time_us"] <= first["step_time_us"]
+
+
+@pytest.mark.parametrize("plan", [1, "true", None, []])
+def test_plan_is_true_or_false(api: httpx.Client, plan: Any) -> None:
+    response = api.post("/v1/checks", json=QUESTION | {"plan": plan})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/plan"
+
+
 def test_bad_budgets_are_named(api: httpx.Client) -> None:
     response = api.post("/v1/checks", json=QUESTION | {"budgets": {"max_step_time_us": -1, "max_cost": 1}})
     assert response.status_code == 422
@@ -93,7 +107,7 @@ def test_a_baseline_without_a_placement_is_refused(api: httpx.Client, database: 
 
 
 def test_a_client_that_leaves_takes_its_solve_along(api: httpx.Client) -> None:
-    question = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
+    question = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS, "plan": True}
 
     def leave_early() -> None:
         with pytest.raises(httpx.ReadTimeout):

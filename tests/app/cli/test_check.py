@@ -41,6 +41,16 @@ def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: E
     assert "verified" in done.stdout
 
 
+def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace, small: Path) -> None:
+    first = json.loads(emplace_here("check", small, *HOST, "--format", "json").stdout)["checks"][0]
+    best = json.loads(emplace_here("check", small, *HOST, "--plan", "--format", "json").stdout)["checks"][0]
+    assert first["stopped_by"] == "target"
+    assert best["stopped_by"] in ("gap", "exact")
+    assert best["gap"] < 0.002 < first["gap"]
+    assert best["step_time_us"] <= first["step_time_us"]
+    assert "not optimised" in emplace_here("check", small, *HOST).stdout
+
+
 @pytest.mark.parametrize(
     ("budget", "code", "rule"),
     [

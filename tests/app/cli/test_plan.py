@@ -33,6 +33,17 @@ def test_the_same_question_gets_the_same_plan(emplace_here: Emplace, small_plan:
     assert _untimed(json.loads(again)) == _untimed(json.loads(small_plan.read_text()))
 
 
+def test_a_search_begins_with_an_earlier_plan_and_says_so(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    write_model(tmp_path / "other.json", tables=[table | {"name": f"other_{table['name']}"} for table in small_model()["tables"]])
+    question = ("--host", "dgx-h100", "--ranks", "2", "--format", "json", "--warm-start", small_plan)
+    plan = json.loads(emplace_here("plan", "small.json", *question).stdout)
+    assert plan["solver"]["warm_start"].startswith("sha256:")
+    refused = emplace_here("plan", "other.json", *question)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "places no table of" in refused.stderr
+
+
 def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
     done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")

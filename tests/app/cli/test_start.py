@@ -1,10 +1,12 @@
-"""What the gate needs to start: no torch, no web framework, no database."""
+"""What the gate needs to start: no torch, no web framework, no database; for an easy answer no scipy and no OR-Tools either."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.app.cli.command import write_model
 
@@ -23,6 +25,13 @@ for command in {commands}:
     assert not set(sys.modules) & set({heavy}), (command, sorted(set(sys.modules) & set({heavy})))
 """
 
+EASY = """
+import sys
+from emplace.app.cli.main import exit_code
+assert exit_code(["check", {model!r}, "--host", "big-basin-32g"]) == 0
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} & set({heavy})))
+"""
+
 COMMANDS = (["plan"], ["check", "--format", "json"], ["plan", "--format", "torchrec"])
 
 
@@ -34,3 +43,11 @@ def test_planning_checking_and_exporting_import_nothing_heavy(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     for said in ("small on dgx-h100", '"fits": true', '"world_size": 2'):
         assert said in done.stdout
+
+
+@pytest.mark.parametrize("model", ["m1", "m3", "ncf"])
+def test_an_easy_check_imports_no_numerics_but_what_packing_needs(model: str) -> None:
+    program = EASY.format(model=model, heavy=(*HEAVY, "scipy", "ortools", "pandas"))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert "fits" in done.stdout
+    assert done.stdout.splitlines()[-1] == ""

@@ -1,0 +1,25 @@
+"""Hold a model against budgets: {"question", "budgets", "plan"} in, CheckResult out. SIGTERM ends it at once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from emplace.app.steps.child import Report, run_step
+from emplace.gate import Budgets, enough_us, judge
+from emplace.placement.plan import Question
+from emplace.placement.reading import from_data, parse_json
+from emplace.planning import answer
+from emplace.solver.progress import Monitor
+
+
+def check(text: str, report: Report) -> str:
+    request = parse_json(text, "check")
+    question = from_data(request["question"], Question, source="question")
+    budgets = from_data(request["budgets"], Budgets, source="budgets")
+    monitor = Monitor.of(lambda progress: report(asdict(progress)))
+    target_us = None if request["plan"] else enough_us(question, budgets)
+    return judge(answer(question, monitor.wanting(target_us)), budgets).model_dump_json(exclude_none=True)
+
+
+if __name__ == "__main__":
+    run_step(check)
