@@ -30,19 +30,28 @@ Host: TypeAlias = HostSpec | Mapping[str, Any] | str | Path
 _Doc = TypeVar("_Doc", bound=Document)
 
 
-def plan(model: Model, host: Host, *, cost_model: CostModel | None = None, monitor: Monitor | None = None, **options: Any) -> Plan:
+def plan(
+    model: Model,
+    host: Host,
+    *,
+    cost_model: CostModel | None = None,
+    monitor: Monitor | None = None,
+    proof: bool = False,
+    **options: Any,
+) -> Plan:
     """Decide where each table of the model lives on the host, and prove how good that is.
 
     `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", work_limit=10.0 (seconds of
     counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with
     the one measured on this host, else by the datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
+    With `proof` the plan carries one; finding it is not in the limits, and it can't be had with the objective devices.
 
     The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
     Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
     machine lacks something.
     """
     asked = build_question(read_model(model), read_host(host), from_data(dict(options), PlanOptions, source="options"), cost_model)
-    return answer(asked, monitor)
+    return answer(asked, monitor, proof=proof)
 
 
 def check(
@@ -66,12 +75,18 @@ def check(
     return judge(plan(model, host, cost_model=cost_model, **by_the_clock(options)), budgets)
 
 
-def audit(plan: Plan) -> list[Violation]:
+def audit(plan: Plan, *, proof: bool = False) -> list[Violation]:
     """Everything that is wrong with a plan: coverage, capacities and predicted times derived again without the solver's code.
 
-    An empty list is a sound plan.
+    An empty list is a sound plan. With `proof` the proof of a sound plan is verified too: without violations `plan.proof.bound_us`
+    holds, which may be less than `plan.lower_bound_us`. Raises InvalidDocument where there is no proof.
     """
-    return violations_of(plan)
+    violations = violations_of(plan)
+    if not proof or violations:
+        return violations
+    from emplace.placement.proof.verify import verify
+
+    return list(verify(plan).violations)
 
 
 def read_model(model: Model) -> ModelSpec:

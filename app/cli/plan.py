@@ -47,6 +47,7 @@ def plan(
         typer.Option("--move-price", metavar="US_PER_GIB", help="Step time to save for each GiB moved away from --start."),
     ] = None,
     cost_model: options.CostModelFile = None,
+    proof: Annotated[bool, typer.Option("--proof", help="Let the plan carry a proof, for 'emplace audit --proof' to verify.")] = False,
     format: Annotated[PlanFormat, typer.Option("--format", help="What to print.")] = PlanFormat.TEXT,
     out: options.Out = None,
 ) -> int:
@@ -71,7 +72,7 @@ def plan(
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
-        found = answer(question, status.monitor)
+        found = answer(question, status.monitor, proof=proof)
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)
     else:

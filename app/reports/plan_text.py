@@ -11,6 +11,7 @@ from emplace.app.diff import describe_placement
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
+from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.plan import (
     IMPORTED,
@@ -79,9 +80,16 @@ def _facts(plan: Plan) -> RenderableType:
             *rows,
             ("figures", describe_cost_model(plan.question.cost_model)),
             *(("extrapolated", line) for line in plan.extrapolated),
+            *([] if plan.proof is None else [("proof", f"{_proof(plan.proof)}; 'emplace audit plan.json --proof' verifies it")]),
             _origin(plan.solver),
         ]
     )
+
+
+def _proof(proof: Proof) -> str:
+    if proof.bound_us is None:
+        return "that there is no placement"
+    return f"that no step is shorter than {microseconds(proof.bound_us)}"
 
 
 def _fewest(fewest: FewestDevices) -> str:
