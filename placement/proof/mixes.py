@@ -24,7 +24,7 @@ def mixed_choices(ways: TableWays, classes: RankClasses, room: Room) -> Choices:
 
 def _places(ways: TableWays, classes: RankClasses, way: Way) -> Iterator[list[int]]:
     """The ranks that a piece loads, once for all places that are alike."""
-    usable, trainers = ways.usable(way), ways.topology.trainers
+    usable, trainers = ways.usable(way.kernel), ways.topology.trainers
     if way.sharding_type in ON_SINGLE_RANKS:
         of_usable = classes.of_rank[usable]
         yield from ([int(np.flatnonzero(usable)[np.argmax(of_usable == number)])] for number in np.unique(of_usable))

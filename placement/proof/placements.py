@@ -37,7 +37,7 @@ def _most_divisions(kind: ShardingType, ways: TableWays) -> int:
 
 
 def _of_way(ways: TableWays, classes: RankClasses, way: Way) -> Choices:
-    usable = ways.usable(way)
+    usable = ways.usable(way.kernel)
     fours = _divisions(way.sharding_type, ways.table.embedding_dim // COLUMN_MULTIPLE, ways.topology)
     fours = fours[~(fours > 0)[:, ~usable].any(axis=1)]
     time_us, hbm, ddr = _by_width(ways, way, usable)

@@ -64,7 +64,9 @@ class TableWays:
         """[R] the ranks that the table may use."""
         if table.constraints.ranks is not None:
             self.allowed = np.isin(np.arange(len(topology.ranks)), table.constraints.ranks)
-        self._runs: dict[tuple[ComputeKernel, str, bool], bool] = {}
+        self._kinds = [(rank.device, rank.is_server) for rank in topology.ranks]
+        self._example = dict(zip(self._kinds, topology.ranks, strict=True))
+        self._usable: dict[ComputeKernel, Bools] = {}
 
     @property
     def widths(self) -> Ints:
@@ -90,21 +92,20 @@ class TableWays:
         found = (cache_corners if is_mixed else cache_intervals)(self.table.access, self.table.num_embeddings)
         return Way(kind, kernel, found, is_mixed)
 
-    def runs(self, kernel: ComputeKernel, rank: Rank) -> bool:
-        """Whether the rank runs the kernel, in tiers that are allowed, at a price that is known."""
-        key = (kernel, rank.device, rank.is_server)
-        if key not in self._runs:
-            cost = self.question.cost_model
-            self._runs[key] = (
-                kernel_refusal(kernel, rank, self.question.model.optimizer, self.table.data_type) is None
-                and all(cost.kernel(rank.device, part) is not None for part in priced_as(kernel))
-                and tiers_of(kernel, rank) <= self._tiers
-            )
-        return self._runs[key]
+    def usable(self, kernel: ComputeKernel) -> Bools:
+        """[R] the ranks that may hold a shard with this kernel: they run it in tiers that are allowed, at a price that is known."""
+        if kernel not in self._usable:
+            of_kind = {key: self._runs(kernel, rank) for key, rank in self._example.items()}
+            self._usable[kernel] = np.array([of_kind[key] for key in self._kinds]) & self.allowed
+        return self._usable[kernel]
 
-    def usable(self, way: Way) -> Bools:
-        """[R] the ranks that may hold a shard."""
-        return np.array([self.runs(way.kernel, rank) for rank in self.topology.ranks]) & self.allowed
+    def _runs(self, kernel: ComputeKernel, rank: Rank) -> bool:
+        cost = self.question.cost_model
+        return (
+            kernel_refusal(kernel, rank, self.question.model.optimizer, self.table.data_type) is None
+            and all(cost.kernel(rank.device, part) is not None for part in priced_as(kernel))
+            and tiers_of(kernel, rank) <= self._tiers
+        )
 
     def block_rows(self, kind: ShardingType, rank: Rank) -> int:
         """The rows of a shard on the rank: ceil(rows / ranks) where rows are split, the last ranks fewer or none."""
