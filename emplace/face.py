@@ -37,6 +37,7 @@ def plan(
     cost_model: CostModel | None = None,
     monitor: Monitor | None = None,
     warm_start: Plan | None = None,
+    proof: bool = False,
     **options: Any,
 ) -> Plan:
     """Decide where each table of the model lives on the host, and prove how good that is.
@@ -45,12 +46,13 @@ def plan(
     counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with
     the one measured on this host, else by the datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
     `warm_start` is a plan for a question that differs a little: the search begins there, and the plan names it.
+    With `proof` the plan carries one; finding it is not in the limits, and it can't be had with the objective devices.
 
     The plan's status is optimal, feasible, infeasible (proven; `explanation` says why and what would help) or undecided.
     Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
     machine lacks something.
     """
-    return answer(_question(model, host, options, cost_model), monitor, warm_start)
+    return answer(_question(model, host, options, cost_model), monitor, warm_start, proof=proof)
 
 
 def check(
@@ -78,12 +80,18 @@ def check(
     return judge(answer(asked, Monitor().wanting(None if plan else enough_us(asked, budgets))), budgets)
 
 
-def audit(plan: Plan) -> list[Violation]:
+def audit(plan: Plan, *, proof: bool = False) -> list[Violation]:
     """Everything that is wrong with a plan: coverage, capacities and predicted times derived again without the solver's code.
 
-    An empty list is a sound plan.
+    An empty list is a sound plan. With `proof` the proof of a sound plan is verified too: without violations `plan.proof.bound_us`
+    holds, which may be less than `plan.lower_bound_us`. Raises InvalidDocument where there is no proof.
     """
-    return violations_of(plan)
+    violations = violations_of(plan)
+    if not proof or violations:
+        return violations
+    from emplace.placement.proof.verify import verify
+
+    return list(verify(plan).violations)
 
 
 def explain(plan: Plan, *, monitor: Monitor | None = None) -> Plan:

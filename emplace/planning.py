@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from emplace.cost_model_store import CostModelStore, find_cost_model
 from emplace.local_store import local_cost_models
+from emplace.placement.audit import Violation, audit
 from emplace.placement.catalog import LOCAL_HOST, find_host
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.placement.workload import Objective
 from emplace.solver.progress import Monitor
 
 _MAX_SHOWN_VIOLATIONS = 20
@@ -51,23 +55,41 @@ def measured_cost_model(store: CostModelStore, host: HostSpec, options: PlanOpti
     return None
 
 
-def answer(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None) -> Plan:
-    """Solve, from a plan for a similar question where one is given, then audit. A plan that fails the audit is never returned: raises ToolError naming the violations.
+def answer(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None, *, proof: bool = False) -> Plan:
+    """Solve, from a plan for a similar question where one is given, then audit. A plan that fails the audit is never returned.
 
-    Raises InvalidDocument for options that the host can't offer, such as more ranks than it has devices, and for a warm start
-    that places no table of the model.
+    With `proof` the plan carries one, which has been verified; finding it comes after the solve and is not in its limits. Raises
+    ToolError naming the violations of a plan that failed, InvalidDocument for options that the host can't offer, such as more ranks
+    than it has devices, and for a warm start that places no table of the model.
     """
-    from emplace.placement.audit import audit
     from emplace.placement.extrapolation import beyond_measured
     from emplace.solver.solve import solve_question
 
+    if proof and question.options.objective is Objective.DEVICES:
+        rule = "can't be proven: a proof is of one job, and here each smaller one would need its own; plan a job of so many ranks"
+        raise InvalidDocument("options", [BrokenRule("/objective", Objective.DEVICES, rule)])
     plan = solve_question(question, monitor, warm_start)
-    violations = audit(plan)
+    _withhold("plan", "audit", audit(plan))
+    plan = plan.model_copy(update={"extrapolated": beyond_measured(plan)})
+    return _with_proof(plan) if proof else plan
+
+
+def _with_proof(plan: Plan) -> Plan:
+    """With the strongest proof that is found up to what it claims. Raises ToolError for one that does not hold."""
+    from emplace.placement.proof.verify import verify
+    from emplace.solver.certificate.prover import prove
+
+    proven = plan.model_copy(update={"proof": prove(plan)})
+    _withhold("proof", "verification", verify(proven).violations)
+    return proven
+
+
+def _withhold(what: str, failed: str, violations: Sequence[Violation]) -> None:
+    """Raises ToolError naming the violations, if there are any."""
     if violations:
         shown = [f"  {violation.where}: {violation.what}" for violation in violations[:_MAX_SHOWN_VIOLATIONS]]
         more = [f"  and {len(violations) - len(shown)} more"] if len(violations) > len(shown) else []
-        raise ToolError("\n".join(["the solver's plan failed the audit, so it is withheld; please report this:", *shown, *more]))
-    return plan.model_copy(update={"extrapolated": beyond_measured(plan)})
+        raise ToolError("\n".join([f"the solver's {what} failed the {failed}, so it is withheld; please report this:", *shown, *more]))
 
 
 def _refuse_unrunnable_servers(question: Question) -> None:

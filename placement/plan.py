@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, broken_rule
@@ -292,6 +293,8 @@ class Plan(Document):
     """Where predicted times rest on more than was measured; one line each."""
     solver: SolverRecord
     fewest: FewestDevices | None = None
+    proof: Proof | None = None
+    """From which anyone can see that no placement is quicker, or that there is none."""
     question: Question
 
     @model_validator(mode="before")

@@ -58,6 +58,7 @@ def plan(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why the plan is no faster, and what more hardware would bring: solves again.")
     ] = False,
+    proof: Annotated[bool, typer.Option("--proof", help="Let the plan carry a proof, for 'emplace audit --proof' to verify.")] = False,
     format: Annotated[PlanFormat, typer.Option("--format", help="What to print.")] = PlanFormat.TEXT,
     out: options.Out = None,
 ) -> int:
@@ -87,7 +88,7 @@ def plan(
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
     with StatusLine() as status:
-        found = answer(question, status.monitor, None if warm_start is None else read_plan(warm_start))
+        found = answer(question, status.monitor, None if warm_start is None else read_plan(warm_start), proof=proof)
         found = _explained(found, status) if explain else found
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)

@@ -12,6 +12,7 @@ from emplace.app.reports.diagnosis_text import diagnosis_view
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
+from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.derived_loads import constant_us
 from emplace.placement.plan import (
@@ -86,6 +87,7 @@ def _facts(plan: Plan) -> RenderableType:
             *rows,
             ("figures", describe_cost_model(plan.question.cost_model)),
             *(("extrapolated", line) for line in plan.extrapolated),
+            *([] if plan.proof is None else [("proof", f"{_proof(plan.proof)}; 'emplace audit plan.json --proof' verifies it")]),
             _origin(plan.solver),
         ]
     )
@@ -95,6 +97,12 @@ def _decided(plan: Plan) -> str:
     decided_us = (plan.step_time_us or 0.0) - constant_us(plan.sized_question, plan.topology())
     rest = "the rest is dense layers and overhead"
     return f"{microseconds(decided_us)}   {percent(decided_us / (plan.step_time_us or 1.0))} of the step, gap {percent(plan.placement_gap)}; {rest}"
+
+
+def _proof(proof: Proof) -> str:
+    if proof.bound_us is None:
+        return "that there is no placement"
+    return f"that no step is shorter than {microseconds(proof.bound_us)}"
 
 
 def _fewest(fewest: FewestDevices) -> str:

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from emplace.placement import diagnosis
+from emplace.placement import certificate, diagnosis
 from emplace.placement import plan as documents
 from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.cost_model import datasheet_cost_model
@@ -39,6 +39,10 @@ SECTIONS = {
     "Solver": documents.SolverRecord,
     "Fewest": documents.FewestDevices,
     "Sizes": documents.JobSize,
+    "Proof": certificate.Proof,
+    "Parts": certificate.ProofPart,
+    "Weights": certificate.Weights,
+    "Largest shards": certificate.LargestShard,
     "Question": documents.Question,
     "Options": documents.PlanOptions,
 }
@@ -58,7 +62,7 @@ def test_every_key_is_explained_and_no_other(section: str, document: type[BaseMo
 
 
 def test_every_document_of_a_plan_has_a_section() -> None:
-    parts = (documents, diagnosis)
+    parts = (documents, diagnosis, certificate)
     mine = {value for part in parts for value in vars(part).values() if isinstance(value, type) and value.__module__ == part.__name__}
     assert {kind for kind in mine if issubclass(kind, Document)} == set(SECTIONS.values())
 

@@ -1,0 +1,56 @@
+"""The proof that a plan can carry: weights, from which anyone can work out a bound. placement/proof/ checks it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from emplace.placement.document import Document
+from emplace.placement.model import Name
+from emplace.placement.stages import PLACED_STAGES, Stage
+
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+
+
+class LargestShard(Document):
+    """The share of a stage's length that is charged to the largest shard of one table."""
+
+    table: Name
+    stage: Stage
+    share: Weight
+
+
+class Weights(Document):
+    """What each load weighs. Classes of ranks and groups of nodes are in the order of their first rank.
+
+    Of each stage, the shares of all ranks and those of largest shards come to at most 1.
+    """
+
+    stages: tuple[Annotated[tuple[Weight, ...], Field(min_length=len(PLACED_STAGES), max_length=len(PLACED_STAGES))], ...]
+    """[class][stage] the share of a stage's length that is charged to each rank of a class, stages as in PLACED_STAGES."""
+    hbm: tuple[Weight, ...]
+    """[class] for a byte of HBM, in microseconds; of weights that only prove that nothing fits, without a unit."""
+    ddr: tuple[Weight, ...]
+    """[group of nodes] for a byte of system memory, likewise."""
+    largest: tuple[LargestShard, ...] = ()
+
+
+class ProofPart(Document):
+    """The proof for all placements on one set of ranks."""
+
+    each_rank: bool = False
+    """Whether each rank is a class of its own, and each node a group. Else the ranks of a device kind are a class, servers apart, and
+    the trainers' nodes a group, and the servers' another."""
+    weights: tuple[Weights, ...] = ()
+
+
+class Proof(Document):
+    """What it proves, and the weights that do."""
+
+    bound_us: Annotated[float, Field(ge=0)] | None = None
+    """No placement has a shorter step. Absent: there is no placement."""
+    trainers: ProofPart
+    """Placements on trainers alone."""
+    with_servers: ProofPart | None = None
+    """Placements in a job with remote servers, where the question allows them."""
