@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import signal
 import subprocess
 import time
@@ -44,8 +45,9 @@ def run_child(
     on_progress: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
     timeout_s: float | None = None,
+    niceness: int = 0,
 ) -> str:
-    """Give `document` to the program app.steps.<step> and return the text of its result.
+    """Give `document` to the program app.steps.<step> and return the text of its result. `niceness` as in nice(1).
 
     The child leads its own process group and runs in a folder of its own that is removed afterwards. The calling thread
     must live as long as the child: the kernel ends the child when that thread ends.
@@ -63,6 +65,7 @@ def run_child(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as child:
+            os.setpriority(os.PRIO_PROCESS, child.pid, niceness)
             stderr = Heard(child.stderr)
             for line in _reports(child, should_stop, timeout_s):
                 if "progress" in line:

@@ -23,6 +23,7 @@ from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION,
 from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.work import Worker
+from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.host import HostSpec
@@ -43,7 +44,7 @@ def run_worker(worker_id: str | None = None) -> int:
 
     A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logs()
     settings = Settings.from_environment()
     database = Database(settings.database_url)
     migrate(database)

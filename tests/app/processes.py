@@ -61,7 +61,7 @@ class WorkerProcess:
         return [pid for pid in step_processes() if _parent(pid) == self.pid]
 
 
-MARK = "EMPLACE_TESTS_OF"
+MARK = "TESTS_OF_EMPLACE"
 """In the environment of every process that these tests start, with their process id."""
 
 

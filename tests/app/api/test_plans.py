@@ -238,13 +238,15 @@ def test_odd_characters_are_an_answer_too(api: httpx.Client) -> None:
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_database_that_is_gone_is_a_503(api: httpx.Client, settings: Settings, postgres: PostgresServer) -> None:
-    assert api.get("/readyz").status_code == 200
+    assert api.get("/v1/plans").status_code == 200
     postgres.drop_database(settings.database_url)
     assert api.get("/healthz").status_code == 200
     for path in ("/readyz", "/v1/plans"):
         response = api.get(path)
         assert response.status_code == 503
         assert response.headers["content-type"] == "application/problem+json"
+        assert "the database does not answer" in response.json()["detail"]
+        assert response.headers["retry-after"]
 
 
 def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database: Database, query: Query, monkeypatch: Any) -> None:
