@@ -23,7 +23,7 @@ from emplace.app.jobs.supervisor import WorkerSupervisor
 from emplace.app.settings import Settings
 from emplace.app.web import problems
 from emplace.app.web.identified import Identified
-from emplace.app.web.protected import Protected
+from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
 _PROBLEM_SCHEMA = {
@@ -86,8 +86,9 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool, nam
 def _around(settings: Settings, names: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
     """What every request passes, from the outside in."""
     return [
-        (Protected, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
+        (ProtectiveHeaders, {}),
         (Identified, {}),
+        (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
     ]

@@ -21,7 +21,7 @@ def set_up_logs() -> None:
     formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
-    handler.addFilter(_say_what_about)
+    handler.addFilter(say_what_about)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
@@ -35,6 +35,7 @@ def about(what: str) -> Iterator[None]:
         _about.reset(token)
 
 
-def _say_what_about(record: logging.LogRecord) -> bool:
+def say_what_about(record: logging.LogRecord) -> bool:
+    """A filter that adds `about` to what is logged, and lets all of it through."""
     record.about = _about.get()
     return True

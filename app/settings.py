@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     """Plans that wait for a worker; more are refused."""
     measurement_queue: Annotated[int, Field(gt=0)] = 100
     """Runs, and as many profiles, that wait for a worker of one machine; more are refused."""
-    request_timeout_seconds: Seconds = 30.0
+    request_timeout_seconds: Seconds = 10.0
     """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
     allowed_hosts: str = ""
     """Names, separated by commas, under which browsers and clients reach the service, beside localhost and addresses."""
@@ -71,6 +71,8 @@ def _means_a_setting(name: str, fields: Container[str]) -> bool:
 
 
 def _unknown(name: str, fields: Iterable[str]) -> str:
-    known = [f"{_PREFIX}{field.upper()}" for field in fields]
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"{name} is no setting; " + (f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(known)}")
+    known = [field.upper() for field in fields]
+    nearest = difflib.get_close_matches(name.removeprefix(_PREFIX), known, n=1)
+    if nearest:
+        return f"{name} is no setting; did you mean {_PREFIX}{nearest[0]}?"
+    return f"{name} is no setting; there are {', '.join(_PREFIX + each for each in known)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -11,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.logs import about
-from emplace.app.web.problems import problem
+from emplace.app.web.problems import RETRY_AFTER_S, problem
 
 _log = logging.getLogger(__name__)
 
@@ -43,11 +44,20 @@ class Identified:
         with about(f"request {request_id}"):
             try:
                 await self._app(scope, receive, identified)
+            except asyncio.CancelledError:
+                # The server ends and waits no longer. An answer that has begun is cut off.
+                if not begun:
+                    await _ended()(scope, receive, identified)
             except Exception:
                 _log.exception("%s %s failed", scope["method"], scope["path"])
                 if begun:
                     raise  # half an answer is out: the server cuts the connection
                 await _failed(request_id)(scope, receive, identified)
+
+
+def _ended() -> ASGIApp:
+    detail = "the service is ending before the answer is there; ask again"
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER_S), "Connection": "close"})
 
 
 def _failed(request_id: str) -> ASGIApp:

@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from emplace.app.web.sent import as_sent
+from emplace.app.web.threads import NoThreadFree
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError, UnknownName
 from emplace.placement.messages import rule_of
 from emplace.placement.pointer import pointer_to
@@ -136,6 +137,10 @@ def _no_database(_: Request, error: DBAPIError) -> Refused:
     return ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer, or is busy; ask again")
 
 
+def _no_turn(_: Request, __: NoThreadFree) -> Refused:
+    return ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests wait to write to the database; ask again")
+
+
 _MEANINGS: dict[type[Exception], Callable[[Request, Any], Refused]] = {
     Refused: _refused,
     InvalidDocument: _invalid,
@@ -147,6 +152,7 @@ _MEANINGS: dict[type[Exception], Callable[[Request, Any], Refused]] = {
     OperationalError: _no_database,
     InterfaceError: _no_database,
     InternalError: _no_database,
+    NoThreadFree: _no_turn,
 }
 
 

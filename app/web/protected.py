@@ -6,9 +6,9 @@ other origins must not act through it (forged requests), nor read through it und
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,21 +27,16 @@ _HEADERS = {
 """An answer that sets one of them itself keeps its own: a page has a policy that lets it load its own files."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _LOCAL_NAMES = ("localhost",)
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s\[\]:/@]+))(:\d+)?")
 
 
-class Protected:
+class ProtectiveHeaders:
     """ASGI middleware, around everything else."""
 
-    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
-        """`names` are those that the service goes by, beside localhost and any address."""
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._names = frozenset(name.strip().lower() for name in (*_LOCAL_NAMES, *names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
         async def protected(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -49,8 +44,20 @@ class Protected:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
-        await (refusal or self._app)(scope, receive, protected)
+        await self._app(scope, receive, protected)
+
+
+class SameOrigin:
+    """ASGI middleware: refuses what another origin's page would do here, and names that are not this service's."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        """`names` are those that the service goes by, beside localhost and any address."""
+        self._app = app
+        self._names = frozenset(name.strip().lower() for name in (*_LOCAL_NAMES, *names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, method: str, headers: Headers) -> ASGIApp | None:
         host = headers.get("host", "")
@@ -70,18 +77,17 @@ class Protected:
         """A name may lead anywhere, also here; an address leads where it says. No browser asks without a host."""
         if not host:
             return True
-        name = _name_of(f"//{host}")
+        name = _name_of(host)
         return name is not None and (name in self._names or is_address(name))
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Whether a page of `origin` is this service's: what it was asked under, or a listed name before a proxy that renames it."""
-        name = _name_of(origin)
-        own = origin.partition("://")[2].lower() == host.lower()
-        return own or (name is not None and name not in _LOCAL_NAMES and name in self._names)
+        of_origin = origin.partition("://")[2].lower()
+        name = _name_of(of_origin)
+        return of_origin == host.lower() or (name is not None and name not in _LOCAL_NAMES and name in self._names)
 
 
-def _name_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+def _name_of(host: str) -> str | None:
+    """The name or address in `name:port`; None where it is neither."""
+    found = _HOST.fullmatch(host.lower())
+    return (found["address"] or found["name"]) if found else None

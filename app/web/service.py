@@ -32,7 +32,7 @@ DOCUMENTS = 2
 """Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
 CONNECTIONS = READING + WRITING + WATCHING + PROBING
 PATIENCE_S = 5.0
-"""How long a request waits for another's lock in the database."""
+"""How long a request that writes waits for its turn, and then for another's lock in the database."""
 
 
 class Service:
@@ -48,7 +48,7 @@ class Service:
         self.workers = Observer(settings.worker_lease_seconds)
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
-        self._reading, self._writing = Threads(READING), Threads(WRITING)
+        self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
 
     async def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -17,6 +17,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
 from emplace.app.server import server_of
 from emplace.app.settings import Settings
+from emplace.app.web.service import PATIENCE_S
 from tests.app.postgres import PostgresServer, find_programs
 from tests.app.processes import MARK, WorkerProcess, step_processes, wait_until
 
@@ -82,7 +83,7 @@ def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    database = Database(settings.database_url)
+    database = Database(settings.database_url, patience_s=PATIENCE_S)
     yield database
     database.close()
 
