@@ -77,7 +77,7 @@ def test_a_check_in_hand_does_not_hold_up_the_end_and_its_client_is_told(
     assert (told.status_code, told.headers["content-type"]) == (503, "application/problem+json")
     assert "the service is ending" in told.json()["detail"]
     assert told.headers["retry-after"]
-    process.wait(5)
+    process.wait(10)
     assert "Traceback" not in (tmp_path / "serve.log").read_text()
 
 

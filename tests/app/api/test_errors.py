@@ -290,14 +290,14 @@ def test_half_a_character_in_yaml_is_refused(api: httpx.Client) -> None:
     assert_problem(answer, 422)
 
 
-def test_a_body_of_one_key_again_and_again_is_refused_at_once(api: httpx.Client) -> None:
-    """320 kB of it took 16 s, each other length the square of that."""
-    for count in (40_000, 400_000):
-        body = b"{" + b",".join(b'"k%d":1' % (index % (count - 1)) for index in range(count)) + b"}"
+def test_a_body_whose_last_key_is_repeated_is_refused_at_once(api: httpx.Client) -> None:
+    """320 kB of it took 16 s, and twice as much four times as long."""
+    for count in (30_000, 300_000):
+        body = b"{" + b",".join(b'"k%d":1' % min(index, count - 2) for index in range(count)) + b"}"
         started = time.process_time()
         problem = assert_problem(api.post("/v1/plans", content=body, headers={"content-type": "application/json"}), 422)
         assert time.process_time() - started < 3
-        assert "the key 'k0' is repeated" in problem["detail"]
+        assert f"the key 'k{count - 2}' is repeated" in problem["detail"]
 
 
 def test_a_whole_number_may_be_written_as_json_writes_it(api: httpx.Client, database: Database) -> None:
