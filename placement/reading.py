@@ -19,12 +19,11 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import LENGTH_SPELLINGS
 from emplace.placement.messages import rule_of, spelled
 from emplace.placement.pointer import pointer_to
-from emplace.placement.yaml_text import parse_float, parse_yaml
+from emplace.placement.yaml_text import MAX_DIGITS, parse_float, parse_yaml
 
 __all__ = ["MAX_DOCUMENT_BYTES", "broken_rules_of", "from_data", "parse_json", "parse_yaml", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
-_MAX_DIGITS = 400
 _MAX_SHOWN = 20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = "holds half of a surrogate pair, which is no character"
@@ -151,7 +150,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number has {len(digits)} digits")
     return int(digits)
 

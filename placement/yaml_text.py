@@ -14,6 +14,7 @@ MAX_NODES = 4_000_000
 MAX_WRITTEN_NODES = 1_000_000
 """Values written in it; YAML is slow to read, a larger document is written as JSON."""
 MAX_DEPTH = 50
+MAX_DIGITS = 400
 _MAX_EXACT = 2.0**53
 _OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
@@ -65,12 +66,28 @@ class _Loader(yaml.CSafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        _refuse_long_number(node)
+        number: int = super().construct_yaml_int(node)
+        return number
+
     def construct_yaml_float(self, node: yaml.ScalarNode) -> int | float:
-        number: float = super().construct_yaml_float(node)
+        _refuse_long_number(node)
+        try:
+            number: float = super().construct_yaml_float(node)
+        except OverflowError:  # YAML 1.1 has numbers to the base of 60: 1:30:00.5
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark) from None
         return parse_float(repr(number)) if math.isfinite(number) else number
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def _refuse_long_number(node: yaml.ScalarNode) -> None:
+    """Raises ConstructorError: making a number of its digits takes the square of their count."""
+    if len(node.value) > MAX_DIGITS:
+        raise yaml.constructor.ConstructorError(None, None, f"a number has {len(node.value)} digits", node.start_mark)
 
 
 def _refuse_deep_or_long(text: str) -> None:

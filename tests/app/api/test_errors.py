@@ -290,6 +290,12 @@ def test_half_a_character_in_yaml_is_refused(api: httpx.Client) -> None:
     assert_problem(answer, 422)
 
 
+@pytest.mark.parametrize("number", ["1" + ":1" * 20_000, "1" + ":1" * 20_000 + ".5", "1" + ":1" * 180 + ".5", "0x" + "f" * 500, "1" * 500])
+def test_a_yaml_number_of_many_digits_is_refused(api: httpx.Client, number: str) -> None:
+    answer = api.post("/v1/plans", content=f"model: {number}\nhost: zion", headers={"content-type": "application/yaml"})
+    assert "a number" in assert_problem(answer, 422)["detail"]
+
+
 def test_a_body_whose_last_key_is_repeated_is_refused_at_once(api: httpx.Client) -> None:
     """320 kB of it took 16 s, and twice as much four times as long."""
     for count in (30_000, 300_000):
