@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from http import HTTPStatus
 from typing import Any
 
@@ -67,38 +69,55 @@ async def get_host(name: str, service: TheService) -> dict[str, Any]:
     return await service.read(_host, service, name)
 
 
+@dataclass(frozen=True)
+class Known:
+    """A document that needs no plan to be known."""
+
+    document: ModelSpec | HostSpec
+    source: str
+
+    @cached_property
+    def digest(self) -> str:
+        return self.document.content_digest()
+
+
+@cache
+def _known_models() -> tuple[Known, ...]:
+    return tuple(Known(builtin_model(name), "built-in") for name in model_names())
+
+
+@cache
+def _builtin_hosts() -> tuple[Known, ...]:
+    return tuple(Known(builtin_host(name), "built-in") for name in host_names())
+
+
+def _known_hosts(session: Session, service: Service) -> list[Known]:
+    machines = [Known(host, "discovered") for host in (service.local_host, *hosts_at_work(service, session).values())]
+    return [*_builtin_hosts(), *{machine.digest: machine for machine in machines}.values()]
+
+
 def _models(session: Session, cursor: str | None, limit: int) -> Catalog:
-    models = [builtin_model(name) for name in model_names()]
-    entries = [(model.name, model.content_digest(), "built-in", model.description) for model in models]
-    return _page(_catalog(entries, _stored(session, PlanRow.model_name, PlanRow.model_digest)), cursor, limit)
+    stored = _stored(session, PlanRow.model_name, PlanRow.model_digest)
+    return _page(_catalog(_known_models(), stored), cursor, limit)
 
 
 def _model(session: Session, name: str) -> dict[str, Any]:
-    found = _named(name, [builtin_model(each) for each in model_names()])
-    return found or _of_newest_plan(session, name, "model", PlanRow.model_name, PlanRow.model_digest)
+    return _named(name, _known_models()) or _of_newest_plan(session, name, "model", PlanRow.model_name, PlanRow.model_digest)
 
 
 def _hosts(session: Session, service: Service, cursor: str | None, limit: int) -> Catalog:
-    entries = [(host.name, host.content_digest(), source, host.description) for host, source in _known_hosts(session, service)]
-    return _page(_catalog(entries, _stored(session, PlanRow.host_name, PlanRow.host_digest)), cursor, limit)
+    stored = _stored(session, PlanRow.host_name, PlanRow.host_digest)
+    return _page(_catalog(_known_hosts(session, service), stored), cursor, limit)
 
 
 def _host(session: Session, service: Service, name: str) -> dict[str, Any]:
-    found = _named(name, [host for host, _ in _known_hosts(session, service)])
-    return found or _of_newest_plan(session, name, "host", PlanRow.host_name, PlanRow.host_digest)
+    known = _known_hosts(session, service)
+    return _named(name, known) or _of_newest_plan(session, name, "host", PlanRow.host_name, PlanRow.host_digest)
 
 
-def _known_hosts(session: Session, service: Service) -> list[tuple[HostSpec, str]]:
-    """Those that need no plan to be known, each with its source."""
-    hosts = [(builtin_host(name), "built-in") for name in host_names()]
-    machines = {service.local_host.content_digest(): service.local_host}
-    machines |= {host.content_digest(): host for host in hosts_at_work(service, session).values()}
-    return hosts + [(host, "discovered") for host in machines.values()]
-
-
-def _named(name: str, known: Sequence[ModelSpec | HostSpec]) -> dict[str, Any] | None:
+def _named(name: str, known: Sequence[Known]) -> dict[str, Any] | None:
     """The first document that goes by the name or has the digest."""
-    return next((each.to_data() for each in known if name in (each.name, each.content_digest())), None)
+    return next((each.document.to_data() for each in known if name in (each.document.name, each.digest)), None)
 
 
 def _of_newest_plan(session: Session, name: str, part: str, by_name: Any, by_digest: Any) -> dict[str, Any]:
@@ -117,10 +136,16 @@ def _stored(session: Session, name: Any, digest: Any) -> dict[str, tuple[str, in
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def _catalog(known: list[tuple[str, str, str, str | None]], stored: dict[str, tuple[str, int]]) -> list[CatalogEntry]:
+def _catalog(known: Sequence[Known], stored: dict[str, tuple[str, int]]) -> list[CatalogEntry]:
     entries = [
-        CatalogEntry(name=name, digest=digest, source=source, description=description, plans=stored.pop(digest, ("", 0))[1])
-        for name, digest, source, description in known
+        CatalogEntry(
+            name=each.document.name,
+            digest=each.digest,
+            source=each.source,
+            description=each.document.description,
+            plans=stored.pop(each.digest, ("", 0))[1],
+        )
+        for each in known
     ]
     entries += [CatalogEntry(name=name, digest=digest, source="stored", plans=plans) for digest, (name, plans) in stored.items()]
     return entries
