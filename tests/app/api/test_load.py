@@ -72,3 +72,30 @@ def test_checks_wait_in_a_queue_of_their_own_and_are_refused_when_it_is_full(one
     # Those that waited left the queue, and the one that was solved ended.
     wait_until(lambda: not step_processes(), 10)
     assert api.post("/v1/checks", json=SMALL | {"options": {"work_limit": 2.0, "ranks": 2}}).status_code == 200
+
+
+@ONLY_SQLITE
+def test_who_leaves_the_queue_of_checks_makes_room_at_once(one_check: None, api: httpx.Client) -> None:
+    del one_check
+
+    async def take_a_place_that_was_left() -> None:
+        async with httpx.AsyncClient(base_url=api.base_url, timeout=60, limits=AT_ONCE) as client:
+            first, *waiting = [asyncio.create_task(client.post("/v1/checks", json=BUSY)) for _ in range(3)]
+            while await finds_a_place(client):
+                pass  # they are not all there yet: this one took a place, and left it
+            for check in waiting:
+                check.cancel()
+            async with asyncio.timeout(10):
+                while not await finds_a_place(client):
+                    await asyncio.sleep(0.1)
+            first.cancel()
+
+    asyncio.run(take_a_place_that_was_left())
+
+
+async def finds_a_place(client: httpx.AsyncClient) -> bool:
+    """Whether a check may wait, which it does for a second and a half; False when it is refused, as the queue is full."""
+    try:
+        return (await client.post("/v1/checks", json=BUSY, timeout=1.5)).status_code != 429
+    except httpx.ReadTimeout:
+        return True
