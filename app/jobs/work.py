@@ -38,7 +38,7 @@ _STATE_POLL_SECONDS = 0.5
 _MIN_REPORT_SECONDS, _REPORT_SHARE = 0.25, 0.01
 _CLEAN_UP_SECONDS = 60.0
 _NICENESS = 10
-"""Of a plan's child: about a tenth of a core that a run uses too, all of one that is free."""
+"""Of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,13 @@ class Work:
     columns_of: Callable[[Any], dict[str, Any]]
     """What the row says about the result."""
     timeout_s: float | None = None
-    niceness: int = 0
 
 
 class Worker:
     """Does the jobs of one worker process, each in a child process: one plan and one measurement at a time.
 
-    So a plan doesn't wait behind a run. It gives way to it: its child has a low priority. A profile prices all later plans, so
-    nothing runs beside it.
+    So a plan doesn't wait behind a run. One that begins while a run is at work gives way to it: its child has a low priority. A profile
+    prices all later plans, so nothing runs beside it.
     """
 
     def __init__(self, database: Database, queue: JobQueue, settings: Settings) -> None:
@@ -149,14 +148,15 @@ class Worker:
             with self._database.reading() as session:
                 return not jobs.is_running(session, ticket)
 
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, work.niceness)
+        niceness = _NICENESS if ticket.kind is PlanRow and self._measuring.locked() else 0
+        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness)
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:
     limit_s = settings.run_timeout_seconds
     match row:
         case PlanRow():
-            return Work("solve", row.question, Plan, plans.columns_of, niceness=_NICENESS)
+            return Work("solve", row.question, Plan, plans.columns_of)
         case RunRow():
             plan = json.loads(session.get_one(PlanRow, row.plan_id).document or "null")
             request = {"plan": plan, "steps": row.steps, "seed": row.seed, "emulate": row.emulate, "timeout_s": limit_s}

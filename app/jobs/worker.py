@@ -26,6 +26,7 @@ from emplace.app.jobs.work import Worker
 from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
 from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
 from emplace.planning import resolve_host
 from emplace.runtime.process import die_with_parent
@@ -85,7 +86,10 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         "log_level": "ERROR",
     }
     DBOS(config=config)
-    logging.getLogger("dbos").addFilter(_is_worth_saying)
+    of_dbos = logging.getLogger("dbos")
+    of_dbos.addFilter(_is_worth_saying)
+    of_dbos.handlers.clear()  # its lines look like all others
+    of_dbos.propagate = True
     for name, kind in WORKFLOWS.items():
         _receive(name, kind, worker)
     queues = [ANY_WORKER] + ([host_queue(host.fingerprint)] if host.fingerprint else [])
@@ -128,4 +132,7 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
 
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
-    sys.exit(run_worker(sys.argv[1]))
+    try:
+        sys.exit(run_worker(sys.argv[1]))
+    except EmplaceError as error:
+        sys.exit(f"emplace: the worker can't start: {error}")
