@@ -1,7 +1,9 @@
 # The service, with everything it needs to plan, profile and run on a CPU host.
 #
 #   docker build -t emplace .
-#   docker run --rm -p 8000:8000 -v emplace:/var/lib/emplace emplace
+#   docker run --rm -p 127.0.0.1:8000:8000 -v emplace:/var/lib/emplace emplace
+#
+# Nobody is asked who they are (--no-auth below): publish the port on the loopback address, or behind a proxy that asks.
 #
 # pip's default torch is the CUDA build (several GB). For the CPU build, point pip at a wheel index that carries it:
 #   docker build --build-arg PIP_EXTRA_INDEX_URL=... -t emplace .
@@ -40,4 +42,4 @@ EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import sys, urllib.request; sys.exit(urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4).status != 200)"]
 ENTRYPOINT ["emplace"]
-CMD ["serve", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8000", "--no-auth"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
-from starlette.concurrency import run_in_threadpool
 
 from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
@@ -16,12 +16,15 @@ from emplace.app.api.parameters import refuse_unknown_parameters
 from emplace.app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
 from emplace.app.api.routes import catalog, checks, health, plans, profiles, runs
 from emplace.app.dashboard import pages
+from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.supervisor import WorkerSupervisor
 from emplace.app.settings import Settings
 from emplace.app.web import problems
-from emplace.app.web.dependencies import Service
+from emplace.app.web.identified import Identified
+from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
+from emplace.app.web.service import Service
 
 _PROBLEM_SCHEMA = {
     "type": "object",
@@ -42,8 +45,8 @@ _PROBLEM_SCHEMA = {
 }
 
 
-def create_app(settings: Settings, database: Database, *, with_worker: bool) -> FastAPI:
-    """The service on a migrated database; `with_worker` runs a worker process beside it."""
+def create_app(settings: Settings, database: Database, *, with_worker: bool, names: Iterable[str] = ()) -> FastAPI:
+    """The service on a migrated database; `with_worker` runs a worker process beside it. `names`: more hosts that it goes by."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -56,7 +59,7 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool) -> 
             yield
         finally:
             if supervisor is not None:
-                await run_in_threadpool(supervisor.stop)
+                await to_thread.run_sync(supervisor.stop)
             queue.close()
 
     app = FastAPI(
@@ -64,19 +67,31 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool) -> 
         version="1",
         description="Decides where the embedding tables of a recommendation model live. Errors are RFC 9457 problem documents.",
         lifespan=lifespan,
-        redoc_url=None,  # one page that loads scripts from elsewhere is enough
+        docs_url=None,  # the frameworks' own pages load their scripts from elsewhere
+        redoc_url=None,
     )
     app.state.closing = lambda: False
-    problems.install(app)
+    problems.install(app, error_page)
     for resource in (plans, runs, checks, profiles, catalog):
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
     for module in (health, pages):
         app.include_router(module.router)
-    app.mount("/static", pages.static_files())
-    app.add_middleware(BodyLimit)
-    app.add_middleware(HeadAsGet)
+    app.mount("/static", static_files())
+    for middleware, options in reversed(_around(settings, names)):  # the last that is added is the outermost
+        app.add_middleware(middleware, **options)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _around(settings: Settings, names: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
+    """What every request passes, from the outside in."""
+    return [
+        (ProtectiveHeaders, {}),
+        (Identified, {}),
+        (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
+        (HeadAsGet, {}),
+        (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
+    ]
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+import re
+from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,8 +15,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from emplace.local_store import emplace_home
 from emplace.placement.errors import ToolError
 from emplace.placement.messages import rule_of
+from emplace.runtime.process import PARENT_VARIABLE
 
 _PREFIX = "EMPLACE_"
+_OF_A_CLUSTER = re.compile(r"EMPLACE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+"""What Kubernetes sets in every container for a Service whose name begins with emplace."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -29,13 +36,43 @@ class Settings(BaseSettings):
     run_timeout_seconds: Seconds = 1800.0
     """A run or a profile that takes longer is ended."""
     check_concurrency: Annotated[int, Field(gt=0)] = 2
-    """Checks that are solved at once; more wait for their turn."""
+    """Checks that the API solves at once; more wait for their turn."""
+    check_queue: Annotated[int, Field(ge=0)] = 16
+    """Checks that wait for their turn; more are refused."""
+    plan_queue: Annotated[int, Field(gt=0)] = 10_000
+    """Plans that wait for a worker; more are refused."""
+    measurement_queue: Annotated[int, Field(gt=0)] = 100
+    """Runs, and as many profiles, that wait for a worker of one machine; more are refused."""
+    request_timeout_seconds: Seconds = 10.0
+    """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
+    allowed_hosts: str = ""
+    """Names, separated by commas, under which browsers and clients reach the service, beside localhost and addresses."""
+    cost_models_from: Literal["loopback", "anyone"] = "loopback"
+    """Who may store a cost model for a machine's fingerprint: it prices all later plans of that machine."""
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Raises ToolError that names every variable with a value that its setting can't have."""
+        """Raises ToolError that names every variable that is no setting, or has a value that its setting can't have."""
+        unknown = [_unknown(name, cls.model_fields) for name in sorted(os.environ) if _means_a_setting(name, cls.model_fields)]
+        if unknown:
+            raise ToolError("\n".join(unknown))
         try:
             return cls()
         except ValidationError as error:
             wrong = [f"{_PREFIX}{str(each['loc'][0]).upper()} {rule_of(each)} (got {each['input']!r})" for each in error.errors()]
             raise ToolError("\n".join(wrong)) from None
+
+
+def _means_a_setting(name: str, fields: Container[str]) -> bool:
+    """Whether a variable looks like a setting and is none."""
+    if not name.startswith(_PREFIX) or name.removeprefix(_PREFIX).lower() in fields:
+        return False
+    return name != PARENT_VARIABLE and not _OF_A_CLUSTER.fullmatch(name)
+
+
+def _unknown(name: str, fields: Iterable[str]) -> str:
+    known = [field.upper() for field in fields]
+    nearest = difflib.get_close_matches(name.removeprefix(_PREFIX), known, n=1)
+    if nearest:
+        return f"{name} is no setting; did you mean {_PREFIX}{nearest[0]}?"
+    return f"{name} is no setting; there are {', '.join(_PREFIX + each for each in known)}"

@@ -20,7 +20,10 @@ from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
 from emplace.placement.units import MAX_SIZE_BYTES
 
-Coefficient = Annotated[float, Field(ge=0)]
+_MAX_US = 1e12
+"""Of any coefficient: eleven days for one unit of anything. A host's slowest figures (1 B/s) stay below it."""
+Coefficient = Annotated[float, Field(strict=True, ge=0, le=_MAX_US)]
+Figure = Annotated[float, Field(strict=True)]
 _VALUE_BYTES = 4
 """Dense layers are fp32."""
 _LINE_BYTES, _PAGE_BYTES = 64, 4096
@@ -63,7 +66,7 @@ class LookupCost(Document):
     per_row_digit_us: Coefficient = 0.0
     """For each lookup and digit of the largest row number: the fused backward sorts ids digit by digit, and in larger tables rows are
     found more slowly."""
-    cache_bytes: Annotated[int, Field(ge=0, le=MAX_SIZE_BYTES)] = 0
+    cache_bytes: Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE_BYTES)] = 0
 
     def time_us(
         self,
@@ -199,22 +202,22 @@ class Residual(Document):
     what: str
     regime: Regime | None = None
     """The points counted here; absent where all are."""
-    points: int
-    mape: float
-    median: float
-    worst: float
+    points: Annotated[int, Field(strict=True)]
+    mape: Figure
+    median: Figure
+    worst: Figure
 
 
 class LargestMeasured(Document):
     """The largest of everything that was measured: what is beyond is extrapolated."""
 
-    lookups: Annotated[float, Field(ge=0)]
+    lookups: Annotated[float, Field(strict=True, ge=0)]
     """Ids of one kernel call, on one rank."""
-    output_bytes: Annotated[float, Field(ge=0)]
+    output_bytes: Annotated[float, Field(strict=True, ge=0)]
     """Bytes of the pooled vectors of one kernel call, on one rank."""
-    sent_bytes: Annotated[float, Field(ge=0)]
+    sent_bytes: Annotated[float, Field(strict=True, ge=0)]
     """Bytes that one rank sends in one exchange; 0 where there was one rank only."""
-    dense_flops: Annotated[float, Field(ge=0)]
+    dense_flops: Annotated[float, Field(strict=True, ge=0)]
     """Floating-point operations of the dense layers' forward and backward, on one rank."""
 
 
@@ -225,9 +228,9 @@ class CostModel(Document):
     source: CostSource
     host_name: Name
     fingerprint: str | None = None
-    ranks: int | None = None
+    ranks: Annotated[int, Field(strict=True, gt=0)] | None = None
     """Ranks that ran side by side while it was measured."""
-    ranks_per_core: Annotated[float, Field(ge=1)] = 1.0
+    ranks_per_core: Annotated[float, Field(strict=True, ge=1)] = 1.0
     """Ranks that shared a core while it was measured: what they take from each other is in the times. It may be more than ranks over
     cores, because a rank gains from others that wait even with a core of its own."""
     software: dict[str, str] = Field(default_factory=dict)
@@ -254,9 +257,9 @@ class CostModel(Document):
     dense: tuple[DenseCost, ...]
     residuals: tuple[Residual, ...] = ()
     largest: LargestMeasured | None = None
-    noise: float | None = None
+    noise: Figure | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
-    drift: float | None = None
+    drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 
     @property

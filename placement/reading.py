@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +19,14 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import LENGTH_SPELLINGS
 from emplace.placement.messages import rule_of, spelled
 from emplace.placement.pointer import pointer_to
-from emplace.placement.yaml_text import parse_yaml
+from emplace.placement.yaml_text import MAX_DIGITS, parse_float, parse_yaml
 
 __all__ = ["MAX_DOCUMENT_BYTES", "broken_rules_of", "from_data", "parse_json", "parse_yaml", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
-_MAX_DIGITS = 400
 _MAX_SHOWN = 20
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF = "holds half of a surrogate pair, which is no character"
 
 D = TypeVar("D", bound=Document)
 
@@ -82,13 +87,62 @@ def _broken_rule(detail: ErrorDetails, pointer: str) -> BrokenRule:
 
 
 def parse_json(text: str, source: str) -> Any:
-    """JSON without NaN, infinity or repeated keys. Raises InvalidDocument."""
+    """JSON without NaN, infinity, repeated keys or half characters, in time linear in its length. Raises InvalidDocument.
+
+    JSON has one kind of number: 4289.0 is the whole number 4289 (JSON Schema's `integer`), whoever writes it.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_int=_parse_int, object_pairs_hook=_mapping_without_repeats)
+        data = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_int=_parse_int,
+            parse_float=parse_float,
+            object_pairs_hook=_mapping_without_repeats,
+        )
     except RecursionError:
         raise InvalidDocument(source, [BrokenRule("", "", "is nested too deep")]) from None
     except ValueError as error:
         raise InvalidDocument(source, [BrokenRule("", "", f"is not valid JSON: {error}")]) from None
+    if _SURROGATE.search(text):  # rare, and only then worth looking at every value
+        halves = [BrokenRule(pointer, "", _HALF) for pointer in islice(_half_characters(data), _MAX_SHOWN)]
+        if halves:
+            raise InvalidDocument(source, halves)
+    return data
+
+
+def _half_characters(data: Any) -> Iterator[str]:
+    """The pointers of texts, and of mappings with keys, that hold a surrogate without its other half: UTF-8 has no spelling for it."""
+    waiting: list[tuple[_Path, Any]] = [(None, data)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, str) and not _is_text(value):
+            yield _pointer_of(path)
+        elif isinstance(value, list):
+            waiting += [((path, index), item) for index, item in enumerate(value)]
+        elif isinstance(value, dict):
+            if not all(map(_is_text, value)):
+                yield _pointer_of(path)
+            waiting += [((path, key), item) for key, item in value.items() if _is_text(key)]
+
+
+_Path = tuple["_Path", str | int] | None
+"""The way from the document to a value, from its end: a value has one step more than what it is in, however deep that is."""
+
+
+def _pointer_of(path: _Path) -> str:
+    parts: list[str | int] = []
+    while path is not None:
+        path, part = path
+        parts.append(part)
+    return pointer_to(*reversed(parts))
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse_constant(name: str) -> None:
@@ -96,7 +150,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) > _MAX_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number has {len(digits)} digits")
     return int(digits)
 
@@ -104,8 +158,8 @@ def _parse_int(digits: str) -> int:
 def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is repeated")
+        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {spelled(repeated)} is repeated")
     return mapping
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import yaml
@@ -13,6 +14,8 @@ MAX_NODES = 4_000_000
 MAX_WRITTEN_NODES = 1_000_000
 """Values written in it; YAML is slow to read, a larger document is written as JSON."""
 MAX_DEPTH = 50
+MAX_DIGITS = 400
+_MAX_EXACT = 2.0**53
 _OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -42,6 +45,12 @@ def parse_yaml(text: str, source: str) -> Any:
     raise InvalidDocument(source, [BrokenRule("", "", rule)])
 
 
+def parse_float(text: str) -> int | float:
+    """The number; a whole one that a float holds exactly is an int, however it is spelled."""
+    number = float(text)
+    return int(number) if abs(number) <= _MAX_EXACT and number.is_integer() else number
+
+
 class _TooMuch(Exception):
     """Valid YAML, but deeper or longer than a document may be."""
 
@@ -56,6 +65,29 @@ class _Loader(yaml.CSafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is repeated", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        _refuse_long_number(node)
+        number: int = super().construct_yaml_int(node)
+        return number
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> int | float:
+        _refuse_long_number(node)
+        try:
+            number: float = super().construct_yaml_float(node)
+        except OverflowError:  # YAML 1.1 has numbers to the base of 60: 1:30:00.5
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark) from None
+        return parse_float(repr(number)) if math.isfinite(number) else number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def _refuse_long_number(node: yaml.ScalarNode) -> None:
+    """Raises ConstructorError: making a number of its digits takes the square of their count."""
+    if len(node.value) > MAX_DIGITS:
+        raise yaml.constructor.ConstructorError(None, None, f"a number has {len(node.value)} digits", node.start_mark)
 
 
 def _refuse_deep_or_long(text: str) -> None:

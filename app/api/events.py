@@ -8,12 +8,12 @@ from typing import Annotated
 
 from fastapi import Header
 from fastapi.sse import ServerSentEvent
-from starlette.concurrency import run_in_threadpool
+from sqlalchemy.orm import Session
 
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.states import State
-from emplace.app.web.dependencies import Service
+from emplace.app.web.service import Service
 
 LastEventId = Annotated[str | None, Header(pattern="^[0-9]{1,18}$")]
 
@@ -27,13 +27,12 @@ async def events_of(service: Service, kind: type[JobRow], resource_id: str, last
     """
     last_id = int(last_event_id or 0)
 
-    def news() -> tuple[list[tuple[int, str]], State | None]:
-        with service.database.reading() as session:
-            state = jobs.state_of(session, kind, resource_id)  # first: once it is final, no event follows
-            return [(row.id, row.data) for row in jobs.events_after(session, resource_id, last_id)], state
+    def news(session: Session) -> tuple[list[tuple[int, str]], State | None]:
+        state = jobs.state_of(session, kind, resource_id)  # first: once it is final, no event follows
+        return [(row.id, row.data) for row in jobs.events_after(session, resource_id, last_id)], state
 
     while not service.closing():
-        events, state = await run_in_threadpool(news)
+        events, state = await service.watch(news)
         for last_id, data in events:
             yield ServerSentEvent(event="progress", raw_data=data, id=str(last_id))
         if state is None or state.is_final:

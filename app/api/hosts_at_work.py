@@ -6,25 +6,25 @@ from http import HTTPStatus
 
 from sqlalchemy.orm import Session
 
-from emplace.app.database import workers
 from emplace.app.web.problems import Refused
+from emplace.app.web.service import Service
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
 
 
-def hosts_at_work(session: Session) -> dict[str, HostSpec]:
+def hosts_at_work(service: Service, session: Session) -> dict[str, HostSpec]:
     """The host of every live worker, by fingerprint."""
-    texts = workers.worker_hosts(session)
+    texts = {row.host_fingerprint: row.host for row in service.workers.alive(session) if row.host_fingerprint is not None}
     return {fingerprint: read_text(text, HostSpec, source="worker", as_json=True) for fingerprint, text in texts.items()}
 
 
-def host_for(session: Session, plan: Plan, *, emulate: bool) -> str:
+def host_for(service: Service, session: Session, plan: Plan, *, emulate: bool) -> str:
     """The fingerprint of the worker's host that this plan is for; any that has a worker will do to emulate it.
 
     Raises Refused with what is needed and what is there.
     """
-    available = hosts_at_work(session)
+    available = hosts_at_work(service, session)
     host = plan.question.host
     if host.fingerprint in available:
         return str(host.fingerprint)

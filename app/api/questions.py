@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from emplace.app.web.dependencies import Service, cost_models
+from emplace.app.web.dependencies import cost_models
+from emplace.app.web.service import Service
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.cost_model import CostModel, datasheet_cost_model
 from emplace.placement.document import Document
@@ -22,10 +24,11 @@ from emplace.planning import build_question, measured_cost_model
 
 D = TypeVar("D", bound=Document)
 
+_MAX_SHOWN = 20
 QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
 
 
-def read_question(service: Service, session: Session, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
+def read_question(session: Session, service: Service, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
     """The question that a body asks, priced by its own cost model, else the one measured on the host, else the datasheet's.
 
     Raises InvalidDocument.
@@ -67,7 +70,8 @@ def _by_the_clock(options: Any) -> Any:
 
 def refuse_unknown_keys(data: dict[str, Any], keys: frozenset[str]) -> None:
     """Raises InvalidDocument for a key of the body that means nothing."""
-    unknown = [BrokenRule(pointer_to(key), "", f"unknown key; there are {', '.join(sorted(keys))}") for key in data if key not in keys]
+    rule = f"unknown key; there are {', '.join(sorted(keys))}"
+    unknown = [BrokenRule(pointer_to(key), "", rule) for key in islice((key for key in data if key not in keys), _MAX_SHOWN)]
     if unknown:
         raise InvalidDocument("body", unknown)
 

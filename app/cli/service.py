@@ -12,12 +12,15 @@ from emplace.app.cli.extras import require_extra
 def serve(
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")] = 8000,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Listen on an address that other machines reach: whoever does may plan, run and delete.")
+    ] = False,
 ) -> None:
     """Serve the API, the dashboard and a worker."""
     require_extra("serve")
     from emplace.app.server import serve as serve_api
 
-    serve_api(host, port)
+    serve_api(host, port, no_auth=no_auth)
 
 
 def worker() -> int:

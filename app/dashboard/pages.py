@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
-from fastapi.staticfiles import StaticFiles
 from sqlalchemy import select
 from sqlalchemy.orm import Session
-from starlette.templating import Jinja2Templates
 
 from emplace.app.dashboard import charts, svg
 from emplace.app.dashboard.comparison import compare_stages
+from emplace.app.dashboard.rendering import render
 from emplace.app.database import jobs, plans, runs
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
-from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.app.reports.figures import microseconds
 from emplace.app.reports.options_text import set_options
-from emplace.app.web.dependencies import Cursor, Reading
+from emplace.app.web.dependencies import Cursor, TheService
 from emplace.app.web.problems import not_found
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus
@@ -30,36 +28,42 @@ from emplace.placement.units import show_gib
 
 router = APIRouter(include_in_schema=False)
 
-_HERE = Path(__file__).parent
 _PAGE = 25
 _SHOWN_TABLES = 200
 _UNANSWERED = [state for state in State if state is not State.DONE]
-_POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
-
-_templates = Jinja2Templates(_HERE / "templates")
-_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib)
-_templates.env.trim_blocks = _templates.env.lstrip_blocks = True
-
-
-def static_files() -> StaticFiles:
-    return StaticFiles(directory=_HERE / "static")
 
 
 @router.get("/", response_class=HTMLResponse)
-def plan_list(
+async def plan_list(
     request: Request,
-    session: Reading,
+    service: TheService,
     model: Annotated[str, Query()] = "",
     host: Annotated[str, Query()] = "",
     status: Annotated[str, Query()] = "",
     cursor: Cursor = None,
 ) -> HTMLResponse:
     """Stored plans, newest first; an empty filter is none. `status` is an answer, or the state of a plan without one."""
-    by_status = "state" if status in _UNANSWERED else "status"
-    filters = {"model_name": model or None, "host_name": host or None, by_status: status or None}
+    return await service.read(_plan_list, request, {"model": model, "host": host, "status": status}, cursor)
+
+
+@router.get("/plans/{plan_id}", response_class=HTMLResponse)
+async def plan_page(request: Request, plan_id: str, service: TheService) -> HTMLResponse:
+    """One plan, and its newest run beside it."""
+    return await service.read(_plan_page, request, plan_id)
+
+
+@router.get("/docs", response_class=HTMLResponse)
+async def docs(request: Request) -> HTMLResponse:
+    """The API, to be read and tried."""
+    return render(request, "docs.html")
+
+
+def _plan_list(session: Session, request: Request, asked: dict[str, str], cursor: str | None) -> HTMLResponse:
+    by_status = "state" if asked["status"] in _UNANSWERED else "status"
+    filters = {"model_name": asked["model"] or None, "host_name": asked["host"] or None, by_status: asked["status"] or None}
     rows, following = plans.page(session, filters, cursor, _PAGE)
-    chosen = {key: value for key, value in (("model", model), ("host", host), ("status", status)) if value}
-    return _page(
+    chosen = {key: value for key, value in asked.items() if value}
+    return render(
         request,
         "plans.html",
         rows=rows,
@@ -67,23 +71,21 @@ def plan_list(
         newest=f"/?{urlencode(chosen)}" if cursor else None,
         older=f"/?{urlencode(chosen | {'cursor': following})}" if following else None,
         filters=[
-            ("model", model, _distinct(session, PlanRow.model_name)),
-            ("host", host, _distinct(session, PlanRow.host_name)),
-            ("status", status, [*PlanStatus, *_UNANSWERED]),
+            ("model", asked["model"], _distinct(session, PlanRow.model_name)),
+            ("host", asked["host"], _distinct(session, PlanRow.host_name)),
+            ("status", asked["status"], [*PlanStatus, *_UNANSWERED]),
         ],
         filtered=bool(chosen),
     )
 
 
-@router.get("/plans/{plan_id}", response_class=HTMLResponse)
-def plan_page(request: Request, plan_id: str, session: Reading) -> HTMLResponse:
-    """One plan, and its newest run beside it."""
+def _plan_page(session: Session, request: Request, plan_id: str) -> HTMLResponse:
     row = plans.find(session, plan_id, with_document=True)
     if row is None:
         raise not_found("plan", plan_id)
     plan = read_text(row.document, Plan, source="plan", as_json=True) if row.document else None
     plan_runs, _ = runs.page(session, plan_id, None, _PAGE)
-    return _page(
+    return render(
         request,
         "plan.html",
         row=row,
@@ -129,8 +131,3 @@ def _last_progress(session: Session, plan_id: str) -> dict[str, Any] | None:
 
 def _distinct(session: Session, column: Any) -> list[str]:
     return list(session.scalars(select(column).distinct().order_by(column)))
-
-
-def _page(request: Request, template: str, **values: Any) -> HTMLResponse:
-    headers = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-    return _templates.TemplateResponse(request, template, values, headers=headers)

@@ -15,8 +15,9 @@ from sqlalchemy.orm import Session
 
 from emplace.placement.errors import ToolError
 
-_BUSY_TIMEOUT_MS = 30_000
-"""How long SQLite waits for another's lock."""
+_PATIENCE_S = 30.0
+_CONNECT_TIMEOUT_S = 5
+"""How long PostgreSQL's host may take to answer at all."""
 _IDLE_TIMEOUT_MS = 10_000
 """How long PostgreSQL keeps a transaction whose process asks for nothing: one that hangs must not hold its locks for ever."""
 
@@ -24,10 +25,13 @@ _IDLE_TIMEOUT_MS = 10_000
 class Database:
     """The engine behind `url`. Both services' tables and the job queue's live in it, so a plan and its job are stored together."""
 
-    def __init__(self, url: str) -> None:
-        """Raises ToolError for a URL of another kind."""
+    connections = 30
+    """No more are open at once; who wants another one waits."""
+
+    def __init__(self, url: str, *, patience_s: float = _PATIENCE_S) -> None:
+        """`patience_s`: a transaction that waits longer for another's lock fails. Raises ToolError for a URL of another kind."""
         self.url = normal_url(url)
-        self._engine = _create_engine(self.url)
+        self._engine = _create_engine(self.url, self.connections, round(1000 * patience_s))
         self._writer = self._engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
 
     @property
@@ -65,16 +69,17 @@ def normal_url(url: str) -> str:
     raise ToolError("EMPLACE_DATABASE_URL must name an SQLite file or a PostgreSQL database")
 
 
-def _create_engine(url: str) -> Engine:
+def _create_engine(url: str, connections: int, patience_ms: int) -> Engine:
     if not url.startswith("sqlite"):
-        idle = f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS}"
-        return create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=20, connect_args={"options": idle})
-    engine = create_engine(url)
+        options = f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS} -c lock_timeout={patience_ms}"
+        arguments = {"options": options, "connect_timeout": _CONNECT_TIMEOUT_S}
+        return create_engine(url, pool_pre_ping=True, pool_size=connections, max_overflow=0, connect_args=arguments)
+    engine = create_engine(url, pool_size=connections, max_overflow=0)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say so, below
-        for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in (f"busy_timeout={patience_ms}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

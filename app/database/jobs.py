@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from emplace.app.database.states import TRANSITIONS, State
@@ -113,6 +113,15 @@ def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | 
     """The state of a job, None when there is no such resource."""
     state = session.scalar(select(kind.state).where(kind.id == resource_id))
     return State(state) if state is not None else None
+
+
+def count_queued(session: Session, row: JobRow) -> int:
+    """How many jobs wait for the same workers as this one: plans for any, the others for those of their machine."""
+    kind = type(row)
+    query = select(func.count()).where(kind.state == State.QUEUED)
+    if not isinstance(row, PlanRow):
+        query = query.where(kind.host_fingerprint == row.host_fingerprint)
+    return session.scalars(query.select_from(kind)).one()
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
@@ -19,18 +21,36 @@ _LOCK = 0x656D706C
 
 
 def migrate(database: Database) -> None:
-    """Apply what is missing; several processes may start at once. Raises ToolError when the database can't be reached."""
+    """Apply what is missing; several processes may start at once.
+
+    Raises ToolError when the database can't be reached, or a newer version has changed its tables.
+    """
     from dbos import DBOS
 
     try:
         with database.writing() as session:
             connection = session.connection()
             if connection.dialect.name == "postgresql":
+                connection.execute(text("SET LOCAL lock_timeout = 0"))  # as long as another migrates
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            command.upgrade(alembic_config(connection), "head")
+            config = alembic_config(connection)
+            _refuse_newer(database, connection, config)
+            command.upgrade(config, "head")
         DBOS.migrate(database.url)
     except DBAPIError as error:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
+
+
+def _refuse_newer(database: Database, connection: Connection, config: Config) -> None:
+    """Raises ToolError for tables of a version that this program does not have."""
+    versions = ScriptDirectory.from_config(config)
+    known = {script.revision for script in versions.walk_revisions()}
+    for found in MigrationContext.configure(connection).get_current_heads():
+        if found not in known:
+            raise ToolError(
+                f"the database {database.engine.url!r} belongs to a newer Emplace: its tables are of version {found}, and this program "
+                f"knows those up to {versions.get_current_head()}. Update Emplace, or use another database (EMPLACE_DATABASE_URL)"
+            )
 
 
 def alembic_config(connection: Connection) -> Config:

@@ -39,7 +39,7 @@ class JobColumns:
     """What every resource that a worker makes has. `attempts` counts the workers that took it up, `ticket` how often it was queued."""
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
-    state: Mapped[str] = mapped_column(String(16), default=State.QUEUED)
+    state: Mapped[str] = mapped_column(String(16), default=State.QUEUED, index=True)
     ticket: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
     attempts: Mapped[int] = mapped_column(Integer, default=0)
     created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 
 from sqlalchemy import CursorResult, delete, select, update
@@ -42,24 +43,27 @@ def list_workers(session: Session) -> list[WorkerRow]:
     return list(session.scalars(select(WorkerRow).order_by(WorkerRow.started_at, WorkerRow.id)))
 
 
-def worker_hosts(session: Session) -> dict[str, str]:
-    """The HostSpec text of each machine with a worker, by fingerprint."""
-    return {row.host_fingerprint: row.host for row in list_workers(session) if row.host_fingerprint is not None}
-
-
 class Observer:
-    """Remembers when it last saw each worker's beat move, on its own clock."""
+    """Remembers when it last saw each worker's beat move, on its own clock. Several threads may ask."""
 
     def __init__(self, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
         self._moved: dict[str, tuple[int, float]] = {}
+        self._lock = threading.Lock()
+
+    def alive(self, session: Session) -> list[WorkerRow]:
+        """The workers whose beat has moved within a lease, and those that are seen for the first time."""
+        return [row for row, lives in self._look(session) if lives]
 
     def drop_dead(self, session: Session, own_id: str) -> None:
         """Remove the rows of workers whose beat has stood still for a lease."""
+        for row, lives in self._look(session):
+            if not lives and row.id != own_id:
+                session.execute(delete(WorkerRow).where(WorkerRow.id == row.id, WorkerRow.beat == row.beat))
+
+    def _look(self, session: Session) -> list[tuple[WorkerRow, bool]]:
         rows, at = list_workers(session), time.monotonic()
-        self._moved = {
-            row.id: seen if (seen := self._moved.get(row.id)) is not None and seen[0] == row.beat else (row.beat, at) for row in rows
-        }
-        for worker_id, (seen_beat, since) in self._moved.items():
-            if worker_id != own_id and at - since > self._lease_seconds:
-                session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id, WorkerRow.beat == seen_beat))
+        with self._lock:
+            known = self._moved
+            self._moved = {row.id: seen if (seen := known.get(row.id)) and seen[0] == row.beat else (row.beat, at) for row in rows}
+            return [(row, at - self._moved[row.id][1] <= self._lease_seconds) for row in rows]

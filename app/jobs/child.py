@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from emplace.runtime.output import Heard, lines
@@ -44,8 +47,9 @@ def run_child(
     on_progress: Callable[[dict[str, Any]], None],
     should_stop: Callable[[], bool],
     timeout_s: float | None = None,
+    niceness: int = 0,
 ) -> str:
-    """Give `document` to the program app.steps.<step> and return the text of its result.
+    """Give `document` to the program app.steps.<step> and return the text of its result. `niceness` as in nice(1).
 
     The child leads its own process group and runs in a folder of its own that is removed afterwards. The calling thread
     must live as long as the child: the kernel ends the child when that thread ends.
@@ -63,6 +67,7 @@ def run_child(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as child:
+            _give_way(child.pid, niceness)
             stderr = Heard(child.stderr)
             for line in _reports(child, should_stop, timeout_s):
                 if "progress" in line:
@@ -77,6 +82,15 @@ def run_child(
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
         raise ChildFailed(_why(step, child.returncode, stderr.text()))
+
+
+def _give_way(pid: int, niceness: int) -> None:
+    """Lower the priority of a process that leads a session. Where Linux groups processes by session (sched(7), autogroup), a process's
+    own niceness counts within its session only, and the group's against all others."""
+    if niceness:
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        with suppress(OSError):  # no groups here; or ten changes a second are made already, which is all that Linux takes
+            (Path("/proc") / str(pid) / "autogroup").write_text(str(niceness))
 
 
 def _reports(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:

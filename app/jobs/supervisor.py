@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import threading
 import time
 
-from emplace.app.jobs.worker import new_worker_id
+from emplace.app.jobs.worker import STOPPED, new_worker_id
 from emplace.runtime.process import running
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 40.0
-_SOON_SECONDS, _MAX_PAUSE_SECONDS = 10.0, 30.0
+_SOON_SECONDS, _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 10.0, 0.1, 30.0
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, STOPPED)
+"""How a worker ends that someone ended. It can start again at once; one that fails by itself may fail again."""
 
 
 class WorkerSupervisor:
@@ -42,8 +45,8 @@ class WorkerSupervisor:
                 self._wait(process)
             if not self._stopping.is_set():
                 _log.warning("the worker ended with status %s; it is started again", process.returncode)
-            lived = time.monotonic() - started
-            pause = 0.1 if lived > _SOON_SECONDS else min(2 * pause + 0.5, _MAX_PAUSE_SECONDS)
+            failed_soon = process.returncode not in _FROM_OUTSIDE and time.monotonic() - started < _SOON_SECONDS
+            pause = min(2 * pause + 0.5, _MAX_PAUSE_SECONDS) if failed_soon else _PAUSE_SECONDS
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the worker has ended or is to be ended."""

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.logs import about
 from emplace.app.settings import Settings
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
@@ -35,6 +37,8 @@ _log = logging.getLogger(__name__)
 _STATE_POLL_SECONDS = 0.5
 _MIN_REPORT_SECONDS, _REPORT_SHARE = 0.25, 0.01
 _CLEAN_UP_SECONDS = 60.0
+_NICENESS = 10
+"""Of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,17 @@ class Work:
 
 
 class Worker:
-    """Does the jobs of one worker process, one at a time so that nothing disturbs what is measured, each in a child process."""
+    """Does the jobs of one worker process, each in a child process: one plan and one measurement at a time.
+
+    So a plan doesn't wait behind a run. One that begins while a run is at work gives way to it: its child has a low priority. A profile
+    prices all later plans, so nothing runs beside it.
+    """
 
     def __init__(self, database: Database, queue: JobQueue, settings: Settings) -> None:
         self._database = database
         self._queue = queue
         self._settings = settings
-        self._one_at_a_time = threading.Lock()
+        self._planning, self._measuring = threading.Lock(), threading.Lock()
         self._stopping = threading.Event()
         self.in_hand: set[Ticket] = set()
         """What this worker is at, and what it has taken and waits to begin."""
@@ -69,13 +77,21 @@ class Worker:
         """Do a job and store its outcome. Lets database errors through; the job is then put back as a lost one."""
         self.in_hand.add(ticket)
         try:
-            with self._one_at_a_time:
+            with about(f"job {ticket.resource_id}"), ExitStack() as held:
+                for slot in self._slots(ticket.kind):
+                    held.enter_context(slot)
                 if self._stopping.is_set():
                     self._give_back(ticket)
                 else:
                     self._work_on(ticket)
         finally:
             self.in_hand.discard(ticket)
+
+    def _slots(self, kind: type[JobRow]) -> tuple[threading.Lock, ...]:
+        """What a job of this kind has to itself, in the order in which it is taken."""
+        if kind is ProfileRow:
+            return self._measuring, self._planning
+        return (self._planning if kind is PlanRow else self._measuring,)
 
     def _work_on(self, ticket: Ticket) -> None:
         with self._database.writing() as session:
@@ -132,7 +148,8 @@ class Worker:
             with self._database.reading() as session:
                 return not jobs.is_running(session, ticket)
 
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s)
+        niceness = _NICENESS if ticket.kind is PlanRow and self._measuring.locked() else 0
+        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness)
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:

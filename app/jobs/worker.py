@@ -23,8 +23,10 @@ from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION,
 from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.work import Worker
+from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
 from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
 from emplace.planning import resolve_host
 from emplace.runtime.process import die_with_parent
@@ -43,7 +45,7 @@ def run_worker(worker_id: str | None = None) -> int:
 
     A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logs()
     settings = Settings.from_environment()
     database = Database(settings.database_url)
     migrate(database)
@@ -84,7 +86,10 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
         "log_level": "ERROR",
     }
     DBOS(config=config)
-    logging.getLogger("dbos").addFilter(_is_worth_saying)
+    of_dbos = logging.getLogger("dbos")
+    of_dbos.addFilter(_is_worth_saying)
+    of_dbos.handlers.clear()  # its lines look like all others
+    of_dbos.propagate = True
     for name, kind in WORKFLOWS.items():
         _receive(name, kind, worker)
     queues = [ANY_WORKER] + ([host_queue(host.fingerprint)] if host.fingerprint else [])
@@ -127,4 +132,7 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
 
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
-    sys.exit(run_worker(sys.argv[1]))
+    try:
+        sys.exit(run_worker(sys.argv[1]))
+    except EmplaceError as error:
+        sys.exit(f"emplace: the worker can't start: {error}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+_LONG_US = 1e9
+
 
 def microseconds(value: float | None) -> str:
-    """`812.3 us`; from ten milliseconds on `12.34 ms`."""
+    """`812.3 us`; from ten milliseconds on `12.34 ms`; from a thousand seconds on, which no step takes, `5.13e+08 s`."""
     if value is None:
         return "-"
+    if value >= _LONG_US:
+        return f"{value / 1e6:.3g} s"
     return f"{value / 1000:,.2f} ms" if value >= 10_000 else f"{value:,.1f} us"
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 from sqlalchemy import create_engine, text
 
 from emplace.app.application import create_app
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
+from emplace.app.server import server_of
 from emplace.app.settings import Settings
+from emplace.app.web.service import PATIENCE_S
 from tests.app.postgres import PostgresServer, find_programs
 from tests.app.processes import MARK, WorkerProcess, step_processes, wait_until
 
@@ -82,7 +83,7 @@ def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    database = Database(settings.database_url)
+    database = Database(settings.database_url, patience_s=PATIENCE_S)
     yield database
     database.close()
 
@@ -90,8 +91,7 @@ def database(settings: Settings) -> Iterator[Database]:
 @pytest.fixture
 def api(settings: Settings, database: Database) -> Iterator[httpx.Client]:
     """The service on a free port, without a worker."""
-    config = uvicorn.Config(create_app(settings, database, with_worker=False), port=0, log_level="warning", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
+    server = server_of(create_app(settings, database, with_worker=False), settings)
     thread = threading.Thread(target=server.run)
     thread.start()
     wait_until(lambda: server.started, 20)

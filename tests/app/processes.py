@@ -61,7 +61,7 @@ class WorkerProcess:
         return [pid for pid in step_processes() if _parent(pid) == self.pid]
 
 
-MARK = "EMPLACE_TESTS_OF"
+MARK = "TESTS_OF_EMPLACE"
 """In the environment of every process that these tests start, with their process id."""
 
 
@@ -96,3 +96,16 @@ def _parent(pid: int) -> int | None:
         return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return None
+
+
+def children_of(pid: int, module: str) -> list[int]:
+    """The children of a process that were started as `python -m MODULE`."""
+    children = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit() and _parent(int(folder.name)) == pid]
+    return [child for child in children if module.encode() in _arguments(child)]
+
+
+def _arguments(pid: int) -> list[bytes]:
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -20,6 +20,8 @@ NEEDED = (
     "emplace/placement/catalog/hosts/zion.yaml",
     "emplace/app/dashboard/templates/plan.html",
     "emplace/app/dashboard/static/emplace.css",
+    "emplace/app/dashboard/static/swagger-ui/swagger-ui-bundle.js",
+    "emplace/app/dashboard/static/swagger-ui/LICENSE",
     "emplace/migrations/env.py",
     "emplace/solver/model/problem.py",
 )

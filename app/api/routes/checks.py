@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
+from sqlalchemy.orm import Session
+from starlette.requests import ClientDisconnect
 
 from emplace.app.api.body import Body
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
 from emplace.app.database import plans
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
-from emplace.app.web.dependencies import Service, TheService
+from emplace.app.web.dependencies import TheService
+from emplace.app.web.problems import ask_later
+from emplace.app.web.service import Service
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
-from emplace.placement.plan import Plan
+from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text
 
 router = APIRouter(prefix="/v1", tags=["checks"])
 
-_POLL_SECONDS = 0.5
+
+@dataclass(frozen=True)
+class Asked:
+    """What a body asks, and the text of the stored plan that answers its question, if there is one."""
+
+    question: Question
+    budgets: Budgets
+    wants_plan: bool
+    answer: str | None
 
 
 @router.post("/checks", openapi_extra=body_of(CheckRequest), responses={200: {"model": CheckResult}})
@@ -32,34 +44,22 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
 
     It answers as soon as that is certain, and looks for the best plan only where the body says `plan`: true. Without a limit in
     `options` the answer takes at most 10 s of time, beside the wait for other checks."""
-    gone = threading.Event()
-    watch = asyncio.create_task(_watch(request, gone))
-    try:
-        result = await run_in_threadpool(_check, service, body, gone)
-    finally:
-        watch.cancel()
+    asked = await service.read(_read, service, body)
+    if asked.answer is not None:
+        result = await service.documents.run(_judge, asked.answer, asked.budgets)
+    else:
+        result = await service.documents.run(_result, await _solve(service, request, asked))
     return result.model_dump(mode="json")
 
 
-async def _watch(request: Request, gone: threading.Event) -> None:
-    """Set `gone` when the client has left: nobody waits for the answer any more."""
-    while not await request.is_disconnected():
-        await asyncio.sleep(_POLL_SECONDS)
-    gone.set()
-
-
-def _check(service: Service, body: dict[str, Any], gone: threading.Event) -> CheckResult:
-    budgets, whole = part_of(body, "budgets", Budgets), _flag(body, "plan")
-    with service.database.reading() as session:
-        question = read_question(service, session, body, QUESTION_KEYS | {"budgets", "plan"})
-        row = plans.find_answer(session, question.content_digest())
-        text = row.document if row is not None else None
-    with pointing_into("/budgets/baseline"):  # what can be refused before any solving
+def _read(session: Session, service: Service, body: dict[str, Any]) -> Asked:
+    """Raises InvalidDocument also for a baseline that no answer can be compared with, before anything is solved."""
+    budgets, wants_plan = part_of(body, "budgets", Budgets), _flag(body, "plan")
+    question = read_question(service, session, body, QUESTION_KEYS | {"budgets", "plan"})
+    with pointing_into("/budgets/baseline"):
         enough_us(question, budgets)
-        if text is not None:
-            return judge(read_text(text, Plan, source="plan", as_json=True), budgets)
-    asked = {"question": question.to_data(), "budgets": budgets.to_data(), "plan": whole}
-    return read_text(_solve(service, json.dumps(asked), gone), CheckResult, source="check", as_json=True)
+    row = plans.find_answer(session, question.content_digest())
+    return Asked(question, budgets, wants_plan, row.document if row is not None else None)
 
 
 def _flag(body: dict[str, Any], key: str) -> bool:
@@ -69,13 +69,32 @@ def _flag(body: dict[str, Any], key: str) -> bool:
     return value
 
 
-def _solve(service: Service, asked: str, gone: threading.Event) -> str:
-    with service.checks:
-        try:
-            return run_child("check", asked, lambda _: None, gone.is_set)
-        except ChildStopped:
-            raise ToolError("the client left before the answer") from None
-        except ChildFailed as failure:
-            if failure.problems:
-                raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
-            raise ToolError(failure.message) from None
+async def _solve(service: Service, request: Request, asked: Asked) -> str:
+    async def is_over() -> bool:
+        return service.closing() or await request.is_disconnected()
+
+    text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
+    try:
+        return await service.checks.run(lambda should_stop: _child(text, should_stop), is_over)
+    except ChildStopped:
+        if service.closing():
+            raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the service is ending before the answer is there; ask again") from None
+        raise ClientDisconnect from None
+
+
+def _child(asked: str, should_stop: Callable[[], bool]) -> str:
+    try:
+        return run_child("check", asked, lambda _: None, should_stop)
+    except ChildFailed as failure:
+        if failure.problems:
+            raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
+        raise ToolError(failure.message) from None
+
+
+def _judge(answer: str, budgets: Budgets) -> CheckResult:
+    with pointing_into("/budgets/baseline"):
+        return judge(read_text(answer, Plan, source="plan", as_json=True), budgets)
+
+
+def _result(text: str) -> CheckResult:
+    return read_text(text, CheckResult, source="check", as_json=True)

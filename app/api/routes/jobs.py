@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from sqlalchemy.orm import Session
+
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.states import State
-from emplace.app.web.dependencies import Service
 from emplace.app.web.problems import Refused, not_found
 
 
-def cancel(service: Service, kind: type[JobRow], resource_id: str) -> None:
+def cancel(session: Session, kind: type[JobRow], resource_id: str) -> None:
     """Cancel a job; cancelling it again changes nothing. Raises Refused when it has ended otherwise."""
-    with service.database.writing() as session:
-        state = jobs.cancel(session, kind, resource_id)
+    state = jobs.cancel(session, kind, resource_id)
     if state is None:
         raise not_found(_name(kind), resource_id)
     if state is not State.CANCELLED:

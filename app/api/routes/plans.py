@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
-from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from emplace.app.api.body import Body
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.questions import read_question
+from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
@@ -25,11 +26,12 @@ from emplace.app.database import plans, runs
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
-from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService, Writing
+from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.service import Service
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
-from emplace.placement.plan import Plan, PlanStatus
+from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.reading import read_text
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
@@ -47,14 +49,16 @@ _POLL_SECONDS = 0.1
 async def create_plan(
     body: Body,
     service: TheService,
+    request: Request,
     response: Response,
     idempotency_key: IdempotencyKey = None,
     prefer: Annotated[str | None, Header(description="`wait=N`: answer after up to N seconds, as soon as the plan is there")] = None,
 ) -> PlanResource:
     """Ask for a plan. Equal questions share one plan."""
-    plan_id = await run_in_threadpool(_create, service, body, idempotency_key)
+    question = await service.read(read_question, service, body)
+    plan_id = await service.write(_create, service, question, body, idempotency_key)
     wait_s = _wait_of(prefer)
-    resource = await _wait_for(service, plan_id, wait_s or 0)
+    resource = await _wait_for(service, request, plan_id, wait_s or 0)
     if wait_s is not None:
         response.headers["Preference-Applied"] = f"wait={wait_s}"
     response.headers["Location"] = f"/v1/plans/{plan_id}"
@@ -63,8 +67,8 @@ async def create_plan(
 
 
 @router.get("")
-def list_plans(
-    session: Reading,
+async def list_plans(
+    service: TheService,
     model: str | None = None,
     host: str | None = None,
     status: PlanStatus | None = None,
@@ -74,29 +78,24 @@ def list_plans(
 ) -> PlanPage:
     """Stored plans, newest first."""
     filters = {"model_name": model, "host_name": host, "status": status, "state": state}
-    rows, following = plans.page(session, filters, cursor, limit)
-    measured = runs.latest_done(session, [row.id for row in rows])
-    return PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
+    return await service.read(_page, filters, cursor, limit)
 
 
 @router.get("/{plan_id}")
-def get_plan(plan_id: str, session: Reading) -> PlanResource:
-    return _resource(session, plan_id)
+async def get_plan(plan_id: str, service: TheService) -> PlanResource:
+    return await service.read(_resource, plan_id)
 
 
 @router.post("/{plan_id}/cancel")
-def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
+async def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
     """End the search. What runs of it ends within seconds."""
-    job_routes.cancel(service, PlanRow, plan_id)
-    with service.database.reading() as session:
-        return _resource(session, plan_id)
+    return await service.write(_cancel, plan_id)
 
 
 @router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT)
-def delete_plan(plan_id: str, session: Writing) -> None:
+async def delete_plan(plan_id: str, service: TheService) -> None:
     """Remove a plan and its runs; what is still at work on them ends."""
-    _find(session, plan_id)
-    plans.remove(session, plan_id)
+    await service.write(_delete, plan_id)
 
 
 @router.get("/{plan_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_plan)])
@@ -107,15 +106,11 @@ async def plan_events(plan_id: str, service: TheService, last_event_id: LastEven
 
 
 @router.get("/{plan_id}/export")
-def export_plan(plan_id: str, session: Reading, format: Annotated[Literal["torchrec", "json"], Query()] = "json") -> dict[str, Any]:
+async def export_plan(
+    plan_id: str, service: TheService, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
+) -> dict[str, Any]:
     """The plan document, or the plan as TorchRec reads it."""
-    plan = finished_plan(_find(session, plan_id, with_document=True))
-    if format == "json":
-        return plan.to_data()
-    try:
-        return to_torchrec(plan)
-    except EmplaceError as error:
-        raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+    return await service.read(_export, plan_id, format)
 
 
 def finished_plan(row: PlanRow) -> Plan:
@@ -125,33 +120,52 @@ def finished_plan(row: PlanRow) -> Plan:
     return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
 
 
-def _create(service: Service, body: dict[str, Any], idempotency_key: str | None) -> str:
-    with service.database.reading() as session:
-        question = read_question(service, session, body)
-    with service.database.writing() as session:
+def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> str:
+    def make() -> str:
+        row, is_new = plans.create(session, question, options_line(question.options))
+        if is_new:
+            put_new(service, session, row)
+        return row.id
 
-        def make() -> str:
-            row, is_new = plans.create(session, question, options_line(question.options))
-            if is_new:
-                service.queue.put(session, row)
-            return row.id
-
-        return once(session, idempotency_key, "plans", body, make)
+    return once(session, idempotency_key, "plans", body, make)
 
 
-async def _wait_for(service: Service, plan_id: str, wait_s: float) -> PlanResource:
-    def final() -> bool:
-        with service.database.reading() as session:
-            return State(_find(session, plan_id).state).is_final
+def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> PlanPage:
+    rows, following = plans.page(session, filters, cursor, limit)
+    measured = runs.latest_done(session, [row.id for row in rows])
+    return PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
 
-    def resource() -> PlanResource:
-        with service.database.reading() as session:
-            return _resource(session, plan_id)
+
+def _cancel(session: Session, plan_id: str) -> PlanResource:
+    job_routes.cancel(session, PlanRow, plan_id)
+    return _resource(session, plan_id)
+
+
+def _export(session: Session, plan_id: str, format: str) -> dict[str, Any]:
+    plan = finished_plan(_find(session, plan_id, with_document=True))
+    if format == "json":
+        return plan.to_data()
+    try:
+        return to_torchrec(plan)
+    except EmplaceError as error:
+        raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+
+
+def _delete(session: Session, plan_id: str) -> None:
+    _find(session, plan_id)
+    plans.remove(session, plan_id)
+
+
+async def _wait_for(service: Service, request: Request, plan_id: str, wait_s: float) -> PlanResource:
+    def final(session: Session) -> bool:
+        return State(_find(session, plan_id).state).is_final
 
     deadline = time.monotonic() + wait_s
-    while time.monotonic() < deadline and not service.closing() and not await run_in_threadpool(final):
+    while time.monotonic() < deadline and not service.closing() and not await service.watch(final):
+        if await request.is_disconnected():
+            raise ClientDisconnect
         await asyncio.sleep(_POLL_SECONDS)
-    return await run_in_threadpool(resource)
+    return await service.read(_resource, plan_id)
 
 
 def _wait_of(prefer: str | None) -> int | None:

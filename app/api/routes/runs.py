@@ -8,20 +8,22 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from starlette.concurrency import run_in_threadpool
+from sqlalchemy.orm import Session
 
 from emplace.app.api.body import read_mapping
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import host_for
 from emplace.app.api.idempotency import IdempotencyKey, once
+from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import RunRequest, body_of
 from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
 from emplace.app.database.tables import RunRow
-from emplace.app.web.dependencies import Cursor, Limit, Reading, Service, TheService
+from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.service import Service
 from emplace.placement.reading import from_data
 
 router = APIRouter(prefix="/v1", tags=["runs"])
@@ -33,34 +35,26 @@ async def create_run(
 ) -> RunResource:
     """Execute a plan, or emulate it. Refused (409) when no worker runs on the plan's host; an emulation takes any."""
     body = await read_mapping(request) if await request.body() else {}
-    resource = await run_in_threadpool(_create, service, plan_id, body, idempotency_key)
+    resource = await service.write(_create, service, plan_id, body, idempotency_key)
     response.headers["Location"] = f"/v1/runs/{resource.id}"
     return resource
 
 
 @router.get("/plans/{plan_id}/runs")
-def list_runs(plan_id: str, session: Reading, cursor: Cursor = None, limit: Limit = 50) -> RunPage:
+async def list_runs(plan_id: str, service: TheService, cursor: Cursor = None, limit: Limit = 50) -> RunPage:
     """A plan's runs, newest first."""
-    if plans.find(session, plan_id) is None:
-        raise not_found("plan", plan_id)
-    rows, following = runs.page(session, plan_id, cursor, limit)
-    return RunPage(items=[run_resource(row) for row in rows], next=following)
+    return await service.read(_page, plan_id, cursor, limit)
 
 
 @router.get("/runs/{run_id}")
-def get_run(run_id: str, session: Reading) -> RunResource:
-    row = runs.find(session, run_id)
-    if row is None:
-        raise not_found("run", run_id)
-    return run_resource(row)
+async def get_run(run_id: str, service: TheService) -> RunResource:
+    return await service.read(_resource, run_id)
 
 
 @router.post("/runs/{run_id}/cancel")
-def cancel_run(run_id: str, service: TheService) -> RunResource:
+async def cancel_run(run_id: str, service: TheService) -> RunResource:
     """End the run; its processes end within seconds."""
-    job_routes.cancel(service, RunRow, run_id)
-    with service.database.reading() as session:
-        return get_run(run_id, session)
+    return await service.write(_cancel, run_id)
 
 
 @router.get("/runs/{run_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_run)])
@@ -70,24 +64,38 @@ async def run_events(run_id: str, service: TheService, last_event_id: LastEventI
         yield event
 
 
-def _create(service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
+def _create(session: Session, service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
     wanted = from_data(body, RunRequest, source="body")
-    with service.database.writing() as session:
-        row = plans.find(session, plan_id, with_document=True)
-        if row is None:
-            raise not_found("plan", plan_id)
-        plan = finished_plan(row)
-        if not plan.has_placement:
-            raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
-        fingerprint = host_for(session, plan, emulate=wanted.emulate)
+    row = plans.find(session, plan_id, with_document=True)
+    if row is None:
+        raise not_found("plan", plan_id)
+    plan = finished_plan(row)
+    if not plan.has_placement:
+        raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
+    fingerprint = host_for(service, session, plan, emulate=wanted.emulate)
 
-        def make() -> str:
-            run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
-            session.add(run)
-            service.queue.put(session, run)
-            return run.id
+    def make() -> str:
+        run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
+        put_new(service, session, run)
+        return run.id
 
-        run_id = once(session, idempotency_key, f"plans/{plan_id}/runs", body, make)
-        found = runs.find(session, run_id)
-        assert found is not None
-        return run_resource(found)
+    return _resource(session, once(session, idempotency_key, f"plans/{plan_id}/runs", body, make))
+
+
+def _page(session: Session, plan_id: str, cursor: str | None, limit: int) -> RunPage:
+    if plans.find(session, plan_id) is None:
+        raise not_found("plan", plan_id)
+    rows, following = runs.page(session, plan_id, cursor, limit)
+    return RunPage(items=[run_resource(row) for row in rows], next=following)
+
+
+def _cancel(session: Session, run_id: str) -> RunResource:
+    job_routes.cancel(session, RunRow, run_id)
+    return _resource(session, run_id)
+
+
+def _resource(session: Session, run_id: str) -> RunResource:
+    row = runs.find(session, run_id)
+    if row is None:
+        raise not_found("run", run_id)
+    return run_resource(row)

@@ -1,7 +1,7 @@
 // Live progress of a plan or run. Without JavaScript the page reloads itself instead.
 "use strict";
 for (const box of document.querySelectorAll("[data-events]")) {
-  const time = (us) => (us == null ? "-" : us >= 10000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} us`);
+  const time = (us) => (us == null ? "-" : us >= 1e9 ? `${(us / 1e6).toPrecision(3)} s` : us >= 10000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} us`);
   const spell = {
     incumbent_us: time,
     bound_us: time,

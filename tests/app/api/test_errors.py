@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import socket
+import time
 from typing import Any
 
 import httpx
 import pytest
 
 from emplace.app.api.body import MAX_BODY_BYTES
+from emplace.app.database.connection import Database
+from emplace.app.logs import say_what_about
+from tests.app.finished import finish_plan
 from tests.app.questions import model_data
 
 UNKNOWN_ID = "0" * 32
@@ -44,7 +49,7 @@ def test_every_route_answers_an_unknown_id_and_a_bad_body_with_a_problem(api: ht
         if "{" in path:
             assert_problem(api.request(method, url), 404)
         elif method == "POST":
-            assert_problem(api.request(method, url, content=b"{"), 422)
+            assert_problem(api.request(method, url, content=b"{", headers={"content-type": "application/json"}), 422)
 
 
 def test_every_path_refuses_other_methods(api: httpx.Client) -> None:
@@ -154,7 +159,9 @@ def test_another_kind_of_body_is_refused(api: httpx.Client) -> None:
 def test_a_body_over_the_limit_is_refused_before_it_is_read(api: httpx.Client) -> None:
     """50 MB are announced and none of them sent: the answer comes all the same."""
     with socket.create_connection((api.base_url.host, api.base_url.port or 80), timeout=10) as connection:
-        connection.sendall(b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 50000000\r\n\r\n")
+        connection.sendall(
+            b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50000000\r\n\r\n"
+        )
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"application/problem+json" in answer
@@ -162,7 +169,9 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(api: httpx.Client) -
 
 def test_a_client_that_sends_all_of_it_first_reads_the_answer_and_goes_on(api: httpx.Client) -> None:
     """A close while it sends would reset the connection, and what was answered would be lost."""
-    head = f"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {MAX_BODY_BYTES + 2**20}\r\n\r\n"
+    head = (
+        f"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {MAX_BODY_BYTES + 2**20}\r\n\r\n"
+    )
     with socket.create_connection((api.base_url.host, api.base_url.port or 80), timeout=10) as connection:
         for _ in range(3):
             connection.sendall(head.encode())
@@ -228,8 +237,6 @@ def test_a_reserve_beyond_every_memory_is_refused(api: httpx.Client, digits: int
 
 
 def test_tables_whose_bytes_cannot_be_counted_are_refused(api: httpx.Client) -> None:
-    from tests.app.questions import model_data
-
     model = model_data()
     model["tables"][0] |= {"num_embeddings": 10**12, "embedding_dim": 65_536}
     (error,) = assert_problem(api.post("/v1/plans", json={"model": model, "host": "dgx-h100"}), 422)["errors"]
@@ -252,3 +259,88 @@ def test_after_a_defect_the_connection_is_not_used_again(api: httpx.Client, monk
     monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
     assert api.get("/v1/plans").headers["connection"] == "close"
     assert api.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ('{"model": "\\ud800", "host": "zion"}', "/model"),
+        ('{"model": "m1", "host": {"name": ["x", "\\uDC00\\ud800"]}}', "/host/name/1"),
+        ('{"model": "m1", "host": "zion", "options": {"a\\udfff": 1}}', "/options"),
+        ('{"\\ud800": 1}', ""),
+        ('{"cost_model": {"host_name": "\\ud800"}}', "/cost_model/host_name"),
+    ],
+)
+def test_half_a_character_is_refused_where_it_stands(api: httpx.Client, body: str, pointer: str) -> None:
+    for path in ("/v1/plans", "/v1/checks", "/v1/profiles"):
+        problem = assert_problem(api.post(path, content=body, headers={"content-type": "application/json"}), 422)
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
+        assert "half of a surrogate pair" in problem["detail"]
+
+
+def test_whole_characters_are_text_however_they_are_written(api: httpx.Client) -> None:
+    body = json.dumps({"model": model_data() | {"description": "\U0001f600 \\ud800"}, "host": "zion"})
+    assert "\\ud83d\\ude00" in body
+    answer = api.post("/v1/plans", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 202, answer.text
+
+
+def test_half_a_character_in_yaml_is_refused(api: httpx.Client) -> None:
+    answer = api.post("/v1/plans", content='model: "\\ud800"\nhost: zion', headers={"content-type": "application/yaml"})
+    assert_problem(answer, 422)
+
+
+@pytest.mark.parametrize("number", ["1" + ":1" * 20_000, "1" + ":1" * 20_000 + ".5", "1" + ":1" * 180 + ".5", "0x" + "f" * 500, "1" * 500])
+def test_a_yaml_number_of_many_digits_is_refused(api: httpx.Client, number: str) -> None:
+    answer = api.post("/v1/plans", content=f"model: {number}\nhost: zion", headers={"content-type": "application/yaml"})
+    assert "a number" in assert_problem(answer, 422)["detail"]
+
+
+def test_a_body_whose_last_key_is_repeated_is_refused_at_once(api: httpx.Client) -> None:
+    """320 kB of it took 16 s, and twice as much four times as long."""
+    for count in (30_000, 300_000):
+        body = b"{" + b",".join(b'"k%d":1' % min(index, count - 2) for index in range(count)) + b"}"
+        started = time.process_time()
+        problem = assert_problem(api.post("/v1/plans", content=body, headers={"content-type": "application/json"}), 422)
+        assert time.process_time() - started < 3
+        assert f"the key 'k{count - 2}' is repeated" in problem["detail"]
+
+
+def test_a_whole_number_may_be_written_as_json_writes_it(api: httpx.Client, database: Database) -> None:
+    for text in ("4289.0", "4289.00", "4.289e3"):
+        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {text}}}}}'
+        answer = api.post("/v1/plans", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 202, answer.text
+    assert len(api.get("/v1/plans").json()["items"]) == 1
+    for text in ("4289.5", "1e300", "true", '"4289"'):
+        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {text}}}}}'
+        assert_problem(api.post("/v1/plans", content=body, headers={"content-type": "application/json"}), 422)
+    plan_id = api.get("/v1/plans").json()["items"][0]["id"]
+    finish_plan(database, plan_id)
+    run = api.post(f"/v1/plans/{plan_id}/runs", content=b'{"steps": 4289.0}', headers={"content-type": "application/json"})
+    assert_problem(run, 409)  # no worker: what was asked is understood
+
+
+def test_an_answer_and_the_log_name_the_request(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from emplace.app.database import plans
+
+    def broken(*_: object) -> None:
+        logging.getLogger("emplace.app").warning("on its thread")
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(plans, "page", broken)
+    caplog.handler.addFilter(say_what_about)
+    answers = [
+        api.get("/v1/plans", headers=headers) for headers in ({}, {"X-Request-ID": "mine-7"}, {"X-Request-ID": "not mine\t" + "x" * 99})
+    ]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert ids[1] == "mine-7"
+    assert len(set(ids)) == 3
+    assert "not mine" not in ids[2]
+    for answer in answers:
+        assert answer.headers["x-request-id"] in answer.json()["detail"]
+    found = [vars(record)["about"] for record in caplog.records if record.name.startswith("emplace.app")]
+    assert found == [f"request {each}" for each in ids for _ in range(2)]
+    assert "ZeroDivisionError" in caplog.text

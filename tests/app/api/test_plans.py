@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import create_engine, text
 
-from emplace.app.database import jobs, plans
+from emplace.app.database import jobs, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.settings import Settings
+from emplace.planning import resolve_host
 from tests.app.finished import finish_plan, ticket_of
 from tests.app.postgres import PostgresServer
 from tests.app.questions import model_data
@@ -238,13 +241,66 @@ def test_odd_characters_are_an_answer_too(api: httpx.Client) -> None:
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_database_that_is_gone_is_a_503(api: httpx.Client, settings: Settings, postgres: PostgresServer) -> None:
-    assert api.get("/readyz").status_code == 200
+    assert api.get("/v1/plans").status_code == 200
     postgres.drop_database(settings.database_url)
     assert api.get("/healthz").status_code == 200
     for path in ("/readyz", "/v1/plans"):
         response = api.get(path)
         assert response.status_code == 503
         assert response.headers["content-type"] == "application/problem+json"
+        assert "the database does not answer" in response.json()["detail"]
+        assert response.headers["retry-after"]
+
+
+@pytest.fixture
+def locked(settings: Settings) -> Iterator[None]:
+    """Another process writes, for longer than a request waits."""
+    engine = create_engine(Database(settings.database_url).url)
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.execute(text("LOCK TABLE plans IN EXCLUSIVE MODE"))
+        yield
+    engine.dispose()
+
+
+def test_a_database_that_is_busy_is_a_503_to_every_writer_and_nothing_to_readers(api: httpx.Client, locked: None) -> None:
+    del locked
+    with ThreadPoolExecutor(20) as pool:
+        writers = [pool.submit(ask, api, options={"seed": seed}) for seed in range(20)]
+        time.sleep(1)
+        assert api.get("/v1/plans", timeout=2).status_code == 200
+        assert api.get("/metrics", timeout=2).status_code == 200
+    answers = [writer.result() for writer in writers]
+    assert {(answer.status_code, answer.headers["content-type"]) for answer in answers} == {(503, "application/problem+json")}
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
+
+
+@pytest.fixture
+def short_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_PLAN_QUEUE", "2")
+    monkeypatch.setenv("EMPLACE_MEASUREMENT_QUEUE", "1")
+
+
+def test_a_full_queue_takes_no_more_and_stores_nothing_of_it(
+    short_queues: None, api: httpx.Client, database: Database, query: Query
+) -> None:
+    del short_queues
+    first, second = (ask(api, options={"seed": seed}).json()["id"] for seed in range(2))
+    refused = ask(api, options={"seed": 2}, headers={"Idempotency-Key": "later"})
+    assert (refused.status_code, refused.headers["content-type"]) == (429, "application/problem+json")
+    assert "2 plans wait for a worker already" in refused.json()["detail"]
+    assert int(refused.headers["retry-after"]) > 0
+    assert query("SELECT count(*) FROM plans") == [(2,)]
+    assert ask(api, options={"seed": 1}).json()["id"] == second  # an equal question needs no place
+    finish_plan(database, first)
+    assert ask(api, options={"seed": 2}, headers={"Idempotency-Key": "later"}).status_code == 202
+    with database.writing() as session:
+        workers.register(session, "worker", resolve_host("local"))
+    profiles = [api.post("/v1/profiles", json={"seed": seed}).status_code for seed in range(2)]
+    runs = [api.post(f"/v1/plans/{first}/runs", json={"seed": seed, "emulate": True}).status_code for seed in range(2)]
+    assert profiles == runs == [202, 429]
 
 
 def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database: Database, query: Query, monkeypatch: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from emplace.app.database.tables import ProfileRow
 from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
 from emplace.planning import resolve_host
+from tests.app.asking import ONLY_SQLITE
 from tests.app.questions import model_data
 
 
@@ -88,6 +90,85 @@ def test_measuring_is_queued_for_the_machine_and_can_be_cancelled(api: httpx.Cli
     assert api.post(f"/v1/profiles/{response.json()['id']}/cancel").json()["state"] == "cancelled"
 
 
+def test_a_deleted_profile_prices_no_more_plans(api: httpx.Client, query: Callable[[str], list[tuple[object, ...]]]) -> None:
+    profile = api.post("/v1/profiles", json={"cost_model": measured(ranks=2)}, headers={"Idempotency-Key": "once"}).json()
+    assert ask(api)["cost_source"] == "measured"
+    assert api.delete(f"/v1/profiles/{profile['id']}").status_code == 204
+    assert ask(api)["cost_source"] == "datasheet"
+    for answer in (api.get(f"/v1/profiles/{profile['id']}"), api.delete(f"/v1/profiles/{profile['id']}")):
+        assert answer.status_code == 404
+    assert query("SELECT count(*) FROM idempotency_keys") == [(0,)]
+
+
+FROM_ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
+"""As a proxy on this machine says who asks."""
+
+
+def test_a_machines_cost_model_is_not_taken_from_strangers(api: httpx.Client) -> None:
+    refused = api.post("/v1/profiles", json={"cost_model": measured(ranks=2)}, headers=FROM_ELSEWHERE)
+    assert (refused.status_code, refused.headers["content-type"]) == (403, "application/problem+json")
+    assert "EMPLACE_COST_MODELS_FROM" in refused.json()["detail"]
+    assert ask(api)["cost_source"] == "datasheet"
+    of_no_machine = {key: value for key, value in measured(ranks=2).items() if key != "fingerprint"} | {"source": "datasheet"}
+    assert api.post("/v1/profiles", json={"cost_model": of_no_machine}, headers=FROM_ELSEWHERE).status_code == 201
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_COST_MODELS_FROM", "anyone")
+
+
+def test_it_is_where_that_is_said(trusting: None, api: httpx.Client) -> None:
+    del trusting
+    assert api.post("/v1/profiles", json={"cost_model": measured(ranks=2)}, headers=FROM_ELSEWHERE).status_code == 201
+
+
+@ONLY_SQLITE
+def test_a_price_is_a_number_within_reason(api: httpx.Client) -> None:
+    pointers = ("/step_overhead_us", "/all_reduce/fixed_us", "/kernels/0/forward/per_lookup_us")
+    for pointer, value in product(pointers, (False, True, "1.5", 1e308, 1.1e12, -1, None)):
+        model = put(measured(ranks=2), pointer, value)
+        for path, body in (("/v1/profiles", {}), ("/v1/plans", {"model": model_data(), "host": "local"})):
+            refused = api.post(path, json=body | {"cost_model": model})
+            assert refused.status_code == 422
+            assert f"/cost_model{pointer}" in [error["pointer"] for error in refused.json()["errors"]]
+
+
+def put(data: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:
+    *parents, last = pointer.strip("/").split("/")
+    place: Any = data
+    for part in parents:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    place[last] = value
+    return data
+
+
+@ONLY_SQLITE
+def test_figures_of_a_cost_model_are_numbers(api: httpx.Client) -> None:
+    for key, value in product(("ranks", "ranks_per_core", "noise", "drift"), (True, "2")):
+        refused = api.post("/v1/profiles", json={"cost_model": measured(ranks=2) | {key: value}})
+        assert [error["pointer"] for error in refused.json()["errors"]] == [f"/cost_model/{key}"]
+
+
+def test_what_lists_name_is_found(api: httpx.Client) -> None:
+    """By its name, of several that share it the newest plan's; and each by its digest."""
+    host = api.get("/v1/hosts/zion").json() | {"name": "mine"}
+    older = ask(api, model=model_data(tables=4), host=host, options={})
+    newer = ask(api, host=host, options={})
+    assert older["model"]["digest"] != newer["model"]["digest"]
+    for kind in ("models", "hosts"):
+        listed = api.get(f"/v1/{kind}").json()["items"]
+        assert {"stored", "built-in"} <= {entry["source"] for entry in listed}
+        for entry in listed:
+            document = api.get(f"/v1/{kind}/{entry['digest']}")
+            assert document.status_code == 200, entry
+            assert document.json()["name"] == entry["name"]
+            assert api.get(f"/v1/{kind}/{entry['name']}").json()["name"] == entry["name"]
+    assert len(api.get("/v1/models/small").json()["tables"]) == 3
+    again = {"model": api.get(f"/v1/models/{older['model']['digest']}").json(), "host": api.get("/v1/hosts/mine").json(), "options": {}}
+    assert api.post("/v1/plans", json=again).json()["id"] == older["id"]
+
+
 def test_a_bad_cost_model_is_named(api: httpx.Client) -> None:
     bad = measured(ranks=2) | {"step_overhead_us": -1}
     response = api.post("/v1/profiles", json={"cost_model": bad})
@@ -130,7 +211,6 @@ def test_the_catalog_is_paged(api: httpx.Client) -> None:
 def test_health(api: httpx.Client) -> None:
     ask(api)
     assert api.get("/healthz").json() == {"status": "ok"}
-    assert api.get("/readyz").json() == {"status": "ok", "workers": 0}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -17,9 +18,10 @@ from emplace.app.database.connection import Database
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow
 from emplace.app.reports.figures import microseconds, percent
+from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run, ticket_of
-from tests.app.questions import model_data
+from tests.app.questions import a_host, model_data
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -222,6 +224,51 @@ def test_progress_is_live_and_ends_in_the_plan(page: Page, api: httpx.Client, da
     timer.start()
     page.wait_for_selector("text=Load of the ranks", timeout=10_000)
     timer.join()
+
+
+def test_the_page_of_the_api_needs_nothing_from_elsewhere(page: Page) -> None:
+    page.goto("/docs")
+    page.locator(".opblock-summary-path", has_text="export").wait_for(timeout=20_000)
+    page.locator(".opblock-summary-path", has_text="/healthz").click()
+    page.click("text=Try it out")
+    page.click("text=Execute")
+    page.wait_for_selector(".live-responses-table .response-col_status:has-text('200')", timeout=10_000)
+
+
+def test_a_plan_that_is_gone_is_said_on_a_page(browser: Browser, api: httpx.Client) -> None:
+    context = browser.new_context(base_url=str(api.base_url))
+    page = context.new_page()
+    answer = page.goto(f"/plans/{'0' * 32}")
+    assert answer is not None
+    assert answer.status == 404
+    assert "no plan has the id" in page.inner_text("main")
+    page.click("text=All plans")
+    page.wait_for_selector("text=No plan is stored yet")
+    context.close()
+
+
+def test_no_other_page_can_frame_it(browser: Browser, api: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "trap.html").write_text(f'<iframe src="{api.base_url}"></iframe>')
+    context = browser.new_context()
+    page = context.new_page()
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text))
+    page.goto((tmp_path / "trap.html").as_uri())
+    page.wait_for_timeout(500)
+    assert "frame-ancestors" in refused[0] or "X-Frame-Options" in refused[0]
+    context.close()
+
+
+@pytest.mark.parametrize("price", [1e12, 1e4])
+def test_a_plan_that_takes_for_ever_fits_its_list(page: Page, api: httpx.Client, database: Database, price: float) -> None:
+    cost = datasheet_cost_model(a_host()).to_data() | {"step_overhead_us": price}
+    for kernel in cost["kernels"]:
+        kernel["forward"]["per_lookup_byte_us"] = price
+    finish_plan(database, ask(api, cost_model=cost))
+    page.goto("/")
+    assert page.evaluate("document.documentElement.scrollWidth") == 1200
+    cells = page.locator("tbody td.number").all_inner_texts()
+    assert max(map(len, cells)) <= 20, cells
 
 
 def test_the_pages_work_without_javascript(browser: Browser, api: httpx.Client, database: Database) -> None:

@@ -40,6 +40,17 @@ def test_migrating_again_changes_nothing_and_can_be_undone(database: Database) -
         assert not set(Base.metadata.tables) & set(inspect(session.connection()).get_table_names())
 
 
+def test_a_database_of_a_newer_version_is_left_alone_and_said_so(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(
+        ToolError, match=r"belongs to a newer Emplace: its tables are of version 9999, and this program knows those up to 0\d"
+    ):
+        migrate(database)
+    with database.reading() as session:
+        assert session.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+
+
 def test_a_database_that_does_not_answer_is_a_tool_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="can't be used"):
         migrate(Database(f"postgresql://nobody@/nothing?host={tmp_path}"))

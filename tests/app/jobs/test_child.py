@@ -55,6 +55,21 @@ def test_a_child_is_ended_when_told_to() -> None:
     assert step_processes() == []
 
 
+def test_a_child_gives_way_to_others() -> None:
+    """By itself, and where that doesn't count, as a session of its own."""
+    seen: set[tuple[int, str]] = set()
+
+    def look() -> bool:
+        for pid in step_processes():
+            group = Path(f"/proc/{pid}/autogroup")
+            seen.add((os.getpriority(os.PRIO_PROCESS, pid), group.read_text().split()[-1] if group.exists() else "10"))
+        return bool(seen)
+
+    with pytest.raises(ChildStopped):
+        run_child("solve", busy_question().canonical_json(), ignore, look, niceness=10)
+    assert seen == {(10, "10")}
+
+
 def test_a_child_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ChildFailed, match="longer than 1 s"):
         run_child("solve", busy_question().canonical_json(), ignore, lambda: False, timeout_s=1.0)

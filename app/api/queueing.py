@@ -1,0 +1,27 @@
+"""New jobs join their queue only while that has room."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from sqlalchemy.orm import Session
+
+from emplace.app.database import jobs
+from emplace.app.database.jobs import JobRow
+from emplace.app.database.tables import PlanRow
+from emplace.app.web.problems import ask_later
+from emplace.app.web.service import Service
+
+
+def put_new(service: Service, session: Session, row: JobRow) -> None:
+    """Store a job that is new and queue it. Raises Refused, after which nothing of it is stored, when as many wait already as may.
+
+    Requests at the same moment may each find the last place: the limit is kept to within as many as write at once.
+    """
+    limit = service.settings.plan_queue if isinstance(row, PlanRow) else service.settings.measurement_queue
+    session.add(row)
+    session.flush()
+    others = jobs.count_queued(session, row) - 1
+    if others >= limit:
+        raise ask_later(HTTPStatus.TOO_MANY_REQUESTS, f"{others} {row.__tablename__} wait for a worker already; ask again")
+    service.queue.put(session, row)

@@ -1,0 +1,78 @@
+"""The parts that live as long as the service does, and how requests reach the database.
+
+A request takes a thread first and then a connection, and gives both back before it asks for anything else. There are as many
+connections as threads, so nobody waits for a connection, and whoever waits for a thread holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy.orm import Session
+
+from emplace.app.database.connection import Database
+from emplace.app.database.workers import Observer
+from emplace.app.jobs.queue import JobQueue
+from emplace.app.settings import Settings
+from emplace.app.web.check_queue import CheckQueue
+from emplace.app.web.threads import Threads
+from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.host import HostSpec
+from emplace.planning import resolve_host
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READING, WRITING, WATCHING, PROBING = 12, 6, 4, 2
+"""Threads for requests that read; for those that write, which may wait for locks; for what waits for news; for health and metrics."""
+DOCUMENTS = 2
+"""Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
+CONNECTIONS = READING + WRITING + WATCHING + PROBING
+PATIENCE_S = 5.0
+"""How long a request that writes waits for its turn, and then for another's lock in the database."""
+
+
+class Service:
+    """What routes work with."""
+
+    def __init__(self, settings: Settings, database: Database, queue: JobQueue, closing: Callable[[], bool]) -> None:
+        """`closing` says that the service is about to end: what waits stops waiting."""
+        assert database.connections >= CONNECTIONS
+        self.settings = settings
+        self.database = database
+        self.queue = queue
+        self.closing = closing
+        self.workers = Observer(settings.worker_lease_seconds)
+        self.documents = Threads(DOCUMENTS)
+        self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
+        self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
+        self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
+
+    async def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`work(session, ...)` in a transaction that only reads."""
+        return await self._reading.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
+
+    async def write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`work(session, ...)` in a transaction that may write. It is over before this returns: what a client is told is stored."""
+        return await self._writing.run(_within, self.database.writing, lambda session: work(session, *args, **kwargs))
+
+    async def watch(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`read` for what looks for news again and again: however many look, other requests don't wait for them."""
+        return await self._watching.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
+
+    async def probe(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`read` for those who look after the service: they don't wait for its clients."""
+        return await self._probing.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
+
+    @cached_property
+    def local_host(self) -> HostSpec:
+        """The machine that the service runs on."""
+        return resolve_host(LOCAL_HOST)
+
+
+def _within(transaction: Callable[[], AbstractContextManager[Session]], work: Callable[[Session], T]) -> T:
+    with transaction() as session:
+        return work(session)
