@@ -63,6 +63,17 @@ def test_no_placement_beats_proofs_by_class(part: int, monkeypatch: pytest.Monke
     assert sum(shown) > len(shown) / 3
 
 
+@pytest.mark.parametrize("number", range(2, 26, 2))
+def test_nothing_is_refuted_that_a_plan_reaches(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emplace.solver.certificate.prover.may_be_by_rank", lambda *_: False)
+    plan = answer(small_question(5, number, 0.1)[1])
+    if plan.step_time_us is not None:
+        for beyond in (1.0001, 1.02):
+            proof = prove(plan.model_copy(update={"lower_bound_us": plan.step_time_us * beyond}))
+            assert proof.bound_us is not None
+            assert proof.bound_us <= plan.step_time_us * (1 + 1e-9)
+
+
 @cache
 def _proven(number: int, each_rank: bool) -> Plan:
     """A plan with its proof; a class of ranks weighs alike unless `each_rank`."""
