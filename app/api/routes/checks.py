@@ -55,7 +55,7 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
 def _read(session: Session, service: Service, body: dict[str, Any]) -> Asked:
     """Raises InvalidDocument also for a baseline that no answer can be compared with, before anything is solved."""
     budgets, wants_plan = part_of(body, "budgets", Budgets), _flag(body, "plan")
-    question = read_question(service, session, body, QUESTION_KEYS | {"budgets", "plan"})
+    question = read_question(session, service, body, QUESTION_KEYS | {"budgets", "plan"})
     with pointing_into("/budgets/baseline"):
         enough_us(question, budgets)
     row = plans.find_answer(session, question.content_digest())
@@ -73,18 +73,18 @@ async def _solve(service: Service, request: Request, asked: Asked) -> str:
     async def is_over() -> bool:
         return service.closing() or await request.is_disconnected()
 
-    text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
     try:
-        return await service.checks.run(lambda should_stop: _child(text, should_stop), is_over)
+        return await service.checks.run(lambda should_stop: _child(asked, should_stop), is_over)
     except ChildStopped:
         if service.closing():
             raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the service is ending before the answer is there; ask again") from None
         raise ClientDisconnect from None
 
 
-def _child(asked: str, should_stop: Callable[[], bool]) -> str:
+def _child(asked: Asked, should_stop: Callable[[], bool]) -> str:
+    text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
     try:
-        return run_child("check", asked, lambda _: None, should_stop)
+        return run_child("check", text, lambda _: None, should_stop)
     except ChildFailed as failure:
         if failure.problems:
             raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
