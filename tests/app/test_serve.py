@@ -68,7 +68,7 @@ def test_a_check_in_hand_does_not_hold_up_the_end_and_its_client_is_told(
     serve: tuple[httpx.Client, subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     client, process = serve
-    check = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
+    check = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS, "plan": True}
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(client.post, "/v1/checks", json=check)
         wait_until(step_processes, START_S)

@@ -12,7 +12,7 @@ from tests.app.asking import ONLY_SQLITE, ask_small
 from tests.app.processes import step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
 
-BUSY = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS}
+BUSY = {"model": busy_model_data(), "host": BUSY_HOST, "options": BUSY_OPTIONS, "plan": True}
 SMALL = {"model": model_data(), "host": "cpu-dual-socket"}
 CLIENTS = 120
 AT_ONCE = httpx.Limits(max_connections=None, max_keepalive_connections=None)

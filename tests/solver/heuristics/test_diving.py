@@ -123,7 +123,7 @@ def test_devices_that_stay_hold_what_they_held() -> None:
 def test_dives_that_keep_a_part_find_better_plans_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emplace.solver.heuristics.diving.WHOLE", 1.0)
     steps = [
-        len(bettered(problem, start, StepMeter(EFFORT // 6))[1])
+        len(bettered(problem, start, StepMeter(EFFORT // 3))[1])
         for problem in map(alike, range(12))
         if (start := worst(problem)) is not None
     ]
