@@ -1,6 +1,6 @@
 """Gap and time of the solver over the generated suite (benchmarks/generate.py).
 
-    python -m benchmarks.solver [CASE...] [--seconds S] > RESULTS.jsonl
+    python -m benchmarks.solver [CASE...] [--seconds S] [--by-clock] > RESULTS.jsonl
     python -m benchmarks.solver_table RESULTS.jsonl
 
 One JSON line a case: the bound alone and its time, then the plan, the proven gap and the time of the whole solve, bound
@@ -20,8 +20,11 @@ from typing import Any
 from benchmarks.generate import Case, draw, suite
 from benchmarks.json_lines import emit
 from emplace.placement.placement_gap import placement_gap
+from emplace.placement.plan import LimitKind
 from emplace.solver.budget import Budget
+from emplace.solver.clock import ENDLESS
 from emplace.solver.engine import solve
+from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import bound_of
 
 SEED, GAP = 0, 1e-6
@@ -33,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(cases)}")
     parser.add_argument("--seconds", type=float, help="limit of each solve, instead of the case's own")
+    parser.add_argument("--by-clock", action="store_true", help="limits are seconds of the wall, not of counted work")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.cases) - set(cases))
     if unknown:
@@ -41,18 +45,19 @@ def main() -> None:
     for name in arguments.cases or cases:
         seconds = arguments.seconds or cases[name].seconds
         with ProcessPoolExecutor(1, mp_context=spawn) as process:
-            emit(process.submit(measure, cases[name], seconds).result())
+            emit(process.submit(measure, cases[name], seconds, arguments.by_clock).result())
 
 
-def measure(case: Case, seconds: float) -> dict[str, Any]:
-    """Times in seconds, objective and bound in microseconds, memory in bytes."""
+def measure(case: Case, seconds: float, by_clock: bool) -> dict[str, Any]:
+    """Times in seconds, `work_seconds` of a reference core, objective and bound in microseconds, memory in bytes."""
     solve(draw(WARM_UP), Budget(seconds=1.0, gap=GAP, seed=SEED))
     problem = draw(case)
     start = time.perf_counter()
     bound = bound_of(problem)
     bound_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    outcome = solve(problem, Budget(seconds=seconds, gap=GAP, seed=SEED))
+    monitor = Monitor.of(clock=ENDLESS.within(seconds)) if by_clock else Monitor()
+    outcome = solve(problem, Budget(seconds=seconds, gap=GAP, seed=SEED, by_clock=by_clock), monitor)
     elapsed = time.perf_counter() - start
     found = outcome.solution is not None
     constant_us = problem.constant_us + float(problem.stage_base_us.sum())
@@ -64,6 +69,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
         "kinds": case.kinds,
         "stages": case.stages,
         "limit_seconds": seconds,
+        "limit_kind": LimitKind.TIME if by_clock else LimitKind.WORK,
         "root_bound_us": bound.value_us,
         "bound_seconds": bound_seconds,
         "step_time_us": outcome.objective_us if found else None,
@@ -71,6 +77,7 @@ def measure(case: Case, seconds: float) -> dict[str, Any]:
         "gap": 1.0 - outcome.lower_bound_us / outcome.objective_us if found else None,
         "placement_gap": placement_gap(outcome.objective_us, outcome.lower_bound_us, constant_us) if found else None,
         "seconds": elapsed,
+        "work_seconds": outcome.counted_s,
         "stopped_by": outcome.stopped_by,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

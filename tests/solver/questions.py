@@ -78,5 +78,5 @@ def question(host: HostSpec, tables: list[dict[str, Any]], optimizer: str = "row
             "tables": tables,
         }
     )
-    asked = PlanOptions.model_validate({"gap": 0.0, "work_limit": 1.0} | options)
+    asked = PlanOptions.model_validate({"gap": 0.0, "work_limit": 0.4} | options)
     return Question(model=model, host=host, cost_model=datasheet_cost_model(host), options=asked)

@@ -46,7 +46,7 @@ def cancelled_after_each_look(asked: Question, most: int = 24) -> list[Plan]:
 
 
 def many_sets(seed: int) -> Question:
-    return with_options(drawn(seed, 60.0), work_limit=0.2)
+    return with_options(drawn(seed, 60.0), work_limit=0.08)
 
 
 def with_start(asked: Question) -> Question:
@@ -71,7 +71,7 @@ def test_the_bound_holds_for_the_best_plan_there_is(asked: Question) -> None:
 @pytest.mark.parametrize("options", [{}, {"objective": Objective.DEVICES}], ids=["servers", "devices"])
 def test_also_with_programs_of_several_kinds(options: dict[str, Any]) -> None:
     tables = [table(f"t{index}", 200_000, pooling=20) for index in range(4)]
-    asked = question(gpu_host(2, servers=2, hbm="60MiB"), tables, work_limit=0.1, **options)
+    asked = question(gpu_host(2, servers=2, hbm="60MiB"), tables, work_limit=0.04, **options)
     *cancelled, plan = cancelled_after_each_look(asked, most=12)
     assert plan.step_time_us is not None
     for each in cancelled:
@@ -100,7 +100,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str, watch: Stoppable) -> lis
 @pytest.mark.parametrize("work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.driver.solve_program.solve_apart"])
 @pytest.mark.parametrize("servers", [0, 1])
 def test_no_bound_and_no_search_begins_after_the_stop(work: str, servers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = question(gpu_host(2, servers=servers), [table(f"t{index}", 20_000, pooling=20) for index in range(4)], work_limit=0.1)
+    asked = question(gpu_host(2, servers=servers), [table(f"t{index}", 20_000, pooling=20) for index in range(4)], work_limit=0.04)
     asked = with_costs(asked, sharding_type_us=drawn(0, 60.0).cost_model.sharding_type_us)
     for looks in (0, 1, 2, 3, 5, 8, 13, 21, 34):
         watch = Watch(looks)

@@ -18,7 +18,7 @@ from emplace.solver.result import Limit, Result, gap_of
 from tests.solver.brute_force import optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 
-QUICK = Budget(seconds=0.5, gap=0.0, seed=3)
+QUICK = Budget(seconds=0.2, gap=0.0, seed=3)
 """Work is counted: half of it still settles every tiny problem."""
 
 
@@ -62,7 +62,7 @@ def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
 )
 def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
     problem = draw(case)
-    outcome = solve(problem, Budget(0.5, 0.01, 0))
+    outcome = solve(problem, Budget(0.2, 0.01, 0))
     _sound(problem, outcome)
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
 
@@ -70,9 +70,9 @@ def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
 @pytest.mark.parametrize(
     ("case", "seconds"),
     [
-        (Case("search alone", 150, 16, 0.95), 0.2),
-        (Case("both sides", 24, 8, 0.95, mean_rows=5.7e6, dims=(128,), stages=1), 2.0),
-        (Case("two plans", 100, 32, 0.95), 1.0),
+        (Case("search alone", 150, 16, 0.95), 0.1),
+        (Case("both sides", 24, 8, 0.95, mean_rows=5.7e6, dims=(128,), stages=1), 0.8),
+        (Case("two plans", 100, 32, 0.95), 0.4),
     ],
     ids=lambda each: each.name if isinstance(each, Case) else "",
 )
@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_assignment(case: Case, seconds: float) -> 
 
 def test_another_seed_may_give_another_assignment() -> None:
     problem = draw(Case("again", 150, 16, 0.95))
-    first, second = (solve(problem, Budget(0.2, 0.0, seed)) for seed in (1, 2))
+    first, second = (solve(problem, Budget(0.1, 0.0, seed)) for seed in (1, 2))
     assert first.solution is not None
     assert second.solution is not None
     assert first.solution.targets != second.solution.targets
@@ -96,7 +96,7 @@ def test_another_seed_may_give_another_assignment() -> None:
 
 def test_reports_rising_bounds_and_falling_incumbents() -> None:
     seen: list[Progress] = []
-    outcome = solve(draw(Case("report", 150, 16, 0.95)), Budget(0.5, 0.0, 0), Monitor.of(seen.append))
+    outcome = solve(draw(Case("report", 150, 16, 0.95)), Budget(0.2, 0.0, 0), Monitor.of(seen.append))
     incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]
     assert incumbents == sorted(incumbents, reverse=True)
     assert incumbents[-1] == outcome.objective_us
@@ -122,7 +122,7 @@ def test_stops_at_the_asked_gap() -> None:
 
 def test_too_many_bytes_are_a_proof() -> None:
     problem = draw(Case("over", 300, 32, 1.1, uvm=False))
-    outcome = solve(problem, Budget(5.0, 0.01, 0))
+    outcome = solve(problem, Budget(2.0, 0.01, 0))
     assert (outcome.solution, outcome.is_infeasible, outcome.lower_bound_us) == (None, True, np.inf)
 
 
@@ -154,7 +154,7 @@ def test_numbering_devices_otherwise_gives_an_equally_good_plan() -> None:
         device_node=problem.device_node[order],
         device_kind=problem.device_kind[order],
     )
-    first, second = solve(problem, Budget(2.0, 0.02, 0)), solve(renumbered, Budget(2.0, 0.02, 0))
+    first, second = solve(problem, Budget(1.0, 0.02, 0)), solve(renumbered, Budget(1.0, 0.02, 0))
     assert first.lower_bound_us == pytest.approx(second.lower_bound_us, rel=1e-9)
     for outcome, case in ((first, problem), (second, renumbered)):
         _sound(case, outcome)
@@ -196,7 +196,7 @@ def test_scaling_all_times_changes_only_the_scale(factor: float) -> None:
 
 def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = draw(Case("few tables", 32, 16, 0.95, mean_rows=5.7e6, mean_pooling=28.0, dims=(128,), stages=1))
-    limits = Budget(seconds=8.0, gap=0.0, seed=0)
+    limits = Budget(seconds=3.2, gap=0.0, seed=0)
     better = solve(problem, limits)
     monkeypatch.setattr(engine, "FEW_TABLES_PER_DEVICE", 0)
     monkeypatch.setattr(engine, "SMALL_CHOICES", 0)

@@ -67,34 +67,34 @@ def test_any_solution_is_enough_whatever_it_costs_besides() -> None:
 @pytest.mark.parametrize("most_us", [5.0, 60.0, 2000.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: float) -> None:
-    asked = with_options(drawn(seed, most_us), work_limit=0.2)
+    asked = with_options(drawn(seed, most_us), work_limit=0.08)
     assert max(progress.bound_us for progress in _reported(asked)) <= best_step_us(asked) * (1 + ROUNDING)
 
 
 def test_also_where_sets_are_taken_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emplace.solver.driver.type_search.MOST_BOUNDS", 1)
     for seed in range(2):
-        assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), work_limit=0.2)))
+        assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), work_limit=0.08)))
 
 
 @pytest.mark.parametrize("servers", [0, 1])
 def test_also_with_servers_groups_and_tables_apart(servers: int) -> None:
     spec = [table(f"t{index}", 2000 * (index + 1), pooling=2 + 3 * index) for index in range(5)]
-    plain = question(gpu_host(3, servers=servers), spec, work_limit=0.2)
+    plain = question(gpu_host(3, servers=servers), spec, work_limit=0.08)
     groups = {"together": [["t1", "t2"]], "apart": [["t0", "t4"]]}
     _reported(plain.model_copy(update={"model": ModelSpec.model_validate(plain.model.to_data() | groups)}))
 
 
 def test_also_where_ranks_share_cores() -> None:
     assert any(
-        progress.bound_us > 0 for progress in _reported(with_options(with_costs(drawn(1, 60.0), ranks_per_core=2.0), work_limit=0.3))
+        progress.bound_us > 0 for progress in _reported(with_options(with_costs(drawn(1, 60.0), ranks_per_core=2.0), work_limit=0.12))
     )
 
 
 @pytest.mark.parametrize(("rows", "is_searched"), [(2000, False), (200_000, True)])
 def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_searched: bool) -> None:
     """Small tables train faster on the GPUs, and a bound says so. Large ones that GPUs would read over a slow link do not."""
-    asked = question(gpu_host(2, servers=2, hbm="16MiB"), [table(f"t{index}", rows, pooling=200) for index in range(4)], work_limit=0.2)
+    asked = question(gpu_host(2, servers=2, hbm="16MiB"), [table(f"t{index}", rows, pooling=200) for index in range(4)], work_limit=0.08)
     reports = _reported(asked)
     assert is_searched == any(progress.phase.startswith("trainers and servers") for progress in reports)
 

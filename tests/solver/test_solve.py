@@ -73,7 +73,7 @@ hosts = st.sampled_from(
     seed=st.integers(0, 3),
 )
 def test_every_answer_passes_the_audit(host: Any, spec: Any, optimizer: str, objective: str, seed: int) -> None:
-    asked = question(host, spec, optimizer, objective=objective, seed=seed, work_limit=0.2, gap=0.05)
+    asked = question(host, spec, optimizer, objective=objective, seed=seed, work_limit=0.08, gap=0.05)
     plan = solved(asked)
     if plan.has_placement:
         assert plan.lower_bound_us is not None
@@ -122,7 +122,7 @@ def test_the_bound_holds_for_every_plan_there_is(host: Any, spec: Any, options: 
 
 
 def test_the_same_question_twice_differs_in_seconds_only() -> None:
-    asked = question(gpu_host(4, hbm="12MiB"), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], work_limit=0.5)
+    asked = question(gpu_host(4, hbm="12MiB"), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], work_limit=0.2)
     first, second = (solve_question(asked).to_data() for _ in range(2))
     for data in (first, second):
         data["solver"].pop("seconds")
@@ -202,7 +202,7 @@ def test_stopping_gives_an_answer_at_once() -> None:
 def test_progress_is_of_the_whole_question() -> None:
     seen: list[Progress] = []
     plan = solve_question(
-        question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], work_limit=0.5), Monitor.of(seen.append)
+        question(gpu_host(2, servers=2), [table(f"t{index}", 5000) for index in range(6)], work_limit=0.2), Monitor.of(seen.append)
     )
     assert seen
     incumbents = [progress.incumbent_us for progress in seen if progress.incumbent_us is not None]

@@ -19,7 +19,7 @@ from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import with_options
 from tests.solver.questions import gpu_host, question, table
 
-SHORT, LONG = 0.02, 0.6
+SHORT, LONG = 0.01, 0.24
 """Counted seconds: of a first few runs, and of enough for a good plan."""
 
 
@@ -106,7 +106,7 @@ def test_groups_that_the_start_does_not_know_are_kept(good: Plan) -> None:
 def test_nodes_and_grids_are_found_again() -> None:
     wide = [table(f"t{i}", 40_000 + 8_000 * i, dim=128, pooling=20 + i) for i in range(6)]
     on_nodes = [one | {"constraints": {"sharding_types": ["table_row_wise", "grid_shard", "row_wise"]}} for one in wide]
-    of = question(gpu_host(4, nodes=2, hbm="512MiB"), on_nodes, work_limit=0.3)
+    of = question(gpu_host(4, nodes=2, hbm="512MiB"), on_nodes, work_limit=0.12)
     first = solve_question(of)
     assert step_us(warm(with_options(of, work_limit=SHORT), first)) <= step_us(first) * (1 + 1e-9)
 

@@ -29,7 +29,7 @@ from tests.solver.questions import gpu_host, question, table
 def asked(
     host: Any, spec: list[dict[str, Any]], apart: list[list[str]], together: list[list[str]] | None = None, **options: Any
 ) -> Question:
-    plain = question(host, spec, **({"work_limit": 1.0} | options))
+    plain = question(host, spec, **({"work_limit": 0.4} | options))
     model = ModelSpec.model_validate(plain.model.to_data() | {"apart": apart} | ({"together": together} if together else {}))
     return plain.model_copy(update={"model": model})
 
@@ -51,7 +51,7 @@ NAMES = [each["name"] for each in SPEC]
 )
 def test_no_device_holds_two_of_a_group(groups: list[list[str]], host: Any) -> None:
     """Three groups of four may need five devices, so some of these have no plan."""
-    plan = solved(asked(host, SPEC, groups, work_limit=0.3, gap=0.05))
+    plan = solved(asked(host, SPEC, groups, work_limit=0.12, gap=0.05))
     assert plan.has_placement or len(groups) == 3
 
 
@@ -158,5 +158,5 @@ def test_groups_that_make_no_sense_are_refused(apart: list[list[str]], together:
 
 
 def test_groups_that_overlap_and_need_every_device_are_dealt_one_each() -> None:
-    plan = solved(asked(gpu_host(4), SPEC, [["t0", "t1", "t5"], ["t3", "t4", "t5", "t0"]], work_limit=0.3, gap=0.05))
+    plan = solved(asked(gpu_host(4), SPEC, [["t0", "t1", "t5"], ["t3", "t4", "t5", "t0"]], work_limit=0.12, gap=0.05))
     assert plan.has_placement

@@ -58,7 +58,7 @@ def with_options(asked: Question, **changes: Any) -> Question:
 
 def best_step_us(asked: Question) -> float:
     """The step time of the best of all plans; it does not depend on the options of the question."""
-    return _solved(with_options(asked, work_limit=1.0))[1]
+    return _solved(with_options(asked, work_limit=0.4))[1]
 
 
 def solved(asked: Question) -> tuple[Plan, float]:
@@ -93,7 +93,7 @@ def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us:
     """Types that a plan of such a set need not use may not raise its bound, and what it uses is paid for."""
     monkeypatch.setattr(sharding_sets, "MOST_BOUNDS", most_bounds)
     for seed in range(3):
-        plan, _ = solved(with_options(drawn(seed, most_us), work_limit=0.05))
+        plan, _ = solved(with_options(drawn(seed, most_us), work_limit=0.02))
         assert plan.gap is not None
         assert plan.gap < 1e-6 or plan.solver.stopped_by == "limit"
 
@@ -136,7 +136,7 @@ def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
 @pytest.mark.parametrize("whole", [{"sharding_types": ["table_wise"]}, {"pin": {"sharding_type": "table_wise", "ranks": [0]}}])
 def test_whole_and_split_tables_are_planned_where_the_whole_ones_may_not_be_columns(whole: dict[str, Any]) -> None:
     tables = [table("whole", 1000, constraints=whole), table("split", 1000, 64, constraints={"sharding_types": ["column_wise"]})]
-    plan = solve_question(question(cpu_host(), tables, work_limit=0.1))
+    plan = solve_question(question(cpu_host(), tables, work_limit=0.04))
     assert [placement.sharding_type for placement in plan.tables] == [ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE]
 
 

@@ -27,7 +27,7 @@ def explained(asked: Question) -> Explanation:
 
 
 def too_many_tables(host: Any, **options: Any) -> Question:
-    return question(host, [table(f"t{index}", 100_000 + index, dim=64) for index in range(6)], work_limit=1.0, gap=0.5, **options)
+    return question(host, [table(f"t{index}", 100_000 + index, dim=64) for index in range(6)], work_limit=0.4, gap=0.5, **options)
 
 
 def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
@@ -93,7 +93,7 @@ def test_a_little_over_is_fixed_by_a_narrower_type_of_a_few_tables() -> None:
     ],
 )
 def test_a_constraint_that_leaves_nothing_is_named(constraints: dict[str, Any], expected: str) -> None:
-    asked = question(gpu_host(2), [table("free", 100), table("bound", 100, data_type="int8", constraints=constraints)], work_limit=1.0)
+    asked = question(gpu_host(2), [table("free", 100), table("bound", 100, data_type="int8", constraints=constraints)], work_limit=0.4)
     explanation = explained(asked)
     assert explanation.reasons[0].startswith("table bound: ")
     assert expected in explanation.reasons[0]
@@ -103,20 +103,20 @@ def test_a_constraint_that_leaves_nothing_is_named(constraints: dict[str, Any], 
 
 def test_a_table_larger_than_any_device_is_named() -> None:
     only_whole = {"sharding_types": ["table_wise"]}
-    asked = question(gpu_host(4, hbm="32MiB"), [table("big", 200_000, dim=64, constraints=only_whole)], tiers=["hbm"], work_limit=1.0)
+    asked = question(gpu_host(4, hbm="32MiB"), [table("big", 200_000, dim=64, constraints=only_whole)], tiers=["hbm"], work_limit=0.4)
     reason = explained(asked).reasons[0]
     assert reason.startswith("table big: no device has room for even its most split form (table_wise, fused)")
 
 
 def test_ranks_that_are_full_before_any_table_are_named() -> None:
-    reasons = explained(question(gpu_host(2, hbm="1100KiB"), [table("t", 10, pooling=4000)], work_limit=1.0)).reasons
+    reasons = explained(question(gpu_host(2, hbm="1100KiB"), [table("t", 10, pooling=4000)], work_limit=0.4)).reasons
     assert "each rank on gpu holds" in reasons[0]
     assert "more than its HBM has" in reasons[0]
 
 
 def test_both_programs_are_explained_where_servers_are_allowed() -> None:
     host = gpu_host(1, hbm="4MiB", ddr="4MiB", servers=1)
-    asked = question(host, [table("t", 40_000_000, dim=64)], work_limit=1.0)
+    asked = question(host, [table("t", 40_000_000, dim=64)], work_limit=0.4)
     reasons = explained(asked).reasons
     assert any(reason.startswith("trainers: ") for reason in reasons)
     assert any(reason.startswith("trainers and servers: ") for reason in reasons)
@@ -126,6 +126,6 @@ def test_a_fix_that_takes_a_search_is_found() -> None:
     """Greedily, tables of 8 and 7, then 6 and 5, leave no room for the 4 within 15 and a little; 8 + 7 and 6 + 5 + 4 fit."""
     whole = {"sharding_types": ["table_wise"]}
     tables = [table(f"t{size}", 40_000 * size, dim=64, constraints=whole) for size in (8, 7, 6, 5, 4)]
-    asked = question(gpu_host(2, hbm="156MiB"), tables, tiers=["hbm"], hbm_reserve="20MiB", work_limit=0.5, gap=0.5)
+    asked = question(gpu_host(2, hbm="156MiB"), tables, tiers=["hbm"], hbm_reserve="20MiB", work_limit=0.2, gap=0.5)
     fix = next(fix for fix in explained(asked).fixes if fix.kind == "reserve")
     assert solve_question(patched(asked, fix.patch)).has_placement

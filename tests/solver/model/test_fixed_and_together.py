@@ -23,7 +23,7 @@ MIB = 2**20
 
 
 def asked(host: Any, spec: list[dict[str, Any]], together: list[list[str]] | None = None, **options: Any) -> Question:
-    plain = question(host, spec, **({"work_limit": 1.0} | options))
+    plain = question(host, spec, **({"work_limit": 0.4} | options))
     if together is None:
         return plain
     model = ModelSpec.model_validate(plain.model.to_data() | {"together": together})
@@ -53,7 +53,7 @@ PINS: list[tuple[dict[str, Any], list[tuple[int, list[int], list[int]]]]] = [
 @pytest.mark.parametrize(("pin", "shards"), PINS, ids=[str(pin["sharding_type"]) for pin, _ in PINS])
 def test_a_pinned_table_is_placed_exactly_so(pin: dict[str, Any], shards: list[Any]) -> None:
     spec = [table("a", 1001, dim=36, constraints={"pin": pin}), table("b", 2000), table("c", 900)]
-    plan = solved(asked(gpu_host(2, nodes=2), spec, work_limit=0.5))
+    plan = solved(asked(gpu_host(2, nodes=2), spec, work_limit=0.2))
     assert [(shard.rank, list(shard.rows), list(shard.columns)) for shard in plan.tables[0].shards] == shards
     assert plan.tables[0].sharding_type == pin["sharding_type"]
 

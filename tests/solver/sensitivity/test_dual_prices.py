@@ -29,12 +29,12 @@ def tables(count: int, rows: int = 60_000, **more: Any) -> list[dict[str, Any]]:
 
 
 QUESTIONS = [
-    question(gpu_host(2, hbm="64MiB"), tables(6), work_limit=0.1, gap=0.05),
-    question(gpu_host(3, hbm="48MiB"), tables(14), work_limit=0.1, gap=0.05),
-    question(gpu_host(4, nodes=2, hbm="48MiB"), tables(9), work_limit=0.1, gap=0.05, tiers=["hbm"]),
-    question(gpu_host(1, hbm="32MiB", ddr="64MiB", servers=2), tables(8), work_limit=0.1, gap=0.05),
-    question(gpu_host(2, hbm="32MiB", other_kind={"hbm_capacity": "64MiB", "count": 1}), tables(7), work_limit=0.1, gap=0.05),
-    question(cpu_host(2), tables(12), work_limit=0.1, gap=0.05, objective="p95"),
+    question(gpu_host(2, hbm="64MiB"), tables(6), work_limit=0.04, gap=0.05),
+    question(gpu_host(3, hbm="48MiB"), tables(14), work_limit=0.04, gap=0.05),
+    question(gpu_host(4, nodes=2, hbm="48MiB"), tables(9), work_limit=0.04, gap=0.05, tiers=["hbm"]),
+    question(gpu_host(1, hbm="32MiB", ddr="64MiB", servers=2), tables(8), work_limit=0.04, gap=0.05),
+    question(gpu_host(2, hbm="32MiB", other_kind={"hbm_capacity": "64MiB", "count": 1}), tables(7), work_limit=0.04, gap=0.05),
+    question(cpu_host(2), tables(12), work_limit=0.04, gap=0.05, objective="p95"),
 ]
 
 
@@ -59,7 +59,7 @@ def test_what_the_prices_prove_of_a_change_holds_for_plans_with_it(asked: Questi
 def tight(host: HostSpec, **options: Any) -> Question:
     """Tables that are looked up much, more than HBM holds, the rest of them in system memory."""
     only = {"sharding_types": ["table_wise", "column_wise"], "compute_kernels": ["fused", "fused_uvm"]}
-    return question(host, tables(12, rows=100_000, constraints=only), work_limit=0.2, **options)
+    return question(host, tables(12, rows=100_000, constraints=only), work_limit=0.08, **options)
 
 
 @pytest.mark.parametrize("asked", [*QUESTIONS, tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))])
@@ -119,7 +119,7 @@ def test_faster_memories_and_links_shorten_the_step_by_about_what_is_estimated(k
 
 
 def test_types_that_place_nothing_have_no_prices() -> None:
-    asked = question(gpu_host(2), tables(4, constraints={"sharding_types": ["table_wise"]}), work_limit=0.1, gap=0.05)
-    impossible = question(gpu_host(2, hbm="4MiB", ddr="4MiB"), tables(4), work_limit=0.1, gap=0.05)
+    asked = question(gpu_host(2), tables(4, constraints={"sharding_types": ["table_wise"]}), work_limit=0.04, gap=0.05)
+    impossible = question(gpu_host(2, hbm="4MiB", ddr="4MiB"), tables(4), work_limit=0.04, gap=0.05)
     assert DualPrices.of(asked, frozenset({ShardingType.TABLE_WISE}), with_servers=False) is not None
     assert DualPrices.of(impossible, frozenset({ShardingType.TABLE_WISE}), with_servers=False) is None

@@ -18,7 +18,7 @@ UVM = {"compute_kernels": ["fused_uvm"]}
 
 
 def asked_of(host: HostSpec, constraints: dict[str, list[str]] | None = None, rows: int = 20_000, **options: Any) -> Question:
-    return question(host, [table(f"t{index}", rows, constraints=constraints or {}) for index in range(4)], work_limit=0.2, **options)
+    return question(host, [table(f"t{index}", rows, constraints=constraints or {}) for index in range(4)], work_limit=0.08, **options)
 
 
 def changes_of(asked: Question) -> dict[str, Edit]:
