@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 
 from emplace.placement.plan import Question
-from emplace.solver.driver.shared_cores import least_work_us
-from emplace.solver.driver.solve_program import quick_placement
+from emplace.solver.driver.even_spread import EVEN_SPREAD, NO_TABLES, even_spread_us
+from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price, step_without_tables_us
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import bound_at_once
 from emplace.solver.result import Limit, Result
-
-EVEN_SPREAD, NO_TABLES = "even spread", "step without tables"
-"""The names of the bounds."""
 
 Programs = list[tuple[Variant, PricedQuestion]]
 """The variants of a question, each with its program."""
@@ -46,9 +42,3 @@ def answered_at_once(programs: Programs, monitor: Monitor) -> Result[Placement] 
             cost_us = math.inf if plan is None else plan.cost_us
             whole = whole.united_with(Result(plan, cost_us, min(even_spread_us(priced), cost_us), EVEN_SPREAD, Limit.TARGET))
     return whole if monitor.is_answered(whole.objective_us, whole.lower_bound_us) and not whole.is_infeasible else None
-
-
-def even_spread_us(priced: PricedQuestion) -> float:
-    """A bound on every plan of the program: all tables spread evenly, whatever the memory."""
-    is_shared = priced.question.cost_model.ranks_per_core > 1
-    return (least_work_us if is_shared else bound_at_once)(priced.relaxed)

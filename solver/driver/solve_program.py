@@ -10,9 +10,9 @@ import numpy as np
 from emplace.placement.plan import Question
 from emplace.solver.budget import LEAST_RETRY_SHARE, TIE, UNRESTRICTED_SHARE, Budget
 from emplace.solver.driver.conflict_repair import dealt_out
+from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.variants import variants
 from emplace.solver.engine import solve
-from emplace.solver.heuristics.greedy import pack
 from emplace.solver.model.build import price
 from emplace.solver.model.conflicts import Groups, keeps_apart
 from emplace.solver.model.extract import Placement, assemble
@@ -55,13 +55,6 @@ def solve_program(
         again = solve_program(priced, _left(found, budget), slower, covered_us, known).merged_with(exact)
         return replace(again, moves=again.moves + moves)
     return replace(exact, limit=Limit.WORK) if exact.is_settled and exact.gap > budget.enough + TIE else exact
-
-
-def quick_placement(priced: PricedQuestion) -> Placement | None:
-    """A plan without search, if greedy packing finds one."""
-    assignment = pack_apart(priced.problem, priced.apart) if priced.every_item_has_an_option else None
-    placement = None if assignment is None else assemble(priced, assignment)
-    return placement if placement is not None and placement.fits else None
 
 
 def is_feasible(question: Question, budget: Budget, monitor: Monitor) -> bool:
@@ -142,11 +135,3 @@ def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monit
         limit = Limit.GAP
     bound_us = min(first.lower_bound_us, second.objective_us)
     return Result(second.solution, second.objective_us, bound_us, bound, limit, moves, counted_s)
-
-
-def pack_apart(problem: Problem, groups: Groups) -> Assignment | None:
-    """`pack`, with an assignment that keeps the groups apart or none."""
-    first = pack(problem)
-    if first is None or keeps_apart(problem, groups, first):
-        return first
-    return pack(dealt_out(problem, groups, first))

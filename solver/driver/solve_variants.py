@@ -8,8 +8,9 @@ from dataclasses import replace
 from emplace.placement.plan import Question
 from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
 from emplace.solver.driver.at_once import Programs, answered_at_once, packed_at_once
+from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
-from emplace.solver.driver.solve_program import quick_placement, solve_program
+from emplace.solver.driver.solve_program import solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
 from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price

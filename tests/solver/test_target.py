@@ -13,7 +13,8 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.workload import Objective
 from emplace.solver.budget import Budget
-from emplace.solver.driver.solve_program import pack_apart, quick_placement, solve_program
+from emplace.solver.driver.packing import pack_apart, quick_placement
+from emplace.solver.driver.solve_program import solve_program
 from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.conflicts import Groups
