@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -37,11 +37,14 @@ def concrete_tables(priced: PricedQuestion, assignment: Assignment) -> dict[int,
     return placed
 
 
-def names_cost_nothing(priced: PricedQuestion) -> bool:
-    """Whether whole tables may be called table_wise that are column_wise: that costs no more, and no pinned table is column_wise."""
-    costs_us = [float(type_cost_us(priced, kind).sum()) for kind in (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)]
+def may_be_table_wise(priced: PricedQuestion, pieces: Mapping[int, int]) -> bool:
+    """Whether tables that are column_wise in so many pieces (by table) may be called table_wise, all of them: they are whole, their
+    constraints allow it, no pinned table is column_wise, and the name costs no more."""
+    limits = [priced.question.model.tables[table].constraints.sharding_types for table in pieces]
+    is_open = all(types is None or ShardingType.TABLE_WISE in types for types in limits)
     pinned = any(placement.sharding_type is ShardingType.COLUMN_WISE for placement in priced.fixed.placements.values())
-    return costs_us[0] <= costs_us[1] and not pinned
+    whole_us, columns_us = (float(type_cost_us(priced, kind).sum()) for kind in (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE))
+    return all(count == 1 for count in pieces.values()) and is_open and not pinned and whole_us <= columns_us
 
 
 def _placement(table: Table, layout: Layout, factor: float | None, columns: Ints, topology: Topology) -> TablePlacement:
@@ -65,11 +68,9 @@ def _shards(table: Table, kind: ShardingType, columns: Ints, topology: Topology)
 
 
 def _plainly(priced: PricedQuestion, placed: dict[int, TablePlacement]) -> dict[int, TablePlacement]:
-    """With whole tables as table_wise, where they may be, none is split into columns and the name costs nothing."""
+    """With whole tables as table_wise, where all that are column_wise may be called that."""
     columns = {table: placement for table, placement in placed.items() if placement.sharding_type is ShardingType.COLUMN_WISE}
-    limits = [priced.question.model.tables[table].constraints.sharding_types for table in columns]
-    may = all(types is None or ShardingType.TABLE_WISE in types for types in limits)
-    if not may or any(len(placement.shards) > 1 for placement in columns.values()) or not names_cost_nothing(priced):
+    if not may_be_table_wise(priced, {table: len(placement.shards) for table, placement in columns.items()}):
         return placed
     return placed | {table: each.model_copy(update={"sharding_type": ShardingType.TABLE_WISE}) for table, each in columns.items()}
 

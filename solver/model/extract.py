@@ -15,7 +15,7 @@ from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Rank
-from emplace.solver.model.concrete_tables import concrete_tables, names_cost_nothing
+from emplace.solver.model.concrete_tables import concrete_tables, may_be_table_wise
 from emplace.solver.model.costing import ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
 from emplace.solver.model.priced import PricedQuestion, type_cost_us
@@ -100,9 +100,9 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
 
 
 def _plainly(priced: PricedQuestion, chosen: list[tuple[Layout, list[_Shard]]]) -> list[tuple[Layout, list[_Shard]]]:
-    """With whole tables as table_wise, where none is split into columns and the name costs nothing."""
-    is_split = any(layout.sharding_type is ShardingType.COLUMN_WISE and len(shards) > 1 for layout, shards in chosen)
-    if is_split or not names_cost_nothing(priced):
+    """With whole tables as table_wise, where all that are column_wise may be called that."""
+    pieces = {shards[0].table: len(shards) for layout, shards in chosen if layout.sharding_type is ShardingType.COLUMN_WISE}
+    if not may_be_table_wise(priced, pieces):
         return chosen
     whole = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE}
     return [(replace(layout, sharding_type=whole.get(layout.sharding_type, layout.sharding_type)), shards) for layout, shards in chosen]

@@ -21,6 +21,10 @@ def test_no_placement_beats_a_bound_and_what_is_called_infeasible_does_not_fit(p
     assert {"optimal", "feasible", "infeasible"} <= set(summary(lines)["statuses"])
 
 
+def test_a_whole_table_that_may_not_be_table_wise_stays_column_wise() -> None:
+    assert judged(29, 7512, work_limit=0.04)["verdict"] == "holds"
+
+
 @pytest.mark.parametrize("number", range(1, 11))
 def test_a_bound_that_is_too_high_and_a_wrong_infeasible_are_found(number: int) -> None:
     _, question = small_question(1, number, 0.1)
