@@ -21,7 +21,7 @@ from emplace.placement.model import ComputeKernel, DataType, Name, Optimizer, Sh
 from emplace.placement.units import MAX_SIZE_BYTES
 
 _MAX_US = 1e12
-"""Of any coefficient: eleven days for one unit of anything. A host's slowest figures (1 B/s) stay below it."""
+"""The most that any coefficient may be: eleven days for one unit of anything. A host's slowest figures (1 B/s) stay below it."""
 Coefficient = Annotated[float, Field(strict=True, ge=0, le=_MAX_US)]
 Figure = Annotated[float, Field(strict=True)]
 _VALUE_BYTES = 4

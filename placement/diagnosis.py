@@ -17,7 +17,7 @@ class StageCost(Document):
     stage: Stage
     time_us: float
     share: float
-    """Of the step."""
+    """What part of the step it is."""
     mean_us: float
     """The mean over ranks of what they need; of the dense layers over trainers. The rest of `time_us` is imbalance."""
     slowest_ranks: tuple[Annotated[int, Field(ge=0)], ...]
@@ -31,7 +31,7 @@ class TableCost(Document):
     time_us: float
     """What it adds to the slowest ranks, all stages together; of several that are slowest, to their mean."""
     share: float
-    """Of the step."""
+    """What part of the step it is."""
     stages_us: dict[Stage, float]
     """That by stage, where it is anything."""
     mean_us: float
@@ -52,7 +52,7 @@ class HardwareChange(Document):
     fits: bool | None = None
     """Whether a plan was found: false where it is proven that there is none, absent where it was not solved or is undecided."""
     step_time_us: float | None = None
-    """Of the best plan found: that of solving anew, or this placement where it is faster with the change."""
+    """The step of the best plan found: that of solving anew, or this placement where it is faster with the change."""
     lower_bound_us: float | None = None
     throughput_samples_per_s: float | None = None
 

@@ -72,7 +72,7 @@ class Monitor:
     also_stops: ShouldStop | None = None
     """Ends the part alone."""
     target_us: float | None = None
-    """Of the whole: a solution that takes at most so long is as good as any, and where there is none no solution is wanted. Infinity
+    """A solution of the whole that takes at most so long is as good as any, and where there is none no solution is wanted. Infinity
     where any solution will do, None where the best is wanted."""
 
     @classmethod

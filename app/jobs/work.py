@@ -38,7 +38,7 @@ _STATE_POLL_SECONDS = 0.5
 _MIN_REPORT_SECONDS, _REPORT_SHARE = 0.25, 0.01
 _CLEAN_UP_SECONDS = 60.0
 _NICENESS = 10
-"""Of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
+"""The niceness of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
 
 
 @dataclass(frozen=True)

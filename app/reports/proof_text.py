@@ -9,7 +9,7 @@ from emplace.placement.proof.verify import Proven
 
 
 def proof_lines(plan: Plan, proven: Proven) -> list[str]:
-    """Of a proof that holds: what it shows, and what the plan claims where that is more."""
+    """What a proof that holds shows, and what the plan claims where that is more."""
     lines = [f"proof: holds, {_said(proven.bound_us)}"]
     if not proven.shows(plan):
         claimed = _said(None if plan.status is PlanStatus.INFEASIBLE else plan.lower_bound_us)

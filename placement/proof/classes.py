@@ -51,7 +51,7 @@ class RankClasses:
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryLeft:
     """What is left beside what ranks hold anyway, in bytes; below zero where that is too much."""
 
     hbm: tuple[int, ...]

@@ -16,7 +16,7 @@ import numpy as np
 from emplace.placement.certificate import Weights
 from emplace.placement.proof.choices import TYPES, Choices
 from emplace.placement.proof.classes import Bools, Floats
-from emplace.placement.proof.program import Program
+from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
 
 ROUNDING = Fraction(1, 10**11)
@@ -27,7 +27,7 @@ ROUNDING = Fraction(1, 10**11)
 class Scale:
     """Weights of a program's loads, and what its capacities weigh."""
 
-    program: Program
+    program: ProofProgram
     weights: Weights
 
     @cached_property
@@ -69,7 +69,7 @@ class Scale:
         return np.asarray(found)
 
 
-def flaws(program: Program, weights: Weights) -> list[tuple[str, str]]:
+def flaws(program: ProofProgram, weights: Weights) -> list[tuple[str, str]]:
     """What is wrong with weights: (JSON pointer, what)."""
     wanted = {"stages": len(program.hbm_capacity), "hbm": len(program.hbm_capacity), "ddr": len(program.ddr_capacity)}
     found = [
@@ -92,10 +92,10 @@ def flaws(program: Program, weights: Weights) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class WeighedChoices:
     """Y weights evaluated on T tables: the lightest choice of each table by sharding type."""
 
-    program: Program
+    program: ProofProgram
     scales: list[Scale]
     lightest: Floats
     """[Y, T, TYPES] infinity where there is no choice."""
@@ -103,7 +103,7 @@ class Bounds:
     """[T, TYPES]"""
 
     @classmethod
-    def of(cls, program: Program, scales: list[Scale]) -> Bounds:
+    def of(cls, program: ProofProgram, scales: list[Scale]) -> WeighedChoices:
         """Everything weighed."""
         lightest, choices = np.full((len(scales), program.tables, len(TYPES)), np.inf), program.choices
         for each, scale in zip(lightest, scales, strict=True):

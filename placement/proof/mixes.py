@@ -12,17 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from emplace.placement.proof.choices import TYPES, Choices
-from emplace.placement.proof.classes import BYTES_DOWN, RankClasses, Room
-from emplace.placement.proof.ways import IN_PIECES, ON_A_NODE, ON_SINGLE_RANKS, TableWays, Way
+from emplace.placement.proof.classes import BYTES_DOWN, MemoryLeft, RankClasses
+from emplace.placement.proof.ways import IN_PIECES, ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
 
 
-def mixed_choices(ways: TableWays, classes: RankClasses, room: Room) -> Choices:
-    """Of a table that is not pinned; without those of which a shard has no room on an empty rank."""
+def mixed_choices(ways: TableWays, classes: RankClasses, room: MemoryLeft) -> Choices:
+    """The choices of a table that is not pinned; without those of which a shard has no room on an empty rank."""
     found = [_of_place(ways, classes, room, way, place) for way in ways for place in _places(ways, classes, way)]
     return Choices.joined([Choices.zeros(0, classes), *found])
 
 
-def _places(ways: TableWays, classes: RankClasses, way: Way) -> Iterator[list[int]]:
+def _places(ways: TableWays, classes: RankClasses, way: TableWay) -> Iterator[list[int]]:
     """The ranks that a piece loads, once for all places that are alike."""
     usable, trainers = ways.usable(way.kernel), ways.topology.trainers
     if way.sharding_type in ON_SINGLE_RANKS:
@@ -36,7 +36,7 @@ def _places(ways: TableWays, classes: RankClasses, way: Way) -> Iterator[list[in
         yield whole
 
 
-def _of_place(ways: TableWays, classes: RankClasses, room: Room, way: Way, place: list[int]) -> Choices:
+def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: TableWay, place: list[int]) -> Choices:
     """As many pieces of each width as the columns make, each on all ranks of `place`."""
     columns, ranks = ways.table.embedding_dim, ways.topology.ranks
     widths = ways.widths if way.sharding_type in IN_PIECES else np.array([columns])

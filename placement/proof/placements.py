@@ -10,14 +10,14 @@ import numpy as np
 from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ShardingType
 from emplace.placement.proof.choices import TYPES, Choices
-from emplace.placement.proof.classes import BYTES_DOWN, Bools, Floats, Ints, RankClasses, Room
-from emplace.placement.proof.ways import IN_PIECES, ON_A_NODE, ON_SINGLE_RANKS, TableWays, Way
+from emplace.placement.proof.classes import BYTES_DOWN, Bools, Floats, Ints, MemoryLeft, RankClasses
+from emplace.placement.proof.ways import IN_PIECES, ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Topology
 
 
-def every_placement(ways: TableWays, classes: RankClasses, room: Room) -> Choices:
-    """Of a table that is not pinned, each rank being a class of its own; without those that have no room on empty ranks."""
+def every_placement(ways: TableWays, classes: RankClasses, room: MemoryLeft) -> Choices:
+    """The placements of a table that is not pinned, each rank being a class of its own; without those that have no room on empty ranks."""
     found = Choices.joined([Choices.zeros(0, classes), *(_of_way(ways, classes, way) for way in ways)])
     fits = np.hstack([found.hbm, found.ddr]) * BYTES_DOWN <= np.array([*room.hbm, *room.ddr])
     return found.where(np.asarray(fits.all(axis=1)))
@@ -36,7 +36,7 @@ def _most_divisions(kind: ShardingType, ways: TableWays) -> int:
     return sum(comb(fours + count - 1, count - 1) for count in places if count)
 
 
-def _of_way(ways: TableWays, classes: RankClasses, way: Way) -> Choices:
+def _of_way(ways: TableWays, classes: RankClasses, way: TableWay) -> Choices:
     usable = ways.usable(way.kernel)
     fours = _divisions(way.sharding_type, ways.table.embedding_dim // COLUMN_MULTIPLE, ways.topology)
     fours = fours[~(fours > 0)[:, ~usable].any(axis=1)]
@@ -54,7 +54,7 @@ def _of_way(ways: TableWays, classes: RankClasses, way: Way) -> Choices:
     return found
 
 
-def _by_width(ways: TableWays, way: Way, usable: Bools) -> tuple[Floats, Floats, Floats]:
+def _by_width(ways: TableWays, way: TableWay, usable: Bools) -> tuple[Floats, Floats, Floats]:
     """[n caches, R, fours + 1, ...] what a shard of so many fours of columns puts on each rank."""
     shape = (len(way.caches.rows), len(usable), len(ways.widths) + 1)
     time_us, hbm, ddr = np.zeros((*shape, len(PLACED_STAGES))), np.zeros(shape), np.zeros(shape)

@@ -11,7 +11,7 @@ from emplace.placement.memory import rank_bytes
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.proof.choices import TYPES, Choices
-from emplace.placement.proof.classes import Floats, Ints, RankClasses, Room
+from emplace.placement.proof.classes import Floats, Ints, MemoryLeft, RankClasses
 from emplace.placement.proof.mixes import mixed_choices
 from emplace.placement.proof.pins import pinned_choice
 from emplace.placement.proof.placements import count_of_placements, every_placement
@@ -24,14 +24,14 @@ MOST_RANKS, MOST_TABLES, MOST_PLACEMENTS = 6, 12, 20_000
 
 
 @dataclass(frozen=True)
-class Program:
+class ProofProgram:
     """T tables on G classes of ranks and P groups of nodes."""
 
     question: Question
     topology: Topology
     classes: RankClasses
     choices: Choices
-    """Of all tables."""
+    """Those of all tables."""
     hbm_capacity: tuple[int, ...]
     """[G] bytes of all ranks of a class, what they hold anyway taken off."""
     ddr_capacity: tuple[int, ...]
@@ -73,7 +73,7 @@ def may_be_by_rank(question: Question, topology: Topology) -> bool:
     return all(count_of_placements(ways) <= MOST_PLACEMENTS for ways in table_ways(question, topology, may_mix=False))
 
 
-def program_of(question: Question, topology: Topology, *, each_rank: bool) -> Program:
+def program_of(question: Question, topology: Topology, *, each_rank: bool) -> ProofProgram:
     """Every choice of every table priced."""
     classes, model, cost = RankClasses.of(topology, each_rank=each_rank), question.model, question.cost_model
     every = table_ways(question, topology, may_mix=not each_rank)
@@ -81,7 +81,7 @@ def program_of(question: Question, topology: Topology, *, each_rank: bool) -> Pr
     base = rank_stages_us(cost, model, topology)
     dense = np.array([[0.0 if rank.is_server else base[Stage.DENSE]] for rank in topology.ranks])
     placed_us = sum(base.get(stage, 0.0) for stage in PLACED_STAGES)
-    return Program(
+    return ProofProgram(
         question,
         topology,
         classes,
@@ -99,13 +99,13 @@ def _of_table(choices: Choices, table: int) -> Choices:
     return replace(choices, table=np.full(len(choices), table))
 
 
-def _choices(ways: TableWays, classes: RankClasses, room: Room) -> Choices:
+def _choices(ways: TableWays, classes: RankClasses, room: MemoryLeft) -> Choices:
     if (pin := ways.table.constraints.pin) is not None:
         return pinned_choice(ways, classes, pin)
     return (every_placement if classes.are_ranks else mixed_choices)(ways, classes, room)
 
 
-def _room(question: Question, topology: Topology, every: list[TableWays]) -> Room:
+def _room(question: Question, topology: Topology, every: list[TableWays]) -> MemoryLeft:
     loads = [ways.load for ways in every]
     own = {is_server: rank_bytes(question.model, loads, is_server=is_server) for is_server in (False, True)}
     on_rank, on_node = [rank.hbm_capacity_bytes for rank in topology.ranks], list(topology.node_ddr_capacity_bytes)
@@ -114,7 +114,7 @@ def _room(question: Question, topology: Topology, every: list[TableWays]) -> Roo
             on_rank[rank.rank] -= own[rank.is_server]
         else:
             on_node[rank.node] -= own[rank.is_server]
-    return Room(tuple(on_rank), tuple(on_node))
+    return MemoryLeft(tuple(on_rank), tuple(on_node))
 
 
 def _by_class(each: tuple[int, ...], of: Ints) -> tuple[int, ...]:

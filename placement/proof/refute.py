@@ -14,7 +14,7 @@ import numpy as np
 from emplace.placement.proof.choices import Choices
 from emplace.placement.proof.classes import Bools, Floats
 from emplace.placement.proof.lagrangian import ROUNDING, Scale, after_rounding, at_most
-from emplace.placement.proof.program import Program
+from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
 
 ROUNDS = 12
@@ -32,12 +32,12 @@ class Left:
     """[K] what each stage takes at least beyond what it takes without tables."""
 
 
-def room_us(program: Program, paid: Bools, value_us: Fraction) -> Fraction:
+def room_us(program: ProofProgram, paid: Bools, value_us: Fraction) -> Fraction:
     """What the stages of a placement below the value may take beyond what they take without tables, if it pays for these types."""
     return value_us - after_rounding(program.fixed_us + float(program.type_cost_us[paid].sum()))
 
 
-def left_below(program: Program, scales: list[Scale], types: Bools, room: Fraction) -> Left | None:
+def left_below(program: ProofProgram, scales: list[Scale], types: Bools, room: Fraction) -> Left | None:
     """What is left of placements with none but these sharding types whose stages fit the room (`room_us`); None where there are none."""
     left = Left(program.choices.where(types[program.choices.kind]), (Fraction(0),) * len(PLACED_STAGES))
     if not program.every_table_is_in(left.choices):
@@ -57,7 +57,7 @@ def left_below(program: Program, scales: list[Scale], types: Bools, room: Fracti
     return left
 
 
-def _weighed(program: Program, scale: Scale, left: Left, room: Fraction) -> Left | None:
+def _weighed(program: ProofProgram, scale: Scale, left: Left, room: Fraction) -> Left | None:
     """Without what is too heavy; None where the lightest of all tables are."""
     choices, first = left.choices, left.choices.first(program.tables)
     weighed = scale.weigh(choices)
@@ -73,7 +73,7 @@ def _weighed(program: Program, scale: Scale, left: Left, room: Fraction) -> Left
     return Left(_where(choices, kept), _longer(program, scale, left.lower_us, least, room))
 
 
-def _longer(program: Program, scale: Scale, lower_us: tuple[Fraction, ...], least: Fraction, room: Fraction) -> tuple[Fraction, ...]:
+def _longer(program: ProofProgram, scale: Scale, lower_us: tuple[Fraction, ...], least: Fraction, room: Fraction) -> tuple[Fraction, ...]:
     """With what weights that favour one stage say of it: all of the stages together take no more than there is room for."""
     if program.slowest_share < 1:
         return lower_us  # of means nothing is known for a single stage
@@ -89,7 +89,7 @@ def _longer(program: Program, scale: Scale, lower_us: tuple[Fraction, ...], leas
     return tuple(max(lower, found) if each == stage else lower for each, lower in enumerate(lower_us))
 
 
-def _short_enough(program: Program, choices: Choices, lower_us: tuple[Fraction, ...], room: Fraction) -> Bools:
+def _short_enough(program: ProofProgram, choices: Choices, lower_us: tuple[Fraction, ...], room: Fraction) -> Bools:
     """[n] whether the largest shard leaves the stages enough room."""
     lower: Floats = np.array([float(each) * _DOWN for each in lower_us])
     longest = np.maximum(choices.shortest_us * program.slowest_share, lower).sum(axis=1)

@@ -16,10 +16,10 @@ from emplace.placement.model import ShardingType
 from emplace.placement.proof.choices import TYPES, Choices
 from emplace.placement.proof.classes import BYTES_DOWN, Bools, Floats, Ints
 from emplace.placement.proof.lagrangian import ROUNDING, Scale
-from emplace.placement.proof.program import Program
+from emplace.placement.proof.program import ProofProgram
 
 MOST_BEGINNINGS = 200_000
-"""Of one length at most so many are kept: beyond, a question is too large to go through."""
+"""At most so many of one length are kept: beyond, a question is too large to go through."""
 MOST_PAIRS = 400_000_000
 """Pairs of a beginning and a choice that are looked at in all."""
 _AT_ONCE = 2_000_000
@@ -49,7 +49,7 @@ class _Beginnings:
     """[S, tables so far]"""
 
 
-def is_refuted(program: Program, scales: list[Scale], choices: Choices, value_us: Fraction | None) -> bool:
+def is_refuted(program: ProofProgram, scales: list[Scale], choices: Choices, value_us: Fraction | None) -> bool:
     """Whether no placement that has one of `choices` for each table is below the value, or fits at all where there is none.
 
     Raises TooMany.
@@ -58,7 +58,7 @@ def is_refuted(program: Program, scales: list[Scale], choices: Choices, value_us
 
 
 class _Search:
-    def __init__(self, program: Program, scales: list[Scale], choices: Choices, value_us: Fraction | None) -> None:
+    def __init__(self, program: ProofProgram, scales: list[Scale], choices: Choices, value_us: Fraction | None) -> None:
         self.program, self.value_us = program, None if value_us is None else float(value_us) / _DOWN
         self.scales = [scale for scale in scales if value_us is not None or scale.is_of_memory]
         by_table = [choices.where(choices.table == table) for table in range(program.tables)]

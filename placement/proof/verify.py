@@ -14,8 +14,8 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.proof.choices import TYPES
 from emplace.placement.proof.classes import Bools
-from emplace.placement.proof.lagrangian import Bounds, Scale, flaws
-from emplace.placement.proof.program import Program, may_be_by_rank, program_of, topologies
+from emplace.placement.proof.lagrangian import Scale, WeighedChoices, flaws
+from emplace.placement.proof.program import ProofProgram, may_be_by_rank, program_of, topologies
 from emplace.placement.proof.refute import left_below, room_us
 from emplace.placement.proof.search import TooMany, is_refuted
 from emplace.placement.topology import Topology
@@ -81,8 +81,8 @@ def _unproven(question: Question, topology: Topology, part: ProofPart, value_us:
             yield Violation(where=where, what=f"{_short_of(program, scales)}, it is to prove {_said(value_us)}")
 
 
-def _short_of(program: Program, scales: list[Scale]) -> str:
-    bounds = Bounds.of(program, scales)
+def _short_of(program: ProofProgram, scales: list[Scale]) -> str:
+    bounds = WeighedChoices.of(program, scales)
     least = [bound for types in bounds.some_types if (bound := bounds.least_us(types)) is not None]
     return f"its weights alone prove that no step is shorter than {float(min(least)):.9g} us" if least else "proves nothing"
 
@@ -91,7 +91,7 @@ def _said(value_us: Fraction | None) -> str:
     return "that there is no placement" if value_us is None else f"that none is shorter than {float(value_us):.9g} us"
 
 
-def proves(program: Program, scales: list[Scale], value_us: Fraction | None) -> bool:
+def proves(program: ProofProgram, scales: list[Scale], value_us: Fraction | None) -> bool:
     """Whether no placement is below the value, or fits at all where it is None."""
     left = open_sets(program, scales, value_us)
     if not left:
@@ -103,14 +103,14 @@ def proves(program: Program, scales: list[Scale], value_us: Fraction | None) -> 
     return all(left_below(program, scales, types, room_us(program, types, value_us)) is None for types in left)
 
 
-def open_sets(program: Program, scales: list[Scale], value_us: Fraction | None) -> list[Bools]:
+def open_sets(program: ProofProgram, scales: list[Scale], value_us: Fraction | None) -> list[Bools]:
     """The sets of sharding types for which weights alone don't show that."""
-    bounds = Bounds.of(program, scales)
+    bounds = WeighedChoices.of(program, scales)
     each = ((types, bounds.least_us(types)) for types in bounds.some_types)
     return [types for types, least in each if least is not None and (value_us is None or least < value_us)]
 
 
-def _is_gone_through(program: Program, scales: list[Scale], value_us: Fraction | None) -> bool:
+def _is_gone_through(program: ProofProgram, scales: list[Scale], value_us: Fraction | None) -> bool:
     """Whether going through all placements finds none."""
     choices = program.choices
     if value_us is not None:

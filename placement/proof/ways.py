@@ -29,7 +29,7 @@ ON_A_NODE = (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD)
 
 
 @dataclass(frozen=True)
-class Way:
+class TableWay:
     """A sharding type, a kernel and the caches that it may have."""
 
     sharding_type: ShardingType
@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class ShardPrices:
+class LeastPrices:
     """What one shard takes at least, for n caches and W widths."""
 
     time_us: Floats
@@ -73,7 +73,7 @@ class TableWays:
         """[W] every width of a piece of columns."""
         return COLUMN_MULTIPLE * np.arange(1, self.table.embedding_dim // COLUMN_MULTIPLE + 1)
 
-    def __iter__(self) -> Iterator[Way]:
+    def __iter__(self) -> Iterator[TableWay]:
         limits = self.table.constraints
         types = (ShardingType.TABLE_WISE,) if self._is_together else (limits.sharding_types or tuple(ShardingType))
         for kind in ShardingType:
@@ -84,13 +84,13 @@ class TableWays:
                 if fits_type and kernel in (limits.compute_kernels or ComputeKernel):
                     yield self._way(kind, kernel)
 
-    def _way(self, kind: ShardingType, kernel: ComputeKernel) -> Way:
+    def _way(self, kind: ShardingType, kernel: ComputeKernel) -> TableWay:
         if kernel is not ComputeKernel.FUSED_UVM_CACHING:
-            return Way(kind, kernel)
+            return TableWay(kind, kernel)
         devices = {rank.device for rank in self.topology.ranks}
         is_mixed = self._may_mix and all(is_linear(self.question.cost_model, device) for device in devices)
         found = (cache_corners if is_mixed else cache_intervals)(self.table.access, self.table.num_embeddings)
-        return Way(kind, kernel, found, is_mixed)
+        return TableWay(kind, kernel, found, is_mixed)
 
     def usable(self, kernel: ComputeKernel) -> Bools:
         """[R] the ranks that may hold a shard with this kernel: they run it in tiers that are allowed, at a price that is known."""
@@ -119,8 +119,8 @@ class TableWays:
         full = -(-rows // blocks)
         return min(max(rows - full * place, 0), full)
 
-    def prices(self, way: Way, rank: Rank, rows: int, widths: Ints) -> ShardPrices:
-        """Of shards of so many rows and columns on the rank."""
+    def prices(self, way: TableWay, rank: Rank, rows: int, widths: Ints) -> LeastPrices:
+        """What shards of so many rows and columns take on the rank, at least."""
         table, columns, caches = self.table, widths[None, :], way.caches
         # Caches are rounded up to whole rows: one row less is no more than any has.
         held = np.maximum(caches.rows - 1.0 / rows, 0.0) if rows else np.zeros_like(caches.rows)
@@ -133,10 +133,10 @@ class TableWays:
         hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
         full = (len(caches.rows), len(widths))
         time_us = np.stack([np.broadcast_to(stages[stage], full) for stage in PLACED_STAGES], axis=-1)
-        return ShardPrices(time_us, np.broadcast_to(hbm, full).astype(np.float64), np.broadcast_to(ddr, full).astype(np.float64))
+        return LeastPrices(time_us, np.broadcast_to(hbm, full).astype(np.float64), np.broadcast_to(ddr, full).astype(np.float64))
 
 
 def table_ways(question: Question, topology: Topology, *, may_mix: bool) -> list[TableWays]:
-    """Of every table, in the model's order."""
+    """The ways of every table, in the model's order."""
     loads = model_loads(question.model, topology, question.options.objective)
     return [TableWays(question, topology, *each, may_mix=may_mix) for each in zip(question.model.tables, loads, strict=True)]

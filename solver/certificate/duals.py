@@ -8,17 +8,14 @@ import numpy as np
 
 from emplace.placement.certificate import LargestShard, Weights
 from emplace.placement.proof.choices import TYPES
-from emplace.placement.proof.program import Program
+from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
+from emplace.solver.budget import LEAST_VIOLATION
 from emplace.solver.model.problem import Bools, Floats
+from emplace.solver.relaxation.bound import CUT_ROUNDS, CUTS_PER_STAGE
 from emplace.solver.relaxation.column_generation import relax
-from emplace.solver.relaxation.program import Program as LinearProgram
-from emplace.solver.relaxation.program import Relaxation, Rows
+from emplace.solver.relaxation.program import Program, Relaxation, Rows
 
-CUT_ROUNDS, CUTS_PER_STAGE = 12, 8
-"""Rounds in which the largest shards of tables get rows of their own, and how many of each stage in a round."""
-LEAST_VIOLATION = 1e-4
-"""Share of the step: rows violated by less are not worth it."""
 SHAVED = 1 - 1e-12
 """Duals are scaled by it, so that shares don't come to more than 1 by rounding."""
 STAGES = len(PLACED_STAGES)
@@ -31,8 +28,8 @@ Cut = tuple[int, int]
 class Relaxed:
     """A linear program over all choices of a program, with its cuts and its solution."""
 
-    program: Program
-    linear: LinearProgram
+    program: ProofProgram
+    linear: Program
     cuts: tuple[Cut, ...]
     found: Relaxation
 
@@ -48,14 +45,14 @@ class Relaxed:
         return [weights_of(self.program, each.dual / (1 + each.dual[-1]), self.cuts) for each in found if each.feasible]
 
 
-def relaxed(program: Program, types: Bools, lower_us: Floats | None = None) -> Relaxed | None:
-    """Of placements with these sharding types only, and stages of at least `lower_us` ([K]) beyond what they take without tables.
+def relaxed(program: ProofProgram, types: Bools, lower_us: Floats | None = None) -> Relaxed | None:
+    """The relaxation of placements with these sharding types only, and stages of at least `lower_us` ([K]) beyond what they take without tables.
 
     None where they don't fit.
     """
     choices = program.choices
     lower_us = np.zeros(STAGES) if lower_us is None else lower_us
-    linear = LinearProgram(_rows(program), choices.first(program.tables), types[choices.kind], lower_us, np.ones(STAGES))
+    linear = Program(_rows(program), choices.first(program.tables), types[choices.kind], lower_us, np.ones(STAGES))
     found, cuts = relax(linear), tuple[Cut, ...]()
     for _ in range(CUT_ROUNDS):
         new = _violated(program, linear, found, cuts) if found.feasible else []
@@ -69,16 +66,16 @@ def relaxed(program: Program, types: Bools, lower_us: Floats | None = None) -> R
     return Relaxed(program, linear, cuts, found) if found.feasible else None
 
 
-def memory_weights(program: Program, types: Bools) -> Weights:
+def memory_weights(program: ProofProgram, types: Bools) -> Weights:
     """The weights of bytes under which all tables are furthest over, with these sharding types only."""
     rows, choices = _rows(program), program.choices
     memory = rows.memory
     over = Rows(rows.coefficient[:, memory], rows.capacity[memory], np.ones(int(memory.sum())), np.zeros(int(memory.sum()), np.int64))
-    linear = LinearProgram(over, choices.first(program.tables), types[choices.kind], np.zeros(1), np.ones(1))
+    linear = Program(over, choices.first(program.tables), types[choices.kind], np.zeros(1), np.ones(1))
     return weights_of(program, np.concatenate([np.zeros(int((~memory).sum())), relax(linear).dual]), ())
 
 
-def _rows(program: Program) -> Rows:
+def _rows(program: ProofProgram) -> Rows:
     """For each class and stage, then the HBM of each class and the system memory of each group."""
     choices, sizes, share = program.choices, program.classes.sizes.astype(np.float64), program.slowest_share
     classes = len(sizes)
@@ -95,7 +92,7 @@ def _rows(program: Program) -> Rows:
     )
 
 
-def _violated(program: Program, linear: LinearProgram, found: Relaxation, taken: tuple[Cut, ...]) -> list[Cut]:
+def _violated(program: ProofProgram, linear: Program, found: Relaxation, taken: tuple[Cut, ...]) -> list[Cut]:
     """Where the largest shard of a table takes longer than the stage."""
     own_us = program.slowest_share * program.choices.own_us
     over = np.add.reduceat(found.x[:, None] * own_us, linear.first[:-1], axis=0) - found.makespan
@@ -104,7 +101,7 @@ def _violated(program: Program, linear: LinearProgram, found: Relaxation, taken:
     return [cut for cut in most if over[cut] > least and cut not in taken]
 
 
-def weights_of(program: Program, dual: Floats, cuts: tuple[Cut, ...]) -> Weights:
+def weights_of(program: ProofProgram, dual: Floats, cuts: tuple[Cut, ...]) -> Weights:
     """From the duals of the rows, of cuts, and of a budget."""
     sizes = program.classes.sizes
     of_time, of_memory, of_cuts, _ = np.split(dual, np.cumsum([len(sizes) * STAGES, len(sizes) + len(program.ddr_capacity), len(cuts)]))

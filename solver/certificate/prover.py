@@ -13,8 +13,8 @@ import numpy as np
 
 from emplace.placement.certificate import Proof, ProofPart, Weights
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.placement.proof.lagrangian import Bounds, Scale, at_most
-from emplace.placement.proof.program import Program, may_be_by_rank, program_of, topologies
+from emplace.placement.proof.lagrangian import Scale, WeighedChoices, at_most
+from emplace.placement.proof.program import ProofProgram, may_be_by_rank, program_of, topologies
 from emplace.placement.proof.refute import Left, left_below, room_us
 from emplace.placement.proof.verify import SAME, open_sets, proves
 from emplace.placement.topology import Topology
@@ -51,7 +51,7 @@ def prove(plan: Plan) -> Proof:
 class _Part:
     """The proof on one set of ranks, as it grows."""
 
-    program: Program
+    program: ProofProgram
     scales: list[Scale]
 
     @classmethod
@@ -88,7 +88,7 @@ class _Part:
             done.add(types.tobytes())
             found = relaxed(self.program, types)
             self._add(found.weights if found else memory_weights(self.program, types))
-            bounds = Bounds.of(self.program, self.scales)
+            bounds = WeighedChoices.of(self.program, self.scales)
             finite = [(bound, number) for number, some in enumerate(bounds.some_types) if (bound := bounds.least_us(some)) is not None]
             if not finite:
                 return None

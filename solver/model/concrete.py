@@ -31,7 +31,7 @@ SPLITS_COLUMNS_ALONE = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE
 
 
 @dataclass(frozen=True)
-class Way:
+class ConcreteWay:
     """How a table is sharded and looked up, whatever lies where. `interval` is that of the cache load factor."""
 
     sharding_type: ShardingType
@@ -141,7 +141,7 @@ class ConcretePlacer:
         ways = np.full((len(columns), 1), number)
         return ConcreteOptions(ways, columns[:, None], time_us[rank, fours], hbm[rank, fours], ddr[rank, fours])
 
-    def _rank_prices(self, index: int, way: Way, used: Bools) -> tuple[Floats, Ints, Ints]:
+    def _rank_prices(self, index: int, way: ConcreteWay, used: Bools) -> tuple[Floats, Ints, Ints]:
         """What so many fours of columns put on each rank: ([D, fours + 1, K] microseconds, [D, fours + 1] bytes of HBM, of system memory)."""
         table, ranks = self._table(index), self._topology.ranks
         fours = np.arange(1, table.embedding_dim // COLUMN_MULTIPLE + 1)
@@ -158,7 +158,7 @@ class ConcretePlacer:
             time_us[rank.rank], hbm[rank.rank], ddr[rank.rank] = time_us[same], hbm[same], ddr[same]
         return time_us, hbm, ddr
 
-    def _sharding(self, table: Table, way: Way) -> TableSharding:
+    def _sharding(self, table: Table, way: ConcreteWay) -> TableSharding:
         optimizer = self._question.model.optimizer
         if way.interval is None:
             return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer)
@@ -167,14 +167,14 @@ class ConcretePlacer:
         return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer, factors[way.interval], least, 1.0 - most)
 
 
-def _ways(types: frozenset[ShardingType]) -> Iterator[Way]:
+def _ways(types: frozenset[ShardingType]) -> Iterator[ConcreteWay]:
     for kind in (kind for kind in ShardingType if kind in types):
         if kind is ShardingType.DATA_PARALLEL:
-            yield Way(kind, ComputeKernel.DENSE, None)
+            yield ConcreteWay(kind, ComputeKernel.DENSE, None)
         else:
-            yield Way(kind, ComputeKernel.FUSED, None)
-            yield Way(kind, ComputeKernel.FUSED_UVM, None)
-            yield from (Way(kind, ComputeKernel.FUSED_UVM_CACHING, interval) for interval in range(INTERVALS))
+            yield ConcreteWay(kind, ComputeKernel.FUSED, None)
+            yield ConcreteWay(kind, ComputeKernel.FUSED_UVM, None)
+            yield from (ConcreteWay(kind, ComputeKernel.FUSED_UVM_CACHING, interval) for interval in range(INTERVALS))
 
 
 def divisions(kind: ShardingType, columns: int, topology: Topology) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 
 from emplace.placement.model import ModelSpec, ShardingType
 from emplace.solver.model.colocation import OptionArrays
-from emplace.solver.model.concrete import ConcreteOptions, ConcretePlacer, Way
+from emplace.solver.model.concrete import ConcreteOptions, ConcretePlacer, ConcreteWay
 from emplace.solver.model.dominance import undominated
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.items import allowed_ranks_of, in_table_order, rank_loads
@@ -24,7 +24,7 @@ MOST_DEVICES, MOST_TABLES = 5, 10
 class ConcreteItems:
     """`options[i]` are those of `items[i]`, tables by index."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[ConcreteWay, ...]
     items: tuple[tuple[int, ...], ...]
     options: tuple[ConcreteOptions, ...]
 

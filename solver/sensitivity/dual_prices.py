@@ -30,7 +30,7 @@ Types = frozenset[ShardingType]
 
 @dataclass(frozen=True)
 class DualPrices:
-    """Of the class relaxation of a question, with the sharding types and the servers that its plan uses."""
+    """The dual prices of the class relaxation of a question, with the sharding types and the servers that its plan uses."""
 
     types: Types
     with_servers: bool

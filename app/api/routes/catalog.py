@@ -70,7 +70,7 @@ async def get_host(name: str, service: TheService) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDocument:
     """A document that needs no plan to be known."""
 
     document: ModelSpec | HostSpec
@@ -82,17 +82,17 @@ class Known:
 
 
 @cache
-def _known_models() -> tuple[Known, ...]:
-    return tuple(Known(builtin_model(name), "built-in") for name in model_names())
+def _known_models() -> tuple[KnownDocument, ...]:
+    return tuple(KnownDocument(builtin_model(name), "built-in") for name in model_names())
 
 
 @cache
-def _builtin_hosts() -> tuple[Known, ...]:
-    return tuple(Known(builtin_host(name), "built-in") for name in host_names())
+def _builtin_hosts() -> tuple[KnownDocument, ...]:
+    return tuple(KnownDocument(builtin_host(name), "built-in") for name in host_names())
 
 
-def _known_hosts(session: Session, service: Service) -> list[Known]:
-    machines = [Known(host, "discovered") for host in (service.local_host, *hosts_at_work(service, session).values())]
+def _known_hosts(session: Session, service: Service) -> list[KnownDocument]:
+    machines = [KnownDocument(host, "discovered") for host in (service.local_host, *hosts_at_work(service, session).values())]
     return [*_builtin_hosts(), *{machine.digest: machine for machine in machines}.values()]
 
 
@@ -115,7 +115,7 @@ def _host(session: Session, service: Service, name: str) -> dict[str, Any]:
     return _named(name, known) or _of_newest_plan(session, name, "host", PlanRow.host_name, PlanRow.host_digest)
 
 
-def _named(name: str, known: Sequence[Known]) -> dict[str, Any] | None:
+def _named(name: str, known: Sequence[KnownDocument]) -> dict[str, Any] | None:
     """The first document that goes by the name or has the digest."""
     return next((each.document.to_data() for each in known if name in (each.document.name, each.digest)), None)
 
@@ -136,7 +136,7 @@ def _stored(session: Session, name: Any, digest: Any) -> dict[str, tuple[str, in
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def _catalog(known: Sequence[Known], stored: dict[str, tuple[str, int]]) -> list[CatalogEntry]:
+def _catalog(known: Sequence[KnownDocument], stored: dict[str, tuple[str, int]]) -> list[CatalogEntry]:
     entries = [
         CatalogEntry(
             name=each.document.name,

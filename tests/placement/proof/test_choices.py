@@ -16,14 +16,14 @@ from emplace.placement.derived_loads import STAGES, derive_loads
 from emplace.placement.model import Table
 from emplace.placement.plan import Question
 from emplace.placement.proof.caches import cache_corners, cache_intervals
-from emplace.placement.proof.program import Program, program_of, topologies
+from emplace.placement.proof.program import ProofProgram, program_of, topologies
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.workload import model_loads
 
 PLACED = [STAGES.index(stage) for stage in PLACED_STAGES]
 
 
-def _every(question: Question, program: Program) -> Iterator[Choices]:
+def _every(question: Question, program: ProofProgram) -> Iterator[Choices]:
     topology = program.topology
     loads = model_loads(question.model, topology, question.options.objective)
     return (every_choice(question, *each, topology) for each in zip(question.model.tables, loads, strict=True))
