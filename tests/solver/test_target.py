@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,15 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
+@cache
+def best_of(name: str) -> Plan:
+    return solve_question(QUESTIONS[name])
+
+
 @pytest.mark.parametrize("limit", ["work", "time"])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_target_above_the_best_is_reached_and_one_below_is_ruled_out(name: str, limit: str) -> None:
-    best = solve_question(QUESTIONS[name])
+    best = best_of(name)
     assert best.step_time_us is not None
     assert best.lower_bound_us is not None
     limits: dict[str, Any] = {"work_limit": 20.0} if limit == "work" else {"work_limit": None, "time_limit": 20.0}
