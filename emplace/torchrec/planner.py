@@ -46,8 +46,8 @@ from emplace.torchrec.sharding_options import sharding_options
 
 NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
 """Arguments of TorchRec's planners that mean nothing here: they are parts of its search."""
-DEFAULT_WORK_S = 3.0
-"""Counted work of a plan, where neither timeout_seconds nor an option limits it: a job waits for its planner."""
+DEFAULT_LIMIT_S, DEFAULT_LIMIT_S_PER_TABLE = 2.5, 0.01
+"""Time of a solve, where neither timeout_seconds nor options limit it: a job waits for its planner."""
 _OF_THE_JOB = ("nodes", "ranks", "hbm_reserve", "ddr_reserve", "time_limit")
 """Options of a plan that the planner's other arguments decide."""
 
@@ -161,8 +161,11 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
             host = read_host(self._host)
             topology = with_memory_of(topology, host)
         reserved = reservation.reserve(topology, self._batch_size, module, list(sharders), self._constraints or None)
-        limit = {"work_limit": DEFAULT_WORK_S} if self._timeout_seconds is None else {"time_limit": float(self._timeout_seconds)}
-        given = limit | self._options | job_options(topology) | reserve_options(topology, reserved, host, model)
+        given = self._options | job_options(topology) | reserve_options(topology, reserved, host, model)
+        if self._timeout_seconds is not None:
+            given["time_limit"] = float(self._timeout_seconds)
+        elif "work_limit" not in given:
+            given["time_limit"] = DEFAULT_LIMIT_S + DEFAULT_LIMIT_S_PER_TABLE * len(described.tables)
         options = from_data(given, PlanOptions, source="options")
         if self._server is None:
             return answer(build_question(model, host, options))

@@ -33,9 +33,24 @@ def sharding_options(
         lengths = [feature.lengths.mean for feature in features[table.spec_name]]
         given = constraints.get(table.name) or ParameterConstraints()
         options.append(_option(table, placed[table.spec_name], lengths, plan.question.model.local_batch_size, given))
-    estimator = EmbeddingPerfEstimatorFactory.create(DEFAULT_PERF_ESTIMATOR, topology=topology, constraints=dict(constraints))
-    estimator.estimate(options, sharder_data_map=build_sharder_data_map({sharder_name(each.module_type): each for each in sharders}))
+    _estimate(options, sharders, topology, constraints)
     return options
+
+
+def _estimate(
+    options: Sequence[ShardingOption], sharders: Sequence[Any], topology: Topology, constraints: Mapping[str, ParameterConstraints]
+) -> None:
+    """TorchRec's times of all shards. Those of a table that have one size have one time, and TorchRec takes long for each."""
+    estimator = EmbeddingPerfEstimatorFactory.create(DEFAULT_PERF_ESTIMATOR, topology=topology, constraints=dict(constraints))
+    all_shards = [option.shards for option in options]
+    for option in options:
+        option.shards = list({tuple(shard.size): shard for shard in option.shards}.values())
+    estimator.estimate(list(options), sharder_data_map=build_sharder_data_map({sharder_name(each.module_type): each for each in sharders}))
+    for option, shards in zip(options, all_shards, strict=True):
+        times = {tuple(shard.size): shard.perf for shard in option.shards}
+        option.shards = shards
+        for shard in shards:
+            shard.perf = times[tuple(shard.size)]
 
 
 def _option(

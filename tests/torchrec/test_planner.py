@@ -310,11 +310,20 @@ def test_constraints_for_a_table_that_is_not_there(caplog: pytest.LogCaptureFixt
     assert "constraints name tables that no sharded module has: b" in caplog.text
 
 
-def test_a_timeout_is_a_limit_of_time() -> None:
-    made = planner(options=None, timeout_seconds=2)
+@pytest.mark.parametrize(
+    ("arguments", "time_limit", "work_limit"),
+    [
+        ({"options": None, "timeout_seconds": 2}, 2.0, None),
+        ({"options": None}, 2.51, None),
+        ({"options": {"work_limit": 0.5}}, None, 0.5),
+        ({"options": {"work_limit": 0.5}, "timeout_seconds": 2}, 2.0, 0.5),
+    ],
+)
+def test_limits_of_the_solve(arguments: dict[str, Any], time_limit: float | None, work_limit: float | None) -> None:
+    made = planner(**arguments)
     made.plan(model(config("a")), sharders())
     assert made.last_plan is not None
-    assert (made.last_plan.question.options.time_limit, made.last_plan.question.options.work_limit) == (2.0, None)
+    assert (made.last_plan.question.options.time_limit, made.last_plan.question.options.work_limit) == (time_limit, work_limit)
 
 
 def test_a_service_that_does_not_answer() -> None:
