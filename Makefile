@@ -7,9 +7,9 @@ EXTRAS ?= serve,execute,dev
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
-PACKAGES := placement solver hardware runtime profiler executor app emplace/*.py
+PACKAGES := placement solver hardware runtime profiler executor app emplace/*.py emplace/torchrec
 TEST_LIMIT := 30m
-SOURCES := $(wildcard $(PACKAGES) migrations benchmarks tests setup.py)
+SOURCES := $(wildcard $(PACKAGES) migrations benchmarks examples tests setup.py)
 NATIVE := $(wildcard solver/native/*.cpp solver/native/*.hpp)
 
 .PHONY: help setup demo test test-others lint format serve clean

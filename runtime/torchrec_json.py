@@ -28,13 +28,17 @@ def parameter_sharding(table: TablePlacement, devices: Sequence[str]) -> dict[st
     }
     if table.sharding_type is ShardingType.DATA_PARALLEL:
         return sharding | {"ranks": list(range(len(devices))), "sharding_spec": None}
-    # TorchRec reads the order: pieces of columns from left to right, and inside a piece blocks of rows by rank.
-    shards = sorted(table.shards, key=lambda shard: (shard.columns, shard.rank))
+    shards = in_torchrec_order(table)
     sharding["ranks"] = [shard.rank for shard in shards]
     sharding["sharding_spec"] = {CLASS: "EnumerableShardingSpec", "shards": [_shard(shard, devices) for shard in shards]}
     if table.cache_load_factor is not None:
         sharding["cache_params"] = {CLASS: "CacheParams", "load_factor": table.cache_load_factor}
     return sharding
+
+
+def in_torchrec_order(table: TablePlacement) -> list[Shard]:
+    """The shards as TorchRec reads them: pieces of columns from left to right, and inside a piece blocks of rows by rank."""
+    return sorted(table.shards, key=lambda shard: (shard.columns, shard.rank))
 
 
 def _shard(shard: Shard, devices: Sequence[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ NEEDED = (
     "emplace/app/dashboard/static/swagger-ui/LICENSE",
     "emplace/migrations/env.py",
     "emplace/solver/model/problem.py",
+    "emplace/torchrec/planner.py",
 )
 PROGRAM = """
 import app, solver, emplace, emplace.app, emplace.solver

@@ -15,7 +15,20 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ROUTES_AND_POINTERS = {"v1", "docs", "plans", "model", "tables", "options"}
 """What stands first in paths that pages show: of the API and of documents."""
-SOURCES = ("app", "benchmarks", "emplace", "executor", "hardware", "migrations", "placement", "profiler", "runtime", "solver", "tests")
+SOURCES = (
+    "app",
+    "benchmarks",
+    "emplace",
+    "examples",
+    "executor",
+    "hardware",
+    "migrations",
+    "placement",
+    "profiler",
+    "runtime",
+    "solver",
+    "tests",
+)
 ELSEWHERE = {"--help", "--no-deps", "--build-arg", "--constraint", "--requirement"}
 """Options of pip, docker and typer."""
 

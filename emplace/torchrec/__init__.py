@@ -1,0 +1,14 @@
+"""Emplace inside a TorchRec program: a planner that stands where EmbeddingShardingPlanner does, and what it knows of a live module.
+
+    from emplace.torchrec import EmplaceShardingPlanner
+
+    plan = EmplaceShardingPlanner(topology=topology, batch_size=2048).collective_plan(model, sharders, pg)
+
+Importing this imports torch and torchrec; `import emplace` does not.
+"""
+
+from emplace.torchrec.describe import describe
+from emplace.torchrec.planner import EmplaceShardingPlanner
+from emplace.torchrec.reservation import measure_reservation
+
+__all__ = ["EmplaceShardingPlanner", "describe", "measure_reservation"]

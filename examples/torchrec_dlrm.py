@@ -1,0 +1,152 @@
+"""Train a small DLRM with TorchRec, its tables placed by Emplace.
+
+    torchrun --standalone --nproc-per-node 2 examples/torchrec_dlrm.py
+
+It runs on GPUs where there are some, else on CPUs over gloo. The two lines that differ from a program with TorchRec's own planner are
+marked. `--check` trains an unsharded copy beside it, and fails if they end up in different places.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
+from torch import Tensor, nn
+from torch.distributed._shard.sharded_tensor import ShardedTensor
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+from torchrec.distributed import DistributedModelParallel
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import ParameterConstraints, Topology
+from torchrec.optim.optimizers import in_backward_optimizer_filter
+
+from emplace.torchrec import EmplaceShardingPlanner  # line 1: in place of EmbeddingShardingPlanner
+
+BATCH_SIZE, DENSE_FEATURES, DIM, LEARNING_RATE, STEPS = 256, 13, 16, 2.0, 8
+TABLES = {"user": 20_000, "item": 50_000, "category": 300, "country": 200}
+IDS = {"user": 1, "item": 5, "category": 2, "country": 1}
+"""Ids an example."""
+
+
+class Dlrm(nn.Module):
+    def __init__(self, table_device: torch.device) -> None:
+        super().__init__()
+        tables = [
+            EmbeddingBagConfig(name=name, num_embeddings=rows, embedding_dim=DIM, feature_names=[name]) for name, rows in TABLES.items()
+        ]
+        self.sparse = EmbeddingBagCollection(tables=tables, device=table_device)
+        self.bottom = nn.Sequential(nn.Linear(DENSE_FEATURES, 64), nn.ReLU(), nn.Linear(64, DIM), nn.ReLU())
+        self.top = nn.Sequential(nn.Linear(DIM * (1 + len(TABLES)), 64), nn.ReLU(), nn.Linear(64, 1))
+
+    def forward(self, dense: Tensor, ids: KeyedJaggedTensor, labels: Tensor) -> Tensor:
+        pooled = self.sparse(ids).to_dict()
+        joined = torch.cat([self.bottom(dense), *(pooled[name] for name in TABLES)], dim=1)
+        return nn.functional.binary_cross_entropy_with_logits(self.top(joined).squeeze(1), labels)
+
+
+def make_constraints() -> dict[str, ParameterConstraints]:
+    """How many ids each feature has; and that the two large tables are not copied to every rank."""
+    constraints = {name: ParameterConstraints(pooling_factors=[float(count)]) for name, count in IDS.items()}
+    for name in ("user", "item"):
+        constraints[name].sharding_types = ["table_wise", "column_wise", "row_wise"]
+    return constraints
+
+
+def make_batch(step: int, rank: int, device: torch.device) -> tuple[Tensor, KeyedJaggedTensor, Tensor]:
+    """A batch of random examples, the same for the same step and rank."""
+    random = torch.Generator().manual_seed(1000 * step + rank)
+    dense = torch.rand(BATCH_SIZE, DENSE_FEATURES, generator=random)
+    values = [torch.randint(TABLES[name], (BATCH_SIZE * count,), generator=random) for name, count in IDS.items()]
+    lengths = torch.repeat_interleave(torch.tensor(list(IDS.values())), BATCH_SIZE)
+    ids = KeyedJaggedTensor(keys=list(IDS), values=torch.cat(values), lengths=lengths)
+    labels = (dense.sum(dim=1) > DENSE_FEATURES / 2).float()
+    return dense.to(device), ids.to(device), labels.to(device)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train a small DLRM whose tables Emplace places.")
+    parser.add_argument("--check", action="store_true", help="compare with an unsharded copy")
+    check = parser.parse_args().check
+    rank, on_gpu = int(os.environ["RANK"]), torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+
+    torch.manual_seed(0)
+    model = Dlrm(torch.device("meta"))
+    sharders = [EmbeddingBagCollectionSharder(fused_params={"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": LEARNING_RATE})]
+    topology = Topology(world_size=dist.get_world_size(), local_world_size=int(os.environ["LOCAL_WORLD_SIZE"]), compute_device=device.type)
+    planner = EmplaceShardingPlanner(  # line 2: in place of EmbeddingShardingPlanner
+        topology=topology,
+        batch_size=BATCH_SIZE,
+        constraints=make_constraints(),
+    )
+    plan = planner.collective_plan(model, sharders, dist.group.WORLD)
+    if rank == 0:
+        print(plan)
+        print(f"predicted step {planner.last_plan.step_time_us:,.0f} us, at most {planner.last_plan.gap:.1%} over the best")
+
+    sharded = DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
+    # Dense layers, and tables that are data_parallel: other tables are updated in the backward pass.
+    rest = dict(in_backward_optimizer_filter(sharded.named_parameters()))
+    optimizer = torch.optim.SGD(rest.values(), lr=LEARNING_RATE)
+    reference = Reference(sharded, device) if check else None
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = sharded(*make_batch(step, rank, device))
+        loss.backward()
+        optimizer.step()
+        if reference is not None:
+            reference.train(step)
+        if rank == 0:
+            print(f"step {step}: loss {loss.item():.4f}")
+    if reference is not None:
+        reference.compare(sharded)
+    dist.destroy_process_group()
+
+
+class Reference:
+    """The same model in one piece, on every rank; it sees the batches of all ranks."""
+
+    def __init__(self, sharded: DistributedModelParallel, device: torch.device) -> None:
+        torch.manual_seed(0)
+        self.device, self.model = device, Dlrm(device).to(device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
+        self.model.load_state_dict({name: _gathered(value) for name, value in sharded.state_dict().items()})
+        self.start = {name: value.clone() for name, value in self.model.state_dict().items()}
+
+    def train(self, step: int) -> None:
+        self.optimizer.zero_grad()
+        world = dist.get_world_size()
+        torch.stack([self.model(*make_batch(step, rank, self.device)) for rank in range(world)]).mean().backward()
+        self.optimizer.step()
+
+    def compare(self, sharded: DistributedModelParallel) -> None:
+        """Raises SystemExit where an update differs from the reference's by more than rounding."""
+        here = {name: _gathered(value) for name, value in sharded.state_dict().items()}
+        after = self.model.state_dict()
+        errors = {name: float((here[name] - after[name]).norm() / (after[name] - self.start[name]).norm()) for name in after}
+        worst = max(errors, key=errors.__getitem__)
+        if not errors[worst] < 1e-3:
+            raise SystemExit(f"the update of {worst} differs from the unsharded one by {errors[worst]:.2g} of its size")
+        if dist.get_rank() == 0:
+            print(f"updates agree with the unsharded model: {errors[worst]:.1e} at most ({worst})")
+
+
+def _gathered(value: Tensor | ShardedTensor) -> Tensor:
+    """All of a table, on every rank."""
+    if not isinstance(value, ShardedTensor):
+        return value.detach().clone()
+    whole = torch.zeros(value.size(), device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    for shard in value.local_shards():
+        (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
+        whole[row : row + rows, column : column + columns] = shard.tensor
+    dist.all_reduce(whole)
+    return whole
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A plan file that was committed beside the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
+
+from emplace.placement.plan import Plan
+from tests.torchrec.models import config, model, planner, sharders, shards, topology
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("committed") / "plan.json"
+    made = planner()
+    made.plan(model(config("a", 2000), config("b")), sharders())
+    assert made.last_plan is not None
+    path.write_text(made.last_plan.model_dump_json(exclude_none=True))
+    return path
+
+
+def _refused(path: Path, *tables: Any, world_size: int = 2) -> tuple[PlannerErrorType, str]:
+    with pytest.raises(PlannerError) as error:
+        planner(topology(world_size), plan_file=path).plan(model(*tables), sharders())
+    return error.value.error_type, str(error.value)
+
+
+def test_it_is_used_for_its_own_model(committed: Path) -> None:
+    made = planner(plan_file=committed)
+    plan = made.plan(model(config("a", 2000), config("b")), sharders())
+    assert made.last_plan == Plan.model_validate_json(committed.read_text())
+    assert list(shards(plan)) == ["a", "b"]
+
+
+def test_another_model_is_refused_with_what_changed(committed: Path) -> None:
+    kind, text = _refused(committed, config("a", 3000), config("c"))
+    assert kind is PlannerErrorType.PLANNER_INPUT_CONTEXT_MISMATCH
+    assert "the table c is new" in text
+    assert "the table b is gone" in text
+    assert "num_embeddings of the table a was 2000 and is 3000" in text
+    assert "was made for another model: plan again, and commit" in text
+
+
+def test_tables_in_another_order(committed: Path) -> None:
+    assert "the tables stand in another order" in _refused(committed, config("b"), config("a", 2000))[1]
+
+
+def test_another_job_is_refused(committed: Path) -> None:
+    kind, text = _refused(committed, config("a", 2000), config("b"), world_size=4)
+    assert kind is PlannerErrorType.PLAN_LOADING_FAILED
+    assert "must be for the topology's 4 ranks, 4 a node" in text
+
+
+def test_a_file_that_fails_the_audit(committed: Path, tmp_path: Path) -> None:
+    data = json.loads(committed.read_text())
+    data["tables"][0]["shards"] = data["tables"][0]["shards"][:1]
+    data["tables"][0]["shards"][0]["rows"] = [0, 7]
+    (tmp_path / "broken.json").write_text(json.dumps(data))
+    kind, text = _refused(tmp_path / "broken.json", config("a", 2000), config("b"))
+    assert kind is PlannerErrorType.PLAN_LOADING_FAILED
+    assert "broken.json: /tables/" in text
+
+
+def test_no_file(tmp_path: Path) -> None:
+    kind, text = _refused(tmp_path / "none.json", config("a"))
+    assert kind is PlannerErrorType.PLAN_LOADING_FAILED
+    assert "none.json" in text

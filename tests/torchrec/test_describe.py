@@ -1,0 +1,163 @@
+"""A live module as a model document: what stands in it for each kind of module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchrec import EmbeddingCollection, EmbeddingConfig
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.planner import ParameterConstraints
+from torchrec.modules.embedding_configs import DataType
+from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
+
+from emplace.placement.errors import InvalidDocument, ToolError
+from emplace.placement.model import ModelSpec, Optimizer
+from emplace.torchrec import describe
+from tests.torchrec.models import META, Model, collection, config, ids, model, sharders
+
+pytestmark = pytest.mark.torch
+
+
+def _tables(spec: ModelSpec) -> dict[str, tuple[int, int, str, list[str]]]:
+    return {
+        table.name: (table.num_embeddings, table.embedding_dim, table.data_type.value, [feature.name for feature in table.features])
+        for table in spec.tables
+    }
+
+
+def _lengths(spec: ModelSpec) -> list[Any]:
+    return [feature.length.model_dump() for table in spec.tables for feature in table.features]
+
+
+def test_tables_keep_their_names_sizes_types_and_features() -> None:
+    tables = [config("user", 5000, 32, ["me", "friends"]), config("page", 70, 16, data_type=DataType.FP16)]
+    spec = describe(model(*tables), batch_size=2048)
+    assert _tables(spec) == {"user": (5000, 32, "fp32", ["me", "friends"]), "page": (70, 16, "fp16", ["page-ids"])}
+    assert (spec.name, spec.local_batch_size, spec.optimizer) == ("Model", 2048, Optimizer.SGD)
+    assert _lengths(spec) == [{"fixed": 1}] * 3
+
+
+def test_a_collection_by_itself() -> None:
+    assert _tables(describe(collection(config("user")))) == {"user": (1000, 16, "fp32", ["user-ids"])}
+
+
+def test_names_that_repeat_are_told_apart_by_path() -> None:
+    spec = describe(Model(left=collection(config("user"), config("page")), right=collection(config("user", 2000, features=["other"]))))
+    assert list(_tables(spec)) == ["sparse:left:user", "page", "sparse:right:user"]
+
+
+def test_a_feature_that_several_tables_look_up() -> None:
+    spec = describe(model(config("user", features=["ids"]), config("page", features=["ids", "own"])))
+    assert [_tables(spec)[name][3] for name in ("user", "page")] == [["user:ids"], ["page:ids", "own"]]
+
+
+def test_what_no_document_can_name_is_spelt_with_dashes() -> None:
+    spec = describe(model(config("user/id v2", features=["ids.of user"])))
+    assert _tables(spec) == {"user-id-v2": (1000, 16, "fp32", ["ids:of-user"])}
+
+
+def test_modules_without_a_sharder_are_not_described() -> None:
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.plain = nn.EmbeddingBag(7, 4, device=META)
+
+    both = Model(ebc=collection(config("user")), other=Other())
+    assert list(_tables(describe(both, sharders()))) == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"), [(torch.optim.Adam, "adam"), (torch.optim.SGD, "sgd"), (torch.optim.Adagrad, "adagrad")]
+)
+def test_the_optimizer_that_runs_in_the_backward(optimizer: type[torch.optim.Optimizer], expected: str) -> None:
+    module = model(config("user"))
+    apply_optimizer_in_backward(optimizer, module.sparse.parameters(), {"lr": 0.1})
+    assert describe(module).optimizer == expected
+
+
+def test_the_optimizer_of_the_sharder() -> None:
+    from fbgemm_gpu.split_embedding_configs import EmbOptimType
+
+    assert describe(model(config("user")), sharders(optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD)).optimizer == "rowwise_adagrad"
+    with pytest.raises(InvalidDocument, match=r"the optimizer of table user must be one of sgd, ada.*lamb"):
+        describe(model(config("user")), sharders(optimizer=EmbOptimType.LAMB))
+
+
+def test_of_several_optimizers_the_one_with_most_state() -> None:
+    module = model(config("user"), config("page"))
+    bags: Any = module.sparse["ebc"]
+    apply_optimizer_in_backward(torch.optim.Adam, bags.embedding_bags["page"].parameters(), {"lr": 0.1})
+    spec = describe(module)
+    assert spec.optimizer == "adam"
+    assert "several optimizers" in (spec.description or "")
+
+
+def test_weighted_features_are_noted() -> None:
+    assert "Ids of 1 tables have weights" in (describe(Model(ebc=collection(config("user"), is_weighted=True))).description or "")
+    assert "weights" not in (describe(model(config("user"))).description or "")
+
+
+def test_pooling_factors_are_lengths() -> None:
+    given = {"user": ParameterConstraints(pooling_factors=[20.0, 2.5])}
+    assert _lengths(describe(model(config("user", features=["a", "b"])), constraints=given)) == [{"fixed": 20}, {"poisson": 2.5}]
+
+
+def test_sharders_offer_other_types_on_cpus() -> None:
+    [on_gpu], [on_cpu] = (describe(model(config("user")), compute_device=device).tables for device in ("cuda", "cpu"))
+    assert on_gpu.constraints.sharding_types is not None
+    assert "row_wise" in on_gpu.constraints.sharding_types
+    assert "grid_shard" not in on_gpu.constraints.sharding_types
+    assert on_cpu.constraints.sharding_types == ("table_wise", "column_wise", "table_column_wise", "data_parallel")
+    assert on_cpu.constraints.compute_kernels == ("fused", "dense")
+
+
+def test_the_dense_part_stands_as_one_hidden_layer() -> None:
+    """48 x 32 and 32 x 1 linear layers: 1,601 parameters, 3,136 flop."""
+    spec = describe(model(*(config(name) for name in "abc")))
+    assert spec.top_mlp == (32, 1)
+    assert "1,601 parameters and takes 3,136 flop an example in a forward, assumed" in (spec.description or "")
+
+
+def test_flops_are_counted_where_a_batch_is_given() -> None:
+    class Twice(Model):
+        def forward(self, ids: Any) -> Any:
+            return super().forward(ids) + super().forward(ids)
+
+    spec = describe(Twice(ebc=collection(config("a"))), sample=ids(["a-ids"], 4, each=3))
+    assert "takes 2,176 flop an example in a forward, counted" in (spec.description or "")  # 2 x 2 (16 x 32 + 32)
+    assert spec.top_mlp == (64, 1)
+
+
+def test_a_batch_that_the_module_does_not_take() -> None:
+    with pytest.raises(ToolError, match=r"forward failed on the sample batch.*missing"):
+        describe(model(config("a")), sample=())
+    with pytest.raises(ToolError, match="reached no sharded module, or the batch is empty"):
+        describe(model(config("a")), sample=ids(["a-ids"], 0))
+
+
+def test_a_layer_that_does_not_know_its_shape() -> None:
+    module = model(config("a"))
+    module.top.append(nn.LazyLinear(3))
+    with pytest.raises(ToolError, match=r"the shapes of top.3.weight, top.3.bias are not known yet"):
+        describe(module)
+
+
+def test_sequence_embeddings_are_refused_by_name() -> None:
+    sequence = EmbeddingCollection(tables=[EmbeddingConfig(name="s", num_embeddings=9, embedding_dim=4, feature_names=["f"])], device=META)
+    module = Model(ebc=collection(config("user")), history=sequence)
+    with pytest.raises(InvalidDocument, match=r"/sparse.history: Emplace knows EmbeddingBagCollection.*EmbeddingCollection\)"):
+        describe(module, [*sharders(), EmbeddingCollectionSharder()])
+    assert list(_tables(describe(module, sharders()))) == ["user"]
+
+
+def test_nothing_to_shard() -> None:
+    with pytest.raises(InvalidDocument, match=r"no module in it has both a sharder and parameters to shard.*Linear"):
+        describe(nn.Linear(3, 4, device=META))
+
+
+def test_a_width_that_emplace_does_not_cut() -> None:
+    with pytest.raises(InvalidDocument, match=r"/user/embedding_dim: .*multiple of 4.*10"):
+        describe(model(config("user", dim=10)))
