@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.json_lines import emit
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, PlanStatus, Question
 from emplace.solver.solve import solve_question

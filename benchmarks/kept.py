@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.json_lines import emit
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.solver.solve import solve_question

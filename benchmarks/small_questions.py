@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, ShardingType
 from emplace.placement.plan import PlanOptions, Question

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emplace.placement.cost_model import CostSource
+from emplace.placement.datasheet import follows_datasheet
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.diagnosis import HardwareChange
 from emplace.placement.errors import InvalidDocument
@@ -15,7 +16,7 @@ from emplace.planning import answer
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.progress import Monitor
 from emplace.solver.sensitivity.dual_prices import DualPrices
-from emplace.solver.sensitivity.hardware_changes import SAME_RANKS, changed, follows_datasheet, hardware_changes
+from emplace.solver.sensitivity.hardware_changes import SAME_RANKS, changed, hardware_changes
 
 DATASHEET = "prices are a datasheet's, which nobody measured: trust what is dear more than how dear it is"
 OTHER_PRICES = "prices do not follow from the host's rates (they are measured, or given): faster memories and links are left out"
@@ -59,7 +60,7 @@ def _fixed_size(plan: Plan) -> Question:
 def _notes(question: Question) -> Iterator[str]:
     if question.cost_model.source is CostSource.DATASHEET:
         yield DATASHEET
-    if not follows_datasheet(question):
+    if not follows_datasheet(question.cost_model, question.host):
         yield OTHER_PRICES
     if question.cost_model.source is CostSource.MEASURED:
         yield UNMEASURED_NETWORK

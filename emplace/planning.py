@@ -8,7 +8,8 @@ from emplace.cost_model_store import CostModelStore, find_cost_model
 from emplace.local_store import local_cost_models
 from emplace.placement.audit import Violation, audit
 from emplace.placement.catalog import LOCAL_HOST, find_host
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier

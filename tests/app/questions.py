@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question

@@ -13,7 +13,7 @@ from benchmarks.torchrec_here import torchrec_plans
 from emplace.app.importing import import_plan
 from emplace.executor.imported import TheirPlan
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement, RankMeasurement
 from emplace.placement.plan import Plan, PlanOptions

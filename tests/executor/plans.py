@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.host import HostSpec

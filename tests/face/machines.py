@@ -6,7 +6,8 @@ from pathlib import Path
 
 from emplace.local_store import local_cost_models
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 
 

@@ -7,7 +7,8 @@ import pytest
 import emplace
 from emplace.diagnosing import DATASHEET, OTHER_PRICES, UNMEASURED_NETWORK, num_changes
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.diagnosis import Diagnosis
 from tests.solver.questions import gpu_host
 from tests.solver.sensitivity.test_dual_prices import tight

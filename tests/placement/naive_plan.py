@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emplace.placement.cost_model import (
-    CollectiveCost,
-    KernelCost,
-    LookupCost,
-    OtherBackward,
-    cache_lines,
-    datasheet_cost_model,
-    row_digits,
-    touched_pages,
-)
+from emplace.placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, cache_lines, row_digits, touched_pages
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.placement.topology import build_topology

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emplace.placement.cost_model import LargestMeasured, datasheet_cost_model
+from emplace.placement.cost_model import LargestMeasured
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.extrapolation import beyond_measured
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.lengths import MAX_LENGTH

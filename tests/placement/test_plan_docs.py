@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from emplace.placement import certificate, diagnosis
 from emplace.placement import plan as documents
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS
 from emplace.placement.plan import IMPORTED, Plan, PlanOptions, PlanStatus, Question

@@ -8,10 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from emplace.placement.cost_model import (
-    CostModel,
-    datasheet_cost_model,
-)
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType

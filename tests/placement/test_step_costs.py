@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan

@@ -15,7 +15,8 @@ from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import ProfileRow
 from emplace.local_store import local_cost_models
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.planning import resolve_host
 from tests.app.asking import ONLY_SQLITE
 from tests.app.questions import model_data

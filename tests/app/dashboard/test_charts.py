@@ -11,7 +11,7 @@ from emplace.app.dashboard.comparison import compare_stages
 from emplace.app.dashboard.svg import draw
 from emplace.app.reports.figures import microseconds
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.stages import Stage
 from tests.app.finished import measurement_of, plan_of
 from tests.app.questions import a_question

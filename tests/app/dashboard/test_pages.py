@@ -18,7 +18,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow
 from emplace.app.reports.figures import microseconds, percent
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run, ticket_of
 from tests.app.questions import a_host, model_data

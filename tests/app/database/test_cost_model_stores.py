@@ -17,7 +17,8 @@ from emplace.app.database.cost_models import CostModelRows
 from emplace.cost_model_store import Candidate, CostModelChain, CostModelStore, find_cost_model, in_order
 from emplace.local_store import CostModelFiles
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 
 CLOCK_TICK_S = 0.02

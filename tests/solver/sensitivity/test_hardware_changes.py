@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from emplace.placement.cost_model import CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, Question
 from emplace.solver.infeasibility.merge_patch import Edit
