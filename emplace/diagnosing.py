@@ -69,6 +69,7 @@ def _notes(question: Question) -> Iterator[str]:
 def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareChange]]:
     """Every change that the question can have, and by how much the bound moves with it at its dual prices."""
     types = frozenset(table.sharding_type for table in plan.tables)
+    launched_us = question.cost_model.launched_us(question.model)
     prices = DualPrices.of(question, types, with_servers=any(rank.is_server for rank in plan.ranks))
     for edit in hardware_changes(question, plan):
         try:
@@ -77,7 +78,9 @@ def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareC
         except InvalidDocument:
             continue  # more than a host or a job can have
         bound_us = None if prices is None else prices.bound_of(after)
-        moved_us = None if prices is None or bound_us is None else _but_for_rounding(bound_us - prices.bound_us, bound_us)
+        moved_us = None
+        if prices is not None and bound_us is not None:  # devices that wait for launches gain nothing by being faster
+            moved_us = _but_for_rounding(max(bound_us, launched_us) - max(prices.bound_us, launched_us), bound_us)
         yield edit, HardwareChange(change=edit.change, kind=edit.kind, patch=edit.patch, estimated_us=moved_us)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.prediction_plot import plot
 from benchmarks.published import fbgemm_lookups, synthetic_models, torchrec_dlrm
 from benchmarks.published.page import page
+from benchmarks.published.points import data
 
 PUBLICATIONS = (fbgemm_lookups, torchrec_dlrm, synthetic_models)
 
@@ -24,7 +25,7 @@ def main() -> None:
     points = [point for publication in PUBLICATIONS for point in publication.points()]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "validation.md").write_text(page(points), encoding="utf-8")
-    dots = [(point.publication, point.published_ms, point.predicted_ms) for point in points]
+    dots = [(data(point.publication)["title"], point.published_ms, point.predicted_ms) for point in points]
     (folder / "validation.svg").write_text(plot(dots), encoding="utf-8")
     print(f"wrote {folder / 'validation.md'} and {folder / 'validation.svg'}")
 

@@ -42,7 +42,7 @@ def _summary(points: Sequence[Point]) -> Iterator[str]:
 
 def _publication(name: str, points: Sequence[Point]) -> Iterator[str]:
     facts, stack = data(name), builtin_stack(points[0].stack)
-    yield f"## {name}\n"
+    yield f"## {facts['title']}\n"
     yield f"Source: {facts['source']}. {facts.get('note') or facts.get('hardware')}\n"
     yield f"Stack `{stack.name}`: {stack.description.strip()}\n"
     yield f"Geometric mean error {mean_error(points):.1%}, the worst is off by a factor of {worst_factor(points):.2f}.\n"
