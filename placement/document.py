@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError
 
 BROKEN_RULE = "broken_rule"
 """The type of the errors that `broken_rule` makes."""
@@ -18,10 +18,29 @@ def broken_rule(pointer: str, value: Any, rule: str) -> PydanticCustomError:
     return PydanticCustomError(BROKEN_RULE, "{pointer}: {rule}", {"pointer": pointer, "value": value, "rule": rule})
 
 
+def _leave_lists_early(schema: Any) -> None:
+    """Set `fail_fast` on all lists and mappings of a schema, in place."""
+    if isinstance(schema, list):
+        for part in schema:
+            _leave_lists_early(part)
+    elif isinstance(schema, dict):
+        if schema.get("type") in ("list", "tuple", "dict"):
+            schema["fail_fast"] = True
+        for part in schema.values():
+            _leave_lists_early(part)
+
+
 class Document(BaseModel):
-    """A frozen value. NaN and infinity are refused everywhere; so are unknown keys."""
+    """A frozen value. NaN and infinity are refused everywhere; so are unknown keys. A list is left at its first broken item: text can
+    hold millions, and an error each takes all memory."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=False, protected_namespaces=())
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _leave_lists_early(schema)
+        return schema
 
     def to_data(self) -> dict[str, Any]:
         """Plain JSON data without the keys that hold their default `None`."""
