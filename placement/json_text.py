@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -100,17 +100,27 @@ def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _half_characters(data: Any) -> Iterator[str]:
     """The pointers of texts, and of mappings with keys, that hold a surrogate without its other half: UTF-8 has no spelling for it."""
-    waiting: list[tuple[_Path, Any]] = [(None, data)]
+    waiting: list[Iterator[tuple[_Path, Any]]] = [iter([(None, data)])]
     while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, str) and not _is_text(value):
+        path, value = next(waiting[-1], (None, _END))
+        if value is _END:
+            waiting.pop()
+        elif isinstance(value, str) and not _is_text(value):
             yield _pointer_of(path)
         elif isinstance(value, list):
-            waiting += [((path, index), item) for index, item in enumerate(value)]
+            waiting.append(_below(path, enumerate(value)))
         elif isinstance(value, dict):
             if not all(map(_is_text, value)):
                 yield _pointer_of(path)
-            waiting += [((path, key), item) for key, item in value.items() if _is_text(key)]
+            waiting.append(_below(path, ((key, item) for key, item in value.items() if _is_text(key))))
+
+
+_END = object()
+
+
+def _below(path: _Path, parts: Iterable[tuple[str | int, Any]]) -> Iterator[tuple[_Path, Any]]:
+    for part, value in parts:
+        yield (path, part), value
 
 
 _Path = tuple["_Path", str | int] | None

@@ -28,7 +28,7 @@ __all__ = ["MAX_DOCUMENT_BYTES", "from_data", "in_file", "lines_in", "parse_json
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _MAX_SHOWN = 20
-_MAX_ITEMS = 10_000
+_MAX_COUNTED = _MAX_ITEMS = 10_000
 
 D = TypeVar("D", bound=Document)
 
@@ -101,8 +101,8 @@ def _broken_rules(kind: type[Document], data: dict[str, Any], error: ValidationE
     """Every broken rule, in document order; after the first twenty only how many more there are."""
     details = (detail for detail in _details(kind, data, error) if not _follows_from_others(detail))
     broken = [_broken_rule(detail, data, pointer) for detail in islice(details, _MAX_SHOWN)]
-    if more := sum(1 for _ in details):
-        broken.append(BrokenRule(pointer, "", f"and {more} more problems"))
+    if more := sum(1 for _ in islice(details, _MAX_COUNTED)):
+        broken.append(BrokenRule(pointer, "", f"and {'at least ' if more == _MAX_COUNTED else ''}{more} more problems"))
     return broken
 
 

@@ -21,6 +21,7 @@ MAX_EVENTS = 1_000_000
 MAX_DEPTH = 50
 _DIRECTIVE = re.compile("(?:^|[\n\r\x85\u2028\u2029])%TAG")
 """libyaml compares each with all that came before."""
+_NUMBER_LIKE = re.compile(r"[-+.:_0-9]+")
 _TAG = "tag:yaml.org,2002:"
 _NULL, _BOOL, _INT, _FLOAT, _STR, _DATE, _MERGE = (_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp", "merge"))
 _CONTAINERS = {yaml.MappingStartEvent: _TAG + "map", yaml.SequenceStartEvent: _TAG + "seq"}
@@ -167,9 +168,15 @@ class _Document:
 
     def _scalar(self, event: Any) -> Any:
         text, tag = event.value, event.tag
+        if len(text) > MAX_DIGITS and event.implicit[0]:  # not for the resolver, whose patterns take memory with each character
+            if _NUMBER_LIKE.fullmatch(text):
+                _invalid(f"a number has {len(text)} digits", event)
+            return text
         if tag is None or tag == "!":
             tag = self._loader.resolve(yaml.ScalarNode, text, event.implicit)
         elif tag != _STR:
+            if len(text) > MAX_DIGITS:
+                _refuse_tag(event)
             meant = self._loader.resolve(yaml.ScalarNode, text, (True, False))
             if tag != meant and tag != _FLOAT:  # YAML 1.1 takes 1e5 for text
                 _refuse_tag(event)
@@ -182,8 +189,6 @@ class _Document:
         return self._number(event, tag) if tag in (_INT, _FLOAT) else text
 
     def _number(self, event: Any, tag: str) -> int | float:
-        if len(event.value) > MAX_DIGITS:
-            _invalid(f"a number has {len(event.value)} digits", event)
         node = yaml.ScalarNode(tag, event.value)
         try:
             if tag == _INT:
