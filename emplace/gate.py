@@ -8,6 +8,7 @@ the best plan besides asks for it.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -100,14 +101,14 @@ def enough_us(question: Question, budgets: Budgets) -> float | None:
     """
     if question.options.objective is Objective.DEVICES and (budgets.min_throughput is not None or budgets.baseline is not None):
         return None
-    return min((limit_us for _, limit_us, _ in _limits(question, budgets)), default=math.inf)
+    return min((limit.longest_us for limit in _limits(question, budgets)), default=math.inf)
 
 
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
     results: tuple[BudgetResult, ...] = ()
     if plan.has_placement or (plan.status is PlanStatus.UNDECIDED and plan.fewest is None):
-        results = tuple(_judge_budget(plan, *limit) for limit in _limits(plan.sized_question, budgets))
+        results = tuple(_judge_budget(plan, limit) for limit in _limits(plan.sized_question, budgets))
     fits, verdict = _verdict(plan, results)
     return CheckResult(
         model=plan.model.name,
@@ -128,21 +129,30 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     )
 
 
-def _limits(question: Question, budgets: Budgets) -> list[tuple[str, float, str]]:
-    """Every budget as a longest step time: (rule, microseconds, the budget in words)."""
+@dataclass(frozen=True)
+class _Limit:
+    """A budget as the longest step that keeps it."""
+
+    rule: str
+    longest_us: float
+    words: str
+    examples: int | None = None
+    """Of a step, where the budget is a rate."""
+
+
+def _limits(question: Question, budgets: Budgets) -> list[_Limit]:
     limits = []
     trainers = len(question.topology(with_servers=False).ranks)
     if budgets.max_step_time_us is not None:
-        limits.append(("max-step-time", budgets.max_step_time_us, f"a step of at most {budgets.max_step_time_us:,.1f} us"))
+        limits.append(_Limit("max-step-time", budgets.max_step_time_us, f"a step of at most {budgets.max_step_time_us:,.1f} us"))
     if budgets.min_throughput is not None:
-        examples = question.model.local_batch_size * trainers
-        limits.append(("min-throughput", examples * 1e6 / budgets.min_throughput, f"at least {budgets.min_throughput:,.0f} examples/s"))
+        examples, words = question.model.local_batch_size * trainers, f"at least {budgets.min_throughput:,.0f} examples/s"
+        limits.append(_Limit("min-throughput", examples * 1e6 / budgets.min_throughput, words, examples))
     if budgets.baseline is not None and budgets.max_regression is not None:
         _refuse_incomparable(question, trainers, budgets.baseline)
         step_us = budgets.baseline.step_time_us or 0.0
-        limit_us = step_us * (1 + budgets.max_regression / 100)
         words = f"at most {budgets.max_regression:g}% over the baseline's step of {step_us:,.1f} us"
-        limits.append(("max-regression", limit_us, words))
+        limits.append(_Limit("max-regression", step_us * (1 + budgets.max_regression / 100), words))
     return limits
 
 
@@ -163,16 +173,23 @@ def _conditions(model: str, host: str, cost_model: str, trainers: int) -> dict[s
     return {"/model/name": model, "/host/name": host, "/cost_model/digest": cost_model, "/ranks": f"{trainers} trainers"}
 
 
-def _judge_budget(plan: Plan, rule: str, limit_us: float, words: str) -> BudgetResult:
+def _judge_budget(plan: Plan, limit: _Limit) -> BudgetResult:
     step_us, bound_us = plan.step_time_us, plan.lower_bound_us or 0.0
-    if step_us is not None and step_us <= limit_us:
-        return BudgetResult(rule=rule, kept=True, limit_us=limit_us, message=f"kept: {words}")
-    if bound_us > limit_us:
-        excess = f"no placement takes less than {bound_us:,.1f} us, {bound_us - limit_us:,.1f} us over the {limit_us:,.1f} us allowed"
-        return BudgetResult(rule=rule, kept=False, limit_us=limit_us, message=f"broken: {words}; {excess}")
-    best = "no plan was found" if step_us is None else f"the best plan found takes {step_us:,.1f} us"
-    open_between = f"{best}, the bound is {bound_us:,.1f} us; a longer limit may decide"
-    return BudgetResult(rule=rule, kept=None, limit_us=limit_us, message=f"undecided: {words}; {open_between}")
+    if step_us is not None and step_us <= limit.longest_us:
+        kept, message = True, f"kept: {limit.words}"
+    elif bound_us > limit.longest_us:
+        kept, message = False, f"broken: {limit.words}; {_out_of_reach(limit, bound_us)}"
+    else:
+        best = "no plan was found" if step_us is None else f"the best plan found takes {step_us:,.1f} us"
+        kept, message = None, f"undecided: {limit.words}; {best}, the bound is {bound_us:,.1f} us; a longer limit may decide"
+    return BudgetResult(rule=limit.rule, kept=kept, limit_us=limit.longest_us, message=message)
+
+
+def _out_of_reach(limit: _Limit, bound_us: float) -> str:
+    """What is the most that can be reached, in the budget's own unit."""
+    if limit.examples is not None:
+        return f"no placement reaches more than {limit.examples * 1e6 / bound_us:,.0f}"
+    return f"no placement takes less than {bound_us:,.1f} us, {bound_us - limit.longest_us:,.1f} us over the {limit.longest_us:,.1f} us allowed"
 
 
 def _verdict(plan: Plan, results: tuple[BudgetResult, ...]) -> tuple[bool | None, CheckVerdict]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import glob
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,17 +12,20 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options
+from emplace.app.cli.checking import Check, check_all
+from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan
-from emplace.app.cli.output import print_text, save
+from emplace.app.cli.output import note, print_text, save
 from emplace.app.cli.progress import StatusLine
-from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.check import REPORTERS
-from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.app.reports.checked import Checked, Refused
+from emplace.gate import Budgets, CheckResult
 from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
+from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import DEFAULT_LIMIT_S, Plan
 from emplace.placement.reading import from_data
-from emplace.planning import answer, build_question, resolve_host
+from emplace.planning import resolve_host
 
 
 class CheckFormat(StrEnum):
@@ -34,8 +38,12 @@ class CheckFormat(StrEnum):
 
 
 def check(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="Built-in models or model files.")],
-    host: options.Host,
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="Built-in models, model files, or patterns such as 'models/*.yaml'.")
+    ],
+    hosts: Annotated[
+        list[str], typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local'; repeat it for several.")
+    ],
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
@@ -46,7 +54,8 @@ def check(
         float | None, typer.Option("--min-throughput", help="Budget: examples per second, all ranks together.")
     ] = None,
     baseline: Annotated[
-        list[Path] | None, typer.Option("--baseline", metavar="PLAN.json", help="A plan to compare with; repeat it for several models.")
+        list[Path] | None,
+        typer.Option("--baseline", metavar="PLAN.json", help="A plan to compare with; repeat it for several models or hosts."),
     ] = None,
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
@@ -61,16 +70,18 @@ def check(
     out: options.Out = None,
     soft_fail: Annotated[bool, typer.Option("--soft-fail", help="Report a no, but exit 0 (undecided stays 3).")] = False,
 ) -> int:
-    """Does each MODEL fit HOST, within the budgets?
+    """Does each MODEL fit each HOST, within the budgets?
 
     It answers as soon as that is certain, by the first plan that keeps the budgets; --plan looks for the best one. Each
-    answer takes at most 10 s, unless a limit is given. Exit code: 0 all fit, 1 one is proven not to (or to break
-    a budget), 3 undecided within the limit, 2 bad input.
+    answer takes at most 10 s, unless a limit is given; several are looked for at once, one on each core. Exit code: 0 all
+    fit, 1 one is proven not to (or to break a budget), 3 undecided within the limit, 2 bad input; what else was asked is
+    checked all the same.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
-    specs = _read_models(models)
-    limits = _budgets(specs, max_step_time_us, min_throughput, baseline or [], max_regression)
-    where, priced = resolve_host(host), read_cost_model(cost_model)
+    specs, refused = _read_models(_expanded(models))
+    where, priced = [resolve_host(host) for host in dict.fromkeys(hosts)], read_cost_model(cost_model)
+    pairs = [(source, spec, host) for source, spec in specs for host in where]
+    limits = _budgets([(spec, host) for _, spec, host in pairs], max_step_time_us, min_throughput, baseline or [], max_regression)
     chosen = plan_options(
         nodes=nodes,
         ranks=ranks,
@@ -81,75 +92,79 @@ def check(
         work_limit=work_limit,
         seed=seed,
     )
-    results = []
+    checks = [Check(*pair, limit, chosen, priced, plan, server) for pair, limit in zip(pairs, limits, strict=True)]
     with StatusLine() as status:
-        for source, spec, limit in zip(models, specs, limits, strict=True):
-            status.say(f"checking {spec.name} on {where.name}")
-            started = time.perf_counter()
-            if server is None:
-                question = build_question(spec, where, chosen, priced)
-                target_us = None if plan else enough_us(question, limit)
-                result = judge(answer(question, status.monitor.wanting(target_us)), limit)
-            else:
-                result = check_on_server(server, spec, where, chosen, priced, limit, whole=plan)
-            results.append(result.model_copy(update={"source": source, "seconds": time.perf_counter() - started}))
-    _report(results, format, out)
-    return _exit_code(results, soft_fail)
+        answers = list(check_all(checks, status.say, status.monitor))
+    results = tuple(each for each in answers if isinstance(each, CheckResult))
+    checked = Checked(results, (*refused, *(each for each in answers if isinstance(each, Refused))))
+    for each in checked.refused:
+        note(f"emplace: {each.message}")
+    _report(checked, format, out)
+    return _exit_code(checked, soft_fail)
 
 
-def _read_models(names: list[str]) -> list[ModelSpec]:
-    """All models, or one error that names everything wrong in any of them."""
-    specs, problems = [], []
+def _expanded(models: list[str]) -> list[str]:
+    """Patterns, which a shell may have left as they are, become the files that they match, each once."""
+    matched = [sorted(glob.glob(name, recursive=True)) or [name] if glob.has_magic(name) else [name] for name in models]
+    return list(dict.fromkeys(name for names in matched for name in names))
+
+
+def _read_models(names: list[str]) -> tuple[list[tuple[str, ModelSpec]], list[Refused]]:
+    """Each model with where it came from, and those that can't be read."""
+    specs, refused = [], []
     for name in names:
         try:
-            specs.append(read_model(name))
+            specs.append((name, read_model(name)))
         except EmplaceError as error:
-            problems.append(str(error))
-    if problems:
-        raise EmplaceError("\n".join(problems))
-    return specs
+            refused.append(Refused(name, None, str(error)))
+    return specs, refused
 
 
 def _budgets(
-    specs: list[ModelSpec],
+    pairs: Sequence[tuple[ModelSpec, HostSpec]],
     max_step_time_us: float | None,
     min_throughput: float | None,
     baseline_paths: list[Path],
     max_regression: float | None,
 ) -> list[Budgets]:
-    """One set of budgets per model. Raises InvalidDocument."""
+    """One set of budgets for each model on each host. Raises InvalidDocument."""
     if bool(baseline_paths) != (max_regression is not None):
         raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])
-    baselines = _baseline_plans(specs, baseline_paths)
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression}
     stated = {key: value for key, value in given.items() if value is not None}
-    return [from_data(stated | ({"baseline": plan} if plan else {}), Budgets, source="options") for plan in baselines]
+    without_baseline = from_data({key: value for key, value in stated.items() if key != "max_regression"}, Budgets, source="options")
+    if not baseline_paths:
+        return [without_baseline] * len(pairs)
+    return [from_data(stated | {"baseline": plan}, Budgets, source="options") for plan in _baselines(pairs, baseline_paths)]
 
 
-def _baseline_plans(specs: list[ModelSpec], paths: list[Path]) -> list[Plan | None]:
-    """The baseline of each model: the one of its name."""
-    if not paths:
-        return [None] * len(specs)
+def _baselines(pairs: Sequence[tuple[ModelSpec, HostSpec]], paths: list[Path]) -> list[Plan]:
+    """For each pair the baseline of the model's name on the host, else of the model's name alone."""
     plans = [read_plan(path) for path in paths]
-    by_name = {plan.model.name: plan for plan in plans}
-    twice = [name for name, count in Counter(plan.model.name for plan in plans).items() if count > 1]
+    names = Counter((plan.model.name, plan.host.name) for plan in plans)
+    twice = [f"{model} on {host}" for (model, host), count in names.items() if count > 1]
     if twice:
         raise InvalidDocument("options", [BrokenRule("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
-    missing = [spec.name for spec in specs if spec.name not in by_name]
+    by_model = {plan.model.name: plan for plan in plans}
+    by_both = {(plan.model.name, plan.host.name): plan for plan in plans}
+    missing = dict.fromkeys(spec.name for spec, _ in pairs if spec.name not in by_model)
     if missing:
         raise InvalidDocument("options", [BrokenRule("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
-    return [by_name[spec.name] for spec in specs]
+    return [by_both.get((spec.name, host.name), by_model[spec.name]) for spec, host in pairs]
 
 
-def _report(results: list[CheckResult], format: CheckFormat, out: Path | None) -> None:
-    report = REPORTERS[format](results)
+def _report(checked: Checked, format: CheckFormat, out: Path | None) -> None:
+    report = REPORTERS[format](checked)
     if out is not None:
         save(out, report)
-    to_stdout = report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](results)
+    to_stdout = report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](checked)
     print_text(to_stdout)
 
 
-def _exit_code(results: list[CheckResult], soft_fail: bool) -> int:
-    if any(result.fits is False for result in results) and not soft_fail:
-        return 1
-    return 3 if any(result.fits is None for result in results) else 0
+def _exit_code(checked: Checked, soft_fail: bool) -> int:
+    if checked.refused:
+        return BAD_INPUT
+    answers = [result.fits for result in checked.results]
+    if False in answers and not soft_fail:
+        return PROVEN_NO
+    return UNDECIDED if None in answers else YES

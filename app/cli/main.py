@@ -1,7 +1,4 @@
-"""The `emplace` command: its entry point, and what becomes of every error.
-
-Exit codes: 0 yes; 1 a proven no; 2 bad input or a tool error; 3 undecided within the limit; 130 interrupted.
-"""
+"""The `emplace` command: its entry point, and what becomes of every error."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from typer import Abort
 from typer.exceptions import TyperException
 
 from emplace.app.cli import interrupts
+from emplace.app.cli.exit_codes import BAD_INPUT, INTERRUPTED, TERMINATED
 from emplace.placement.errors import EmplaceError
-
-BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 
+from emplace.app.reports.checked import Checked
 from emplace.app.reports.explanation_text import explanation_lines
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.github import github_report
@@ -15,18 +17,41 @@ from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.plan import AT_TARGET
 from emplace.placement.units import show_gib
 
-Reporter = Callable[[Sequence[CheckResult]], str]
+Reporter = Callable[[Checked], str]
 
 MARKS = {CheckVerdict.FITS: "ok", CheckVerdict.DOES_NOT_FIT: "NO", CheckVerdict.OVER_BUDGET: "NO", CheckVerdict.UNDECIDED: "??"}
 
 
-def text_report(results: Sequence[CheckResult]) -> str:
-    """The results as text for a terminal or a log."""
-    return "\n".join(line for result in results for line in _lines(result)) + "\n"
+REFUSED = "!!"
+_IN_WORDS = {
+    CheckVerdict.FITS: "fit",
+    CheckVerdict.DOES_NOT_FIT: "do not fit",
+    CheckVerdict.OVER_BUDGET: "break a budget",
+    CheckVerdict.UNDECIDED: "undecided",
+}
 
 
-def _lines(result: CheckResult) -> list[str]:
-    lines = [f"{MARKS[result.verdict]}  {result.summary}"]
+def text_report(checked: Checked) -> str:
+    """The results as text for a terminal or a log: of several the count of each answer, then each with its file, then each."""
+    of_several = len(checked.results) + len(checked.refused) > 1
+    lines = [_counted(checked), ""] if of_several else []
+    for result in checked.results:
+        lines += _lines(result, with_source=of_several)
+    lines += [f"{REFUSED}  {each.summary}: bad input" for each in checked.refused]
+    return "\n".join(lines) + "\n"
+
+
+def _counted(checked: Checked) -> str:
+    counts = Counter(result.verdict for result in checked.results)
+    words = [f"{counts[verdict]} {words}" for verdict, words in _IN_WORDS.items() if counts[verdict]]
+    if checked.refused:
+        words.append(f"{len(checked.refused)} bad input")
+    return f"{len(checked.results) + len(checked.refused)} checks: {', '.join(words)}"
+
+
+def _lines(result: CheckResult, *, with_source: bool) -> list[str]:
+    source = f"  ({result.source})" if with_source and result.source not in (None, result.model) else ""
+    lines = [f"{MARKS[result.verdict]}  {result.summary}{source}"]
     if result.step_time_us is not None:
         step = f"step {microseconds(result.step_time_us)} ({_how_good(result)})"
         lines.append(f"    {step}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from emplace.app.reports.checked import Checked
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.gate import CheckResult, CheckVerdict
 
@@ -21,6 +21,7 @@ RULES = {
     "min-throughput": "The predicted throughput must reach the stated rate.",
     "max-regression": "The predicted step must not take longer than the baseline's, by more than the stated percentage.",
     "undecided": "The check must be decided within its limit.",
+    "bad-input": "A model and its question must keep the rules of their documents.",
 }
 
 
@@ -33,12 +34,13 @@ class Finding:
     """The model file, or the built-in name."""
 
 
-def findings(results: Sequence[CheckResult]) -> list[Finding]:
-    """Proven noes are errors, undecided ones warnings."""
-    return [finding for result in results for finding in _findings(result)]
+def findings(checked: Checked) -> list[Finding]:
+    """Proven noes and bad input are errors, undecided ones warnings."""
+    refused = [Finding("bad-input", Level.ERROR, each.message, each.source) for each in checked.refused]
+    return [finding for result in checked.results for finding in findings_of(result)] + refused
 
 
-def _findings(result: CheckResult) -> list[Finding]:
+def findings_of(result: CheckResult) -> list[Finding]:
     source = result.source or result.model
     if result.verdict is CheckVerdict.DOES_NOT_FIT:
         return [Finding("capacity", Level.ERROR, f"{result.summary}. {_explained(result)}".strip(), source)]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from emplace.app.reports.checked import Checked
 from emplace.app.reports.findings import findings
-from emplace.gate import CheckResult
 
 
-def github_report(results: Sequence[CheckResult]) -> str:
+def github_report(checked: Checked) -> str:
     """One command per finding, one notice per model that passes."""
     lines = [
         f"::{finding.level} file={_property(finding.source)},title={_property(f'emplace {finding.rule}')}::{_message(finding.message)}"
-        for finding in findings(results)
+        for finding in findings(checked)
     ]
-    lines += [f"::notice title=emplace::{_message(result.summary)}" for result in results if result.fits]
+    lines += [f"::notice title=emplace::{_message(result.summary)}" for result in checked.results if result.fits]
     return "".join(f"{line}\n" for line in lines)
 
 

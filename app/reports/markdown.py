@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from emplace.app.reports.checked import Checked, Refused
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.gate import CheckResult, CheckVerdict
@@ -17,14 +16,16 @@ _WORDS = {
 }
 
 
-def markdown_report(results: Sequence[CheckResult]) -> str:
+def markdown_report(checked: Checked) -> str:
     lines = [
         "| model | host | answer | predicted step | gap | of what placement decides | throughput | fullest memory | figures |",
         "|---|---|---|--:|--:|--:|--:|--:|---|",
     ]
-    lines += [_row(result) for result in results]
-    for result in results:
+    lines += [_row(result) for result in checked.results] + [_refused_row(each) for each in checked.refused]
+    for result in checked.results:
         lines += _details(result)
+    for each in checked.refused:
+        lines += ["", f"**{_escaped(each.summary)}**", "", *(f"- {_escaped(line)}" for line in each.message.splitlines())]
     return "\n".join(lines) + "\n"
 
 
@@ -42,6 +43,10 @@ def _row(result: CheckResult) -> str:
         str(result.cost_source),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _refused_row(refused: Refused) -> str:
+    return f"| {' | '.join((_escaped(refused.source), refused.host or '-', '**bad input**', *'------'))} |"
 
 
 def _details(result: CheckResult) -> list[str]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from emplace.app.reports.checked import Checked
 from emplace.app.reports.findings import RULES, Finding, findings
-from emplace.gate import CheckResult
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif_report(results: Sequence[CheckResult]) -> str:
+def sarif_report(checked: Checked) -> str:
     rules = [{"id": rule, "shortDescription": {"text": text}} for rule, text in RULES.items()]
     driver = {"name": "emplace", "version": version("emplace"), "rules": rules}
-    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings(results)], "columnKind": "unicodeCodePoints"}
+    run = {"tool": {"driver": driver}, "results": [_result(finding) for finding in findings(checked)], "columnKind": "unicodeCodePoints"}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong, stderr names the file, the field and the rule, the exit code is 2, and nothing else happens."""
+"""Whatever is wrong, stderr names the file, the field and the rule, the exit code is 2, and nothing is answered."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_result_that_cannot_be_written(emplace_here: Emplace, tmp_path: Path) 
 
 def _refused(done: Any, *named: str) -> None:
     assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
+    assert not [line for line in done.stdout.splitlines() if line[:4] in ("ok  ", "NO  ", "??  ")]
     assert "Traceback" not in done.stderr
     for text in named:
         assert text in done.stderr

@@ -1,0 +1,104 @@
+"""Many checks, several at once: each in one of as many processes as this machine has cores."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from emplace.app.cli.remote import check_on_server
+from emplace.app.reports.checked import Refused
+from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.placement.cost_model import CostModel
+from emplace.placement.errors import InvalidDocument, ToolError
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
+from emplace.planning import answer, build_question
+from emplace.solver.progress import Monitor
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One model on one host."""
+
+    source: str
+    """The model file, or the built-in name."""
+    model: ModelSpec
+    host: HostSpec
+    budgets: Budgets
+    options: PlanOptions
+    cost_model: CostModel | None
+    whole: bool
+    """Whether the best plan is looked for too."""
+    server: str | None
+    """The service that answers, where this process does not."""
+
+
+def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | Refused]:
+    """The answers in the order of the checks. One check alone is answered in this process, and tells `monitor` how it goes.
+
+    Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
+    """
+    workers = min(len(checks), os.cpu_count() or 1)
+    if workers > 1:
+        yield from _side_by_side(checks, workers, say)
+        return
+    for check in checks:
+        say(f"checking {check.model.name} on {check.host.name}")
+        yield answered(check, monitor)
+
+
+def answered(check: Check, monitor: Monitor) -> CheckResult | Refused:
+    """The answer, or why the question is bad input. Raises ToolError."""
+    started = time.perf_counter()
+    try:
+        result = _result(check, monitor)
+    except InvalidDocument as error:
+        return Refused(check.source, check.host.name, str(error))
+    return result.model_copy(update={"source": check.source, "seconds": time.perf_counter() - started})
+
+
+def _result(check: Check, monitor: Monitor) -> CheckResult:
+    if check.server is not None:
+        return check_on_server(check.server, check.model, check.host, check.options, check.cost_model, check.budgets, whole=check.whole)
+    question = build_question(check.model, check.host, check.options, check.cost_model)
+    target_us = None if check.whole else enough_us(question, check.budgets)
+    return judge(answer(question, monitor.wanting(target_us)), check.budgets)
+
+
+def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckResult | Refused]:
+    # Here, because a single check, which most are, needs none of it.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import active_children, get_context
+
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
+        try:
+            say(f"checking {len(checks)} in {workers} processes")
+            for number, answer_of_one in enumerate(pool.map(_alone, checks), start=1):
+                say(f"{number} of {len(checks)} checked")
+                yield answer_of_one
+        except BrokenProcessPool:
+            raise ToolError("a process that checks was ended from outside; is there enough memory? Check fewer models at once") from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.kill()
+            raise
+
+
+def _begin(parent_pid: int) -> None:
+    """Ctrl-C is for the process that the person started. When that one ends, so does this."""
+    from emplace.runtime.process import die_with
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent_pid, signal.SIGKILL)
+
+
+def _alone(check: Check) -> CheckResult | Refused:
+    return answered(check, Monitor())

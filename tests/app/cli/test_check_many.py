@@ -1,0 +1,138 @@
+"""Many models on many hosts in one command: every pair is answered, side by side, and bad input hides no answer."""
+
+from __future__ import annotations
+
+import json
+import signal
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from emplace.app.cli.checking import Check, check_all
+from emplace.app.cli.options import read_model
+from emplace.app.reports.checked import Refused
+from emplace.gate import Budgets, CheckResult
+from emplace.placement.errors import ToolError
+from emplace.placement.plan import PlanOptions
+from emplace.planning import resolve_host
+from emplace.solver.progress import Monitor
+from tests.app.cli.command import Emplace, small_model, start_emplace, write_model
+from tests.app.processes import wait_until
+
+HBM_ONLY = ("--ranks", "1", "--tiers", "hbm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two models, of which `large` fits one 80 GB device and not one of 32 GB, and one that can't be read."""
+    models = tmp_path / "models"
+    models.mkdir()
+    write_model(models / "small.json")
+    large = small_model(name="large")
+    large["tables"][0]["num_embeddings"] = 150_000_000
+    (models / "large.json").write_text(json.dumps(large))
+    (models / "broken.json").write_text('{"schema_version": 1, "name": "broken"}')
+    return models
+
+
+def test_every_host_is_asked(emplace: Emplace, folder: Path) -> None:
+    hosts = ("--host", "big-basin-32g", "--host", "dgx-h100")
+    done = emplace("check", folder / "small.json", folder / "large.json", *hosts, *HBM_ONLY, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    answers = {(check["model"], check["host"]): check["fits"] for check in json.loads(done.stdout)["checks"]}
+    assert answers == {
+        ("small", "big-basin-32g"): True,
+        ("small", "dgx-h100"): True,
+        ("large", "big-basin-32g"): False,
+        ("large", "dgx-h100"): True,
+    }
+
+
+def test_a_pattern_is_read_where_the_shell_left_it(emplace_here: Emplace, folder: Path) -> None:
+    (folder / "broken.json").unlink()
+    (folder / "large.json").unlink()
+    done = emplace_here("check", "models/*.json", "models/small.json", "--host", "dgx-h100", *HBM_ONLY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("small on dgx-h100 fits") == 1
+    none = emplace_here("check", "models/*.yaml", "--host", "dgx-h100")
+    assert none.returncode == 2
+    assert "models/*.yaml" in none.stderr
+
+
+@pytest.fixture
+def reports(emplace_here: Emplace, folder: Path, tmp_path: Path) -> dict[str, str]:
+    """What each format says of one model that fits and one that can't be read."""
+    (folder / "large.json").unlink()
+    said = {}
+    for form in ("json", "junit", "sarif", "github", "markdown"):
+        done = emplace_here("check", "models/*.json", "--host", "big-basin-32g", *HBM_ONLY, "--format", form, "--out", form)
+        assert done.returncode == 2
+        assert "models/broken.json: /tables: is required" in done.stderr
+        said[form] = (tmp_path / form).read_text()
+    text = emplace_here("check", "models/*.json", "--host", "big-basin-32g", *HBM_ONLY).stdout
+    return said | {"text": text}
+
+
+def test_a_bad_file_hides_no_answer_in_any_report(reports: dict[str, str]) -> None:
+    assert reports["text"].splitlines()[0] == "2 checks: 1 fit, 1 bad input"
+    assert "ok  small on big-basin-32g fits  (models/small.json)" in reports["text"]
+    assert "!!  models/broken.json is not checked: bad input" in reports["text"]
+
+    data: dict[str, Any] = json.loads(reports["json"])
+    assert (data["fits"], [check["fits"] for check in data["checks"]]) == (None, [True])
+    assert [(each["source"], each["host"]) for each in data["refused"]] == [("models/broken.json", None)]
+
+    suite = ElementTree.fromstring(reports["junit"]).find("testsuite")
+    assert suite is not None
+    assert [suite.get(count) for count in ("tests", "failures", "errors")] == ["2", "0", "1"]
+
+    (result,) = json.loads(reports["sarif"])["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("bad-input", "error")
+
+    assert "::error file=models/broken.json,title=emplace bad-input::" in reports["github"]
+    assert "::notice title=emplace::small on big-basin-32g fits" in reports["github"]
+    assert "| models/broken.json | - | **bad input** |" in reports["markdown"]
+
+
+def test_a_question_that_one_host_refuses_is_answered_on_the_other(emplace: Emplace, folder: Path, small_plan: Path) -> None:
+    hosts = ("--host", "dgx-h100", "--host", "dgx-a100-80g", "--ranks", "2")
+    done = emplace("check", folder / "small.json", *hosts, "--baseline", small_plan, "--max-regression", "50")
+    assert done.returncode == 2
+    assert "small on dgx-h100 fits" in done.stdout
+    assert "small.json is not checked on dgx-a100-80g: bad input" in done.stdout
+    assert "not comparable" in done.stderr
+
+
+def _checks(count: int) -> list[Check]:
+    model, host = read_model("m1"), resolve_host("big-basin-32g")
+    return [Check(f"{number}", model, host, Budgets(), PlanOptions(time_limit=60), None, False, None) for number in range(count)]
+
+
+def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:
+    def kill_one(said: str) -> None:
+        if said.startswith("1 of"):
+            active_children()[0].kill()
+
+    answers: list[CheckResult | Refused] = []
+    with pytest.raises(ToolError, match="ended from outside"):
+        answers.extend(check_all(_checks(40), kill_one, Monitor()))
+    assert 1 <= len(answers) < 40
+
+
+def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    arguments = ("check", "m1", "m3", "--host", "big-basin-32g", "--plan", "--time-limit", "100")
+    command = start_emplace(*arguments, cwd=tmp_path, home=tmp_path)
+    below = psutil.Process(command.pid)
+    workers = wait_until(lambda: found if len(found := _checkers(below)) == 2 else None, 30)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(10) == 130
+    wait_until(lambda: not any(worker.is_running() for worker in workers), 5)
+
+
+def _checkers(command: psutil.Process) -> list[psutil.Process]:
+    """The processes that check, once they are busy and no longer starting."""
+    return [each for each in command.children() if "spawn_main" in " ".join(each.cmdline()) and each.cpu_times().user > 2]
