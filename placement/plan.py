@@ -235,6 +235,8 @@ class Explanation(Document):
 
     reasons: tuple[str, ...]
     fixes: tuple[Fix, ...] = ()
+    tables: tuple[Name, ...] | None = None
+    """Which tables to look at first: those that have no place on their own, else the largest. Absent where none is to blame."""
 
 
 OUT_OF_WORK, OUT_OF_TIME = "limit", "time"

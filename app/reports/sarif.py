@@ -27,7 +27,10 @@ def _result(finding: Finding) -> dict[str, Any]:
         "ruleIndex": list(RULES).index(finding.rule),
         "level": str(finding.level),
         "message": {"text": finding.message},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": 1}}}],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": finding.line or 1}}}
+        ],
+        "partialFingerprints": {"primaryLocationLineHash": finding.fingerprint},
     }
 
 
