@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from emplace.app.cli.options import about_file
 from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.checked import Refused, refused
 from emplace.gate import Budgets, CheckResult, enough_us, judge
@@ -17,7 +18,7 @@ from emplace.placement.errors import InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
-from emplace.placement.reading import in_file, lines_in
+from emplace.placement.reading import lines_in
 from emplace.planning import answer, build_question
 from emplace.solver.progress import Monitor
 
@@ -61,9 +62,7 @@ def answered(check: Check, monitor: Monitor) -> CheckResult | Refused:
     try:
         result = _result(check, monitor)
     except InvalidDocument as error:
-        file = model_file(check.source)
-        of_file = file is not None and error.source == "model"
-        return refused(check.source, check.host.name, in_file(error, file) if file is not None and of_file else error)
+        return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
     return result.model_copy(update={"source": check.source, "seconds": seconds, "line": _line(check, result)})
 

@@ -40,6 +40,11 @@ class Finding:
     line: int | None = None
 
     @property
+    def located(self) -> str:
+        """The message with its place, where nothing else says it."""
+        return self.message if self.line is None else f"{self.source}:{self.line}: {self.message}"
+
+    @property
     def fingerprint(self) -> str:
         """The same for the same finding, wherever its line has moved to and whatever its figures are now."""
         return hashlib.sha256("\0".join((self.rule, Path(self.source).as_posix(), self.what)).encode(errors="replace")).hexdigest()[:32]

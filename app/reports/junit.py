@@ -53,7 +53,7 @@ def _case(suite: ElementTree.Element, host: str, source: str, seconds: float) ->
 def _add_findings(case: ElementTree.Element, tag: str, found: list[Finding]) -> None:
     worst = found[0]
     entry = ElementTree.SubElement(case, tag, {"type": worst.rule, "message": _valid(worst.message)})
-    entry.text = "\n".join(_valid(finding.message) for finding in found)
+    entry.text = "\n".join(_valid(finding.located) for finding in found)
 
 
 def _seconds(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,4 +38,4 @@ def _result(finding: Finding) -> dict[str, Any]:
 def _uri(source: str) -> str:
     """Relative paths stay relative, so that the host of the code finds the file."""
     path = Path(source)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,10 @@ def test_a_rule_that_only_the_question_breaks_is_shown_in_the_file(emplace_here:
     (folder / "vast.yaml").write_text(
         SPEC.replace("1000000000, embedding_dim: 64", "1000000000000, embedding_dim: 65536").replace("dot", "cat")
     )
-    done = emplace_here("check", "vast.yaml", "--host", "dgx-h100")
-    assert done.returncode == 2
-    assert "vast.yaml:8: /tables: must come to at most 2^62 bytes" in done.stderr
+    for command in ("check", "plan"):
+        done = emplace_here(command, "vast.yaml", "--host", "dgx-h100")
+        assert done.returncode == 2
+        assert "vast.yaml:8: /tables: must come to at most 2^62 bytes" in done.stderr
 
 
 # Ant's JUnit.xsd, as Windy Road wrote it down: the attributes that must be there, the order of elements, and nothing on the root.
@@ -128,3 +130,13 @@ def test_junit_keeps_the_rules_of_ants_schema(emplace_here: Emplace, model: str)
     assert all(re.fullmatch(NUMBER, each.get("time", "")) for each in (suite, case))
     assert [child.tag for child in case] == {"big.yaml": ["failure"], "broken.yaml": ["error"], "ncf": []}[model]
     assert all(set(child.attrib) == {"type", "message"} and len(child) == 0 for child in case)
+
+
+@pytest.mark.parametrize("format", ["text", "json", "junit", "sarif", "github", "gitlab", "markdown"])
+def test_a_file_name_that_is_no_text_is_reported(emplace: Emplace, tmp_path: Path, format: str) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.yaml")).write_text(BROKEN)
+    for out in ((), ("--out", "report")):
+        done = emplace("check", os.fsdecode(b"b\xff.yaml"), *HOST, "--format", format, *out)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert "embedding_dim: must be a multiple of 4" in done.stderr
