@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
 
 BROKEN_RULE = "broken_rule"
 """The type of the errors that `broken_rule` makes."""
+_MAX_PATCH_DEPTH = 50
 
 
 def broken_rule(pointer: str, value: Any, rule: str) -> PydanticCustomError:
@@ -53,3 +54,17 @@ class Document(BaseModel):
     def content_digest(self) -> str:
         """`sha256:` and 64 hex digits of the canonical JSON."""
         return "sha256:" + hashlib.sha256(self.canonical_json().encode()).hexdigest()
+
+
+def _shallow(patch: dict[str, Any]) -> dict[str, Any]:
+    level: list[Any] = [patch]
+    for _ in range(_MAX_PATCH_DEPTH):
+        below = (part for each in level for part in (each.values() if isinstance(each, dict) else each))
+        level = [part for part in below if isinstance(part, (dict, list))]
+    if level:
+        raise ValueError(f"must be nested at most {_MAX_PATCH_DEPTH} levels deep")
+    return patch
+
+
+Patch = Annotated[dict[str, Any], AfterValidator(_shallow)]
+"""A merge patch (RFC 7396) of a question, nested no deeper than it can be written again."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Fix
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
 from tests.placement.example_models import gpu_host_data, model_data
 
@@ -288,3 +289,17 @@ def _broken_if_any(data: dict[str, Any]) -> list[BrokenRule]:
     except InvalidDocument as error:
         return error.broken_rules
     return []
+
+
+def test_what_only_python_can_hand_over_is_refused_in_words() -> None:
+    for value in (10**5_000, -(10**5_000), float("nan"), "\ud800", object(), {1: 2}):
+        for data in (model_data(local_batch_size=value), model_data(name=value), model_data(tables=[value])):
+            assert broken_rules(data)
+    assert "must be a whole number" in broken_rules(model_data(local_batch_size="9" * 5_000))[0]
+
+
+def test_a_patch_is_nested_no_deeper_than_it_can_be_written() -> None:
+    for depth in (51, 300, 900):
+        patch = '{"a":' * depth + "1" + "}" * depth
+        with pytest.raises(InvalidDocument, match="spec:1: /patch: must be nested at most 50 levels deep"):
+            read_text(f'{{"change": "a", "kind": "b", "verified": true, "patch": {patch}}}', Fix, source="spec", as_json=True)
