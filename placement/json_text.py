@@ -18,6 +18,7 @@ from emplace.placement.pointer import pointer_to
 _MAX_SHOWN = 20
 _MAX_TOKENS = 2_000_000
 """Among so many the line of a repeated key is looked for."""
+_DEEP = 500
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = "holds half of a surrogate pair, which is no character"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -41,7 +42,7 @@ def parse_json(text: str, source: str) -> Any:
             object_pairs_hook=_mapping_without_repeats,
         )
     except RecursionError:
-        raise InvalidDocument(source, [BrokenRule("", "", "is nested too deep", 1)]) from None
+        raise InvalidDocument(source, [BrokenRule("", "", "is nested too deep", _line_of_depth(text))]) from None
     except json.JSONDecodeError as error:
         raise InvalidDocument(source, [BrokenRule("", "", f"is not valid JSON: {error}", error.lineno)]) from None
     except _Refused as error:
@@ -76,6 +77,16 @@ class _Repeated(_Refused):
                     return line_at(text, token.start())
                 open_mappings[-1].add(key)
         return None
+
+
+def _line_of_depth(text: str) -> int:
+    """Where the text is too deep, or almost: how deep is too deep depends on what Python does besides."""
+    depth = 0
+    for bracket in re.finditer(rf"{_STRING}|([\[{{])|[\]}}]", text):
+        depth += 1 if bracket[1] else -1 if bracket[0] in "]}" else 0
+        if depth == _DEEP:
+            return line_at(text, bracket.start())
+    return 1
 
 
 def _refuse_constant(name: str) -> None:

@@ -143,3 +143,7 @@ def test_a_message_is_one_short_line_whatever_a_key_holds() -> None:
         (line,) = (each for each in refused(json.dumps(model_data() | {key: 1}), as_json=True))
         assert len(line) < 400
         assert line.isprintable()
+
+
+def test_json_that_is_too_deep_is_so_somewhere() -> None:
+    assert refused('{"a": "[[",\n"b": [[\n' + "[" * 5_000, as_json=True) == ["spec:3: (document): is nested too deep"]
