@@ -29,7 +29,8 @@ import yaml
 from benchmarks.hostile_text import ENDLESS, GOOD_MODEL, mutated
 from benchmarks.json_lines import emit
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.device_prices import device_prices
 from benchmarks.json_lines import emit
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, PlanStatus, Question
 from emplace.solver.solve import solve_question
@@ -92,7 +92,7 @@ def question(tables: int, load: float, tiers: tuple[Tier, ...]) -> Question:
             ],
         }
     )
-    return Question(model=model, host=host, cost_model=datasheet_cost_model(host), options=PlanOptions(nodes=NODES, tiers=tiers))
+    return Question(model=model, host=host, cost_model=device_prices(host), options=PlanOptions(nodes=NODES, tiers=tiers))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.device_prices import device_prices
 from benchmarks.json_lines import emit
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.solver.solve import solve_question
@@ -48,7 +48,7 @@ class Kept:
         return Question(
             model=ModelSpec.model_validate(data),
             host=host,
-            cost_model=datasheet_cost_model(host),
+            cost_model=device_prices(host),
             options=PlanOptions.model_validate(options),
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-Point = tuple[int, float, float]
-"""(ranks, measured ms, predicted ms) of one plan."""
+Point = tuple[str, float, float]
+"""(series, measured ms, predicted ms) of one time."""
 
 _SIZE, _LEFT, _TOP = 420, 64, 24
 _COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d")
@@ -14,7 +14,7 @@ _BAND = 1.2
 
 
 def plot(points: Sequence[Point]) -> str:
-    """An SVG with a dot for each plan, on logarithmic axes. On the line the prediction is exact, in the band it is within 20%."""
+    """An SVG with a dot for each time, on logarithmic axes. On the line the prediction is exact, in the band it is within 20%."""
     times = [time for _, *both in points for time in both]
     low, high = math.floor(math.log10(min(times)) * 2) / 2, math.ceil(math.log10(max(times)) * 2) / 2
     scale = _Scale(low, high)
@@ -57,20 +57,20 @@ def _band(scale: _Scale) -> Iterator[str]:
 def _axes(scale: _Scale) -> Iterator[str]:
     bottom, right = _TOP + _SIZE, _LEFT + _SIZE
     yield f'<rect x="{_LEFT}" y="{_TOP}" width="{_SIZE}" height="{_SIZE}" fill="none" stroke="#333"/>'
-    for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
+    for step in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
         if scale.low <= math.log10(step) <= scale.high:
             yield f'<text x="{scale.x(step):.1f}" y="{bottom + 18}" text-anchor="middle">{step}</text>'
             yield f'<text x="{_LEFT - 8}" y="{scale.y(step) + 4:.1f}" text-anchor="end">{step}</text>'
-    yield f'<text x="{(_LEFT + right) / 2}" y="{bottom + 42}" text-anchor="middle">measured step, ms</text>'
+    yield f'<text x="{(_LEFT + right) / 2}" y="{bottom + 42}" text-anchor="middle">measured, ms</text>'
     middle = _TOP + _SIZE / 2
-    yield f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">predicted step, ms</text>'
+    yield f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">predicted, ms</text>'
 
 
 def _dots(scale: _Scale, points: Sequence[Point]) -> Iterator[str]:
-    for place, ranks in enumerate(sorted({ranks for ranks, _, _ in points})):
+    for place, series in enumerate(dict.fromkeys(name for name, _, _ in points)):
         colour = _COLOURS[place % len(_COLOURS)]
-        for measured, predicted in [(measured, predicted) for of, measured, predicted in points if of == ranks]:
+        for measured, predicted in [(measured, predicted) for name, measured, predicted in points if name == series]:
             yield f'<circle cx="{scale.x(measured):.1f}" cy="{scale.y(predicted):.1f}" r="3.5" fill="{colour}" fill-opacity="0.65"/>'
         top = _TOP + 16 + 22 * place
         yield f'<circle cx="{_LEFT + _SIZE + 20}" cy="{top - 4}" r="4" fill="{colour}"/>'
-        yield f'<text x="{_LEFT + _SIZE + 32}" y="{top}">{ranks} ranks</text>'
+        yield f'<text x="{_LEFT + _SIZE + 32}" y="{top}">{series}</text>'

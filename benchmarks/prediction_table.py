@@ -150,7 +150,11 @@ def main() -> None:
     lines = read_lines(Path(sys.argv[1]))
     print("\n".join(table(lines)))
     if len(sys.argv) == 3:
-        points = [(line["ranks"], plan["measured_ms"], plan["predicted_ms"]) for line in lines for plan in line.get("plans", {}).values()]
+        points = [
+            (f"{line['ranks']} ranks", plan["measured_ms"], plan["predicted_ms"])
+            for line in lines
+            for plan in line.get("plans", {}).values()
+        ]
         Path(sys.argv[2]).write_text(plot(points), encoding="utf-8")
 
 

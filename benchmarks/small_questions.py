@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from benchmarks.device_prices import device_prices
+from emplace.placement.cost_model import CostModel
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, ShardingType
 from emplace.placement.plan import PlanOptions, Question
@@ -38,7 +39,7 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
     _constrain(rng, model, ranks)
     table_bytes = sum(table["num_embeddings"] * table["embedding_dim"] * 4 for table in tables)
     host = HostSpec.model_validate(_host(rng, name, number, ranks, table_bytes))
-    cost_model = _uneven(rng, datasheet_cost_model(host)) if rng.random() < 0.3 else datasheet_cost_model(host)
+    cost_model = _uneven(rng, device_prices(host)) if rng.random() < 0.3 else device_prices(host)
     options = PlanOptions.model_validate(_options(rng, name, work_limit))
     return name, Question(model=ModelSpec.model_validate(model), host=host, cost_model=cost_model, options=options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emplace.placement.cost_model import CostSource
+from emplace.placement.datasheet import follows_datasheet
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.diagnosis import HardwareChange
 from emplace.placement.errors import InvalidDocument
@@ -15,7 +16,7 @@ from emplace.planning import answer
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.progress import Monitor
 from emplace.solver.sensitivity.dual_prices import DualPrices
-from emplace.solver.sensitivity.hardware_changes import SAME_RANKS, changed, follows_datasheet, hardware_changes
+from emplace.solver.sensitivity.hardware_changes import SAME_RANKS, changed, hardware_changes
 
 DATASHEET = "prices are a datasheet's, which nobody measured: trust what is dear more than how dear it is"
 OTHER_PRICES = "prices do not follow from the host's rates (they are measured, or given): faster memories and links are left out"
@@ -59,7 +60,7 @@ def _fixed_size(plan: Plan) -> Question:
 def _notes(question: Question) -> Iterator[str]:
     if question.cost_model.source is CostSource.DATASHEET:
         yield DATASHEET
-    if not follows_datasheet(question):
+    if not follows_datasheet(question.cost_model, question.host):
         yield OTHER_PRICES
     if question.cost_model.source is CostSource.MEASURED:
         yield UNMEASURED_NETWORK
@@ -68,6 +69,7 @@ def _notes(question: Question) -> Iterator[str]:
 def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareChange]]:
     """Every change that the question can have, and by how much the bound moves with it at its dual prices."""
     types = frozenset(table.sharding_type for table in plan.tables)
+    launched_us = question.cost_model.launched_us(question.model)
     prices = DualPrices.of(question, types, with_servers=any(rank.is_server for rank in plan.ranks))
     for edit in hardware_changes(question, plan):
         try:
@@ -76,7 +78,9 @@ def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareC
         except InvalidDocument:
             continue  # more than a host or a job can have
         bound_us = None if prices is None else prices.bound_of(after)
-        moved_us = None if prices is None or bound_us is None else _but_for_rounding(bound_us - prices.bound_us, bound_us)
+        moved_us = None
+        if prices is not None and bound_us is not None:  # devices that wait for launches gain nothing by being faster
+            moved_us = _but_for_rounding(max(bound_us, launched_us) - max(prices.bound_us, launched_us), bound_us)
         yield edit, HardwareChange(change=edit.change, kind=edit.kind, patch=edit.patch, estimated_us=moved_us)
 
 

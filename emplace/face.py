@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.audit import Violation, refuse, structural_violations
 from emplace.placement.audit import audit as violations_of
-from emplace.placement.catalog import find_model
+from emplace.placement.catalog import find_model, find_stack
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
@@ -35,6 +35,7 @@ def plan(
     host: Host,
     *,
     cost_model: CostModel | None = None,
+    stack: str | Path | None = None,
     monitor: Monitor | None = None,
     warm_start: Plan | None = None,
     proof: bool = False,
@@ -44,7 +45,8 @@ def plan(
 
     `options` are those of PlanOptions, such as tiers=["hbm"], nodes=2, ranks=8, objective="p95", work_limit=10.0 (seconds of
     counted work, the default), time_limit=60.0 (seconds of the wall), gap=0.001, seed=0. Without a cost model it is priced with
-    the one measured on this host, else by the datasheet; the plan says which. `monitor` is told where the solve stands and may stop it.
+    the one measured on this host, else by the datasheet; the plan says which. `stack` asks for the datasheet's prices under that software
+    stack, a built-in name or a file. `monitor` is told where the solve stands and may stop it.
     `warm_start` is a plan for a question that differs a little: the search begins there, and the plan names it.
     With `proof` the plan carries one; finding it is not in the limits, and it can't be had with the objective devices.
 
@@ -52,7 +54,7 @@ def plan(
     Raises InvalidDocument for what breaks a rule, UnknownName for a name or a file that isn't there, ToolError where this
     machine lacks something.
     """
-    return answer(_question(model, host, options, cost_model), monitor, warm_start, proof=proof)
+    return answer(_question(model, host, options, cost_model, stack), monitor, warm_start, proof=proof)
 
 
 def check(
@@ -64,6 +66,7 @@ def check(
     baseline: Plan | None = None,
     max_regression: float | None = None,
     cost_model: CostModel | None = None,
+    stack: str | Path | None = None,
     plan: bool = False,
     **options: Any,
 ) -> CheckResult:
@@ -76,7 +79,7 @@ def check(
     """
     given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression, "baseline": baseline}
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
-    asked = _question(model, host, by_the_clock(options), cost_model)
+    asked = _question(model, host, by_the_clock(options), cost_model, stack)
     return judge(answer(asked, Monitor().wanting(None if plan else enough_us(asked, budgets))), budgets)
 
 
@@ -126,8 +129,9 @@ def read_plan(path: str | Path) -> Plan:
     return read_file(Path(path), Plan)
 
 
-def _question(model: Model, host: Host, options: Mapping[str, Any], cost_model: CostModel | None) -> Question:
-    return build_question(read_model(model), read_host(host), from_data(dict(options), PlanOptions, source="options"), cost_model)
+def _question(model: Model, host: Host, options: Mapping[str, Any], cost_model: CostModel | None, stack: str | Path | None) -> Question:
+    asked = from_data(dict(options), PlanOptions, source="options")
+    return build_question(read_model(model), read_host(host), asked, cost_model, None if stack is None else find_stack(str(stack)))
 
 
 def _document(given: _Doc | Mapping[str, Any], kind: type[_Doc], source: str) -> _Doc:

@@ -19,6 +19,7 @@ from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import Name
 from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
+from emplace.placement.price_range import StepRange, step_range
 from emplace.placement.workload import Objective
 
 
@@ -38,6 +39,8 @@ class Budgets(Document):
     baseline: Plan | None = None
     max_regression: Annotated[float, Field(strict=True, ge=0)] | None = None
     """Percent by which the step may take longer than the baseline's."""
+    sure: bool | None = None
+    """Whether budgets must hold over the whole range of a step that nobody measured: one that may not is then undecided."""
 
     @model_validator(mode="after")
     def _baseline_with_its_margin(self) -> Budgets:
@@ -54,6 +57,8 @@ class BudgetResult(Document):
 
     rule: str
     kept: bool | None
+    sure: bool | None = None
+    """Whether that holds over the whole range of a step that nobody measured; absent where prices are measured, or nothing is decided."""
     limit_us: float
     message: str
 
@@ -84,6 +89,8 @@ class CheckResult(Document):
     explanation: Explanation | None = None
     cost_source: CostSource
     step_time_us: float | None = None
+    step_range_us: tuple[float, float] | None = None
+    """How short and how long the step may be where nothing was measured (placement/price_range.py)."""
     lower_bound_us: float | None = None
     gap: float | None = None
     """How much less than the plan's step the best may take. Of the first plan that is enough it says little (`stopped_by`)."""
@@ -97,11 +104,13 @@ class CheckResult(Document):
 
 def enough_us(question: Question, budgets: Budgets) -> float | None:
     """How long the step of a plan may take that keeps all budgets, infinity without any: what a solve is to aim at (`Monitor.wanting`).
-    None where that depends on the number of devices, which is for the solve to find.
+    None where that depends on the number of devices, which is for the solve to find, and where budgets must surely hold.
 
     Raises InvalidDocument when the baseline can't be compared with plans of this question, and for ranks that the host can't have.
     """
     if question.options.objective is Objective.DEVICES and (budgets.min_throughput is not None or budgets.baseline is not None):
+        return None
+    if budgets.sure and question.cost_model.stack is not None:
         return None
     return min((limit.longest_us for limit in _limits(question, budgets)), default=math.inf)
 
@@ -109,8 +118,9 @@ def enough_us(question: Question, budgets: Budgets) -> float | None:
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     """Hold an audited plan against the budgets. Raises InvalidDocument when the baseline can't be compared with it."""
     results: tuple[BudgetResult, ...] = ()
+    spread = step_range(plan)
     if plan.has_placement or (plan.status is PlanStatus.UNDECIDED and plan.fewest is None):
-        results = tuple(_judge_budget(plan, limit) for limit in _limits(plan.sized_question, budgets))
+        results = tuple(_judged(plan, limit, spread, must_be_sure=bool(budgets.sure)) for limit in _limits(plan.sized_question, budgets))
     fits, verdict = _verdict(plan, results)
     return CheckResult(
         model=plan.model.name,
@@ -122,6 +132,7 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
         explanation=plan.explanation,
         cost_source=plan.cost_model.source,
         step_time_us=plan.step_time_us,
+        step_range_us=None if spread is None else (spread.fast_us, spread.slow_us),
         lower_bound_us=plan.lower_bound_us,
         gap=plan.gap,
         placement_gap=plan.placement_gap,
@@ -175,6 +186,20 @@ def _conditions(model: str, host: str, cost_model: str, trainers: int) -> dict[s
     return {"/model/name": model, "/host/name": host, "/cost_model/digest": cost_model, "/ranks": f"{trainers} trainers"}
 
 
+def _judged(plan: Plan, limit: _Limit, spread: StepRange | None, *, must_be_sure: bool) -> BudgetResult:
+    """The budget at the typical prices, and whether it holds at all others that the stack may have."""
+    result = _judge_budget(plan, limit)
+    if spread is None or result.kept is None:
+        return result
+    is_sure = spread.slow_us <= limit.longest_us if result.kept else spread.fast_us > limit.longest_us
+    if is_sure:
+        return result.model_copy(update={"sure": True})
+    doubt = f"not sure: nothing is measured, and this plan's step may take {spread.fast_us:,.1f} to {spread.slow_us:,.1f} us"
+    if must_be_sure:
+        return result.model_copy(update={"sure": False, "kept": None, "message": f"undecided: {limit.words}; {doubt}"})
+    return result.model_copy(update={"sure": False, "message": f"{result.message}; but {doubt}"})
+
+
 def _judge_budget(plan: Plan, limit: _Limit) -> BudgetResult:
     step_us, bound_us = plan.step_time_us, plan.lower_bound_us or 0.0
     if step_us is not None and step_us <= limit.longest_us:
@@ -216,6 +241,8 @@ def _summary(plan: Plan, verdict: CheckVerdict, results: tuple[BudgetResult, ...
             broken = ", ".join(result.rule for result in results if result.kept is False)
             return f"{where} fits but breaks {broken}" if plan.has_placement else f"{where} has no placement that keeps {broken}"
         case CheckVerdict.UNDECIDED:
+            if unsure := [result.rule for result in results if result.kept is None and result.sure is False]:
+                return f"{where} fits, but is not sure to keep or to break {', '.join(unsure)}"
             return f"{where} is undecided within {plan.solver.limit:g} s of {plan.solver.limit_kind}"
 
 

@@ -8,11 +8,13 @@ from emplace.cost_model_store import CostModelStore, find_cost_model
 from emplace.local_store import local_cost_models
 from emplace.placement.audit import Violation, audit
 from emplace.placement.catalog import LOCAL_HOST, find_host
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.placement.stack import Stack
 from emplace.placement.workload import Objective
 from emplace.solver.progress import Monitor
 
@@ -28,12 +30,19 @@ def resolve_host(name_or_path: str) -> HostSpec:
     return discover_host()
 
 
-def build_question(model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None) -> Question:
-    """The question with its cost model: the given one, else the one that `emplace profile` kept, else the datasheet's.
+def build_question(
+    model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None = None, stack: Stack | None = None
+) -> Question:
+    """The question with its cost model: the given one, else the datasheet's under the given stack, else the one that `emplace profile`
+    kept, else the datasheet's under the default stack.
 
-    Raises InvalidDocument when the cost model belongs to another host or lacks one of its devices, and for tables of
-    this machine's CUDA trainers on remote servers.
+    Raises InvalidDocument when the cost model belongs to another host or lacks one of its devices, for a stack of other devices or
+    beside a cost model, and for tables of this machine's CUDA trainers on remote servers.
     """
+    if stack is not None:
+        if cost_model is not None:
+            raise InvalidDocument("options", [BrokenRule("/stack", stack.name, "goes without a cost model, which has prices of its own")])
+        cost_model = datasheet_cost_model(host, stack)
     if cost_model is None:
         cost_model = measured_cost_model(local_cost_models(), host, options) or datasheet_cost_model(host)
     broken = _mismatch(cost_model, host)

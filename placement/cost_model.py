@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from emplace.placement.dense_part import PASSES, DensePart
+from emplace.placement.dense_part import PASSES, DensePart, dense_part
 from emplace.placement.document import Document
-from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.model import ComputeKernel, DataType, Name, Optimizer, ShardingType
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, ShardingType
+from emplace.placement.stack import Stack
 from emplace.placement.units import MAX_SIZE_BYTES
 
 _MAX_US = 1e12
@@ -26,7 +26,7 @@ Coefficient = Annotated[float, Field(strict=True, ge=0, le=_MAX_US)]
 Figure = Annotated[float, Field(strict=True)]
 _VALUE_BYTES = 4
 """Dense layers are fp32."""
-_LINE_BYTES, _PAGE_BYTES = 64, 4096
+LINE_BYTES, _PAGE_BYTES = 64, 4096
 _DIGIT_BITS = 8
 Times = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def row_digits(rows: ArrayLike) -> Times:
 
 def cache_lines(row_bytes: ArrayLike) -> Times:
     """Cache lines that a row lies on, if it begins where a line does."""
-    return np.asarray(np.ceil(np.asarray(row_bytes, dtype=np.float64) / _LINE_BYTES))
+    return np.asarray(np.ceil(np.asarray(row_bytes, dtype=np.float64) / LINE_BYTES))
 
 
 def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike) -> Times:
@@ -125,7 +125,8 @@ class OtherBackward(Document):
 class KernelCost(Document):
     """The forward, and the backward with the optimizer, of one compute kernel on one kind of device.
 
-    `fused_uvm_caching` needs no entry: its hits cost what `fused` costs, its misses what `fused_uvm` costs.
+    `fused_uvm_caching` may go without: its hits cost what `fused` costs, its misses what `fused_uvm` costs. An entry says what it costs
+    beyond lookups that `fused` answers: its forward for the rows that are fetched, its backward for all different rows.
     """
 
     device: Name
@@ -189,6 +190,24 @@ class DenseCost(Document):
         return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us
 
 
+class LaunchCost(Document):
+    """What a process needs for a step while its device works: it launches kernels, and may make batches. No step is shorter."""
+
+    fixed_us: Coefficient
+    per_feature_us: Coefficient = 0.0
+    per_layer_us: Coefficient = 0.0
+    """For each linear layer."""
+    per_value_us: Coefficient = 0.0
+    """For each id and dense value of a batch that the process makes itself."""
+
+    def time_us(self, model: ModelSpec) -> float:
+        """Microseconds of a step of the model."""
+        ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
+        by_batch_us = model.local_batch_size * (ids + model.dense_features) * self.per_value_us
+        layers = len(dense_part(model).layers)
+        return self.fixed_us + model.num_features * self.per_feature_us + layers * self.per_layer_us + by_batch_us
+
+
 class Regime(StrEnum):
     """What most of a point's time is: fixed, or growing with what is asked."""
 
@@ -234,8 +253,12 @@ class CostModel(Document):
     """Ranks that shared a core while it was measured: what they take from each other is in the times. It may be more than ranks over
     cores, because a rank gains from others that wait even with a core of its own."""
     software: dict[str, str] = Field(default_factory=dict)
+    stack: Stack | None = None
+    """The software stack that datasheet prices are of, with its ranges."""
     measured_at: str | None = None
     step_overhead_us: Coefficient
+    launches: LaunchCost | None = None
+    """Absent where the device is what runs the process, and everything is in its own times."""
     kernels: tuple[KernelCost, ...]
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
@@ -262,6 +285,10 @@ class CostModel(Document):
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 
+    def launched_us(self, model: ModelSpec) -> float:
+        """Microseconds that no step of the model is shorter than, whatever its devices need."""
+        return 0.0 if self.launches is None else self.launches.time_us(model)
+
     @property
     def id_exchange(self) -> CollectiveCost:
         """The cost of exchanging ids and lengths."""
@@ -285,66 +312,3 @@ class CostModel(Document):
         if found is None:
             raise ValueError(f"the cost model has no dense layers for {device}")
         return found
-
-
-# Assumed, not from datasheets: launch overheads and the share of a datasheet rate that random row access reaches.
-_CUDA_FIXED_US, _CPU_FIXED_US = 5.0, 20.0
-_BACKWARD_TRAFFIC = 2.0
-"""Times the bytes of the forward: the backward reads and writes every row that was looked up."""
-_DENSE_EFFICIENCY = 0.5
-_COLLECTIVE_FIXED_US = {DeviceType.CUDA: 20.0, DeviceType.CPU: 150.0}
-_STEP_OVERHEAD_US = {DeviceType.CUDA: 200.0, DeviceType.CPU: 1000.0}
-
-
-def datasheet_cost_model(host: HostSpec) -> CostModel:
-    """Bytes over the datasheet bandwidth of the memory that holds them, plus assumed fixed overheads.
-
-    This is what planners commonly assume. docs/explanation/cost-model.md says where it goes wrong.
-    """
-    kernels: list[KernelCost] = []
-    dense: list[DenseCost] = []
-    for device in host.node.devices:
-        fixed_us = _CUDA_FIXED_US if device.type is DeviceType.CUDA else _CPU_FIXED_US
-        for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE):
-            kernels.append(_bandwidth_kernel(device.kind, kernel, device.memory_bandwidth, fixed_us))
-        if device.system_link is not None:
-            kernels.append(_bandwidth_kernel(device.kind, ComputeKernel.FUSED_UVM, device.system_link, fixed_us))
-        dense.append(_dense(device.kind, device.fp32_flops))
-    if (remote := host.remote_servers) is not None:
-        kernels.append(_bandwidth_kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth, _CPU_FIXED_US))
-        dense.append(_dense(remote.kind, remote.fp32_flops))
-    return CostModel(
-        source=CostSource.DATASHEET,
-        host_name=host.name,
-        step_overhead_us=_STEP_OVERHEAD_US[host.node.devices[0].type],
-        kernels=tuple(kernels),
-        all_to_all=_links(host),
-        reduce_scatter=_links(host),
-        all_reduce=_links(host),
-        dense=tuple(dense),
-    )
-
-
-def _bandwidth_kernel(device: str, kernel: ComputeKernel, bytes_per_s: float, fixed_us: float) -> KernelCost:
-    per_byte_us = 1e6 / bytes_per_s
-    return KernelCost(
-        device=device,
-        kernel=kernel,
-        forward=LookupCost(fixed_us=fixed_us, per_lookup_byte_us=per_byte_us),
-        backward=LookupCost(fixed_us=fixed_us, per_lookup_byte_us=_BACKWARD_TRAFFIC * per_byte_us),
-    )
-
-
-def _dense(device: str, flops_per_s: float) -> DenseCost:
-    return DenseCost(device=device, fixed_us=0.0, per_flop_us=1e6 / (flops_per_s * _DENSE_EFFICIENCY))
-
-
-def _links(host: HostSpec) -> CollectiveCost:
-    """A rank has its own link inside the node and an equal share of the node's network."""
-    ranks_per_node = sum(device.count for device in host.node.devices)
-    return CollectiveCost(
-        fixed_us=_COLLECTIVE_FIXED_US[host.node.devices[0].type],
-        per_intra_node_byte_us=1e6 / host.node.intra_node_link,
-        per_inter_node_byte_us=1e6 * ranks_per_node / host.node.network,
-        per_server_byte_us=1e6 / host.remote_servers.network if host.remote_servers else 0.0,
-    )

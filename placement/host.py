@@ -40,6 +40,8 @@ class DeviceKind(Document):
     memory_bandwidth: Rate
     system_link: Rate | None = None
     fp32_flops: Flops
+    tf32_flops: Flops | None = None
+    """Of its matrix units; absent where it has none for TF32."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")

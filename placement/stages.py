@@ -1,10 +1,10 @@
 """The step-time model. Training is bulk-synchronous: every stage waits for its slowest rank.
 
-    step = overhead + sum over stages of (fixed + max over ranks of the rank's load)
+    step = max(launches, overhead + sum over stages of (fixed + max over ranks of the rank's load))
 
 A rank's load in a stage is the sum over its shards. The fixed part is that of the dense layers, and of each sharding type
 that any table uses: TorchRec exchanges ids, vectors and gradients for each type apart. Where ranks share cores, stages are as
-stage_lengths_us says.
+stage_lengths_us says. Launches are what a process needs while its device works, so no step is shorter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.cost_model import CostModel
+from emplace.placement.cost_model import CostModel, KernelCost
 from emplace.placement.dense_part import dense_part, layers_optimizer
 from emplace.placement.memory import row_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
@@ -102,13 +102,29 @@ class _LookupPricer:
     work: ShardWorkload
 
     def time_us(self) -> tuple[Any, Any]:
-        """(forward, backward). With a cache, hits cost what `fused` costs and misses what `fused_uvm` costs."""
+        """(forward, backward)."""
         if self.sharding.kernel is not ComputeKernel.FUSED_UVM_CACHING:
             return self._of_kernel(self.sharding.kernel, 1.0, 1.0)
-        hit_rate, miss_rate = self.sharding.hit_rate, self.sharding.miss_rate
-        hits = self._of_kernel(ComputeKernel.FUSED, hit_rate, 1.0)
-        misses = self._of_kernel(ComputeKernel.FUSED_UVM, 1.0 - np.asarray(hit_rate) if miss_rate is None else miss_rate, 0.0)
+        if (beyond := self.cost.kernel(self.device, ComputeKernel.FUSED_UVM_CACHING)) is not None:
+            return self._cached(beyond)
+        hits = self._of_kernel(ComputeKernel.FUSED, self.sharding.hit_rate, 1.0)
+        misses = self._of_kernel(ComputeKernel.FUSED_UVM, self._miss_rate, 0.0)
         return hits[0] + misses[0], hits[1] + misses[1]
+
+    @property
+    def _miss_rate(self) -> Any:
+        return 1.0 - np.asarray(self.sharding.hit_rate) if self.sharding.miss_rate is None else self.sharding.miss_rate
+
+    def _cached(self, beyond: KernelCost) -> tuple[Any, Any]:
+        """All lookups once their rows are there, and fetching each row that misses: what misses is rarely looked up twice."""
+        forward, backward = self._of_kernel(ComputeKernel.FUSED, 1.0, 1.0)
+        fetched = np.minimum(self.work.lookups * self._miss_rate, self.work.unique_rows)
+        width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)
+        updated = beyond.backward_of(self.sharding.optimizer, self.sharding.data_type)
+        return (
+            forward + beyond.forward.time_us(fetched, fetched, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
+            backward + updated.time_us(0.0, self.work.unique_rows, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
+        )
 
     def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:
         """(forward, backward) of these shares of the shard's lookups and bags with one kernel."""

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from emplace.app.web.dependencies import cost_models
 from emplace.app.web.service import Service
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec

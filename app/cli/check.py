@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from emplace.app.cli import options
-from emplace.app.cli.checking import Check, check_all
+from emplace.app.cli.checking import Check, Prices, check_all
 from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
-from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan
+from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan, read_stack
 from emplace.app.cli.output import note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.check import REPORTERS
@@ -61,11 +61,15 @@ def check(
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
     ] = None,
+    sure: Annotated[
+        bool, typer.Option("--sure", help="Budgets must hold over the whole range of a step that nobody measured, or are undecided.")
+    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Look for the best plan too, until it is proven or the limit is reached.")] = False,
     time_limit: options.TimeLimit = None,
     work_limit: options.WorkLimit = None,
     seed: options.Seed = None,
     cost_model: options.CostModelFile = None,
+    stack: options.StackName = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
@@ -80,9 +84,10 @@ def check(
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
     specs, bad = _read_models(_expanded(models))
-    where, priced = [resolve_host(host) for host in dict.fromkeys(hosts)], read_cost_model(cost_model)
+    where = [resolve_host(host) for host in dict.fromkeys(hosts)]
+    prices = Prices(read_cost_model(cost_model), read_stack(stack), server)
     pairs = [(source, spec, host) for source, spec in specs for host in where]
-    limits = _budgets([(spec, host) for _, spec, host in pairs], max_step_time_us, min_throughput, baseline or [], max_regression)
+    limits = _budgets([(spec, host) for _, spec, host in pairs], max_step_time_us, min_throughput, baseline or [], max_regression, sure)
     chosen = plan_options(
         nodes=nodes,
         ranks=ranks,
@@ -93,7 +98,7 @@ def check(
         work_limit=work_limit,
         seed=seed,
     )
-    checks = [Check(*pair, limit, chosen, priced, plan, server) for pair, limit in zip(pairs, limits, strict=True)]
+    checks = [Check(*pair, limit, chosen, prices, plan) for pair, limit in zip(pairs, limits, strict=True)]
     with StatusLine() as status:
         answers = list(check_all(checks, status.say, status.monitor))
     results = tuple(each for each in answers if isinstance(each, CheckResult))
@@ -127,11 +132,17 @@ def _budgets(
     min_throughput: float | None,
     baseline_paths: list[Path],
     max_regression: float | None,
+    sure: bool,
 ) -> list[Budgets]:
     """One set of budgets for each model on each host. Raises InvalidDocument."""
     if bool(baseline_paths) != (max_regression is not None):
         raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])
-    given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression}
+    given: dict[str, Any] = {
+        "max_step_time_us": max_step_time_us,
+        "min_throughput": min_throughput,
+        "max_regression": max_regression,
+        "sure": sure or None,
+    }
     stated = {key: value for key, value in given.items() if value is not None}
     without_baseline = from_data({key: value for key, value in stated.items() if key != "max_regression"}, Budgets, source="options")
     if not baseline_paths:

@@ -19,10 +19,21 @@ from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import lines_in
+from emplace.placement.stack import Stack
 from emplace.planning import answer, build_question
 from emplace.solver.progress import Monitor
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Where prices come from, and who answers."""
+
+    cost_model: CostModel | None = None
+    stack: Stack | None = None
+    server: str | None = None
+    """The service that answers, where this process does not."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +46,9 @@ class Check:
     host: HostSpec
     budgets: Budgets
     options: PlanOptions
-    cost_model: CostModel | None
+    prices: Prices
     whole: bool
     """Whether the best plan is looked for too."""
-    server: str | None
-    """The service that answers, where this process does not."""
 
 
 def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | Refused]:
@@ -81,9 +90,11 @@ def _line(check: Check, result: CheckResult) -> int | None:
 
 
 def _result(check: Check, monitor: Monitor) -> CheckResult:
-    if check.server is not None:
-        return check_on_server(check.server, check.model, check.host, check.options, check.cost_model, check.budgets, whole=check.whole)
-    question = build_question(check.model, check.host, check.options, check.cost_model)
+    prices = check.prices
+    question = build_question(check.model, check.host, check.options, prices.cost_model, prices.stack)
+    if prices.server is not None:
+        given = question.cost_model if prices.cost_model or prices.stack else None
+        return check_on_server(prices.server, check.model, check.host, check.options, given, check.budgets, whole=check.whole)
     target_us = None if check.whole else enough_us(question, check.budgets)
     return judge(answer(question, monitor.wanting(target_us)), check.budgets)
 

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from emplace.placement.catalog import find_model, model_file
+from emplace.placement.catalog import find_model, find_stack, model_file
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data, in_file, read_file
+from emplace.placement.stack import Stack
 
 
 class OutputFormat(StrEnum):
@@ -47,6 +48,10 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Same question, same se
 CostModelFile = Annotated[
     Path | None,
     typer.Option("--cost-model", metavar="FILE", help="Price with this cost model instead of the one measured here or the datasheet's."),
+]
+StackName = Annotated[
+    str | None,
+    typer.Option("--stack", metavar="STACK", help="Price datasheet rates under this software stack: a built-in name or a file."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--format", help="What to print.")]
 Out = Annotated[
@@ -121,6 +126,10 @@ def naming_file(name_or_path: str) -> Iterator[None]:
 def read_plan(path: Path) -> Plan:
     """A plan that `emplace plan --format json` wrote. Raises InvalidDocument."""
     return read_file(path, Plan)
+
+
+def read_stack(name_or_path: str | None) -> Stack | None:
+    return None if name_or_path is None else find_stack(name_or_path)
 
 
 def read_cost_model(path: Path | None) -> CostModel | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emplace.placement.beside_stages import beside_stages_us
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, RankLoad
 from emplace.placement.stages import Stage
@@ -78,7 +79,7 @@ def memory_charts(plan: Plan) -> list[Chart]:
 
 def stage_chart(plan: Plan) -> Chart:
     """Predicted microseconds of each rank's own work, by stage, and of what every step takes beside it."""
-    overhead = Segment(OVERHEAD, OVERHEAD, plan.question.cost_model.step_overhead_us)
+    overhead = Segment(OVERHEAD, OVERHEAD, beside_stages_us(plan))
     with_overhead = (overhead,) if overhead.value else ()
     return _chart("Predicted step by stage", [Bar(_rank_label(rank), _stage_segments(rank) + with_overhead) for rank in plan.ranks])
 

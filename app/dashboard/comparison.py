@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from emplace.app.dashboard.charts import OVERHEAD, STAGE_TITLES
+from emplace.placement.beside_stages import beside_stages_us
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage, stage_lengths_us
@@ -33,4 +34,4 @@ def compare_stages(plan: Plan, measurement: Measurement) -> list[StageComparison
         measured = [rank.stages_us[stage] for rank in measurement.ranks if stage in rank.stages_us]
         if predicted or measured:
             rows.append(StageComparison(STAGE_TITLES[stage], predicted, max(measured, default=None)))
-    return [*rows, StageComparison(OVERHEAD, cost_model.step_overhead_us, None)]
+    return [*rows, StageComparison(OVERHEAD, beside_stages_us(plan), None)]

@@ -55,7 +55,7 @@ def _lines(result: CheckResult, *, with_source: bool) -> list[str]:
     lines = [f"{MARKS[result.verdict]}  {result.summary}{source}"]
     if result.step_time_us is not None:
         step = f"step {microseconds(result.step_time_us)} ({_how_good(result)})"
-        lines.append(f"    {step}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures")
+        lines.append(f"    {step}, {rate(result.throughput_samples_per_s)}, {result.cost_source} figures{_range(result)}")
     if (memory := result.tightest_memory) is not None and result.step_time_us is not None:
         share = percent(memory.used_bytes / max(memory.capacity_bytes, 1))
         lines.append(f"    fullest memory: {memory.where}, {show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)} ({share})")
@@ -63,6 +63,13 @@ def _lines(result: CheckResult, *, with_source: bool) -> list[str]:
     if result.explanation is not None:
         lines += [f"    {line}" for line in explanation_lines(result.explanation)]
     return lines
+
+
+def _range(result: CheckResult) -> str:
+    if result.step_range_us is None:
+        return ""
+    fast_us, slow_us = result.step_range_us
+    return f": {microseconds(fast_us)} to {microseconds(slow_us)}"
 
 
 def _how_good(result: CheckResult) -> str:

@@ -11,6 +11,7 @@ from rich.text import Text
 from emplace.app.diff import describe_ranks
 from emplace.app.reports.figures import microseconds, percent
 from emplace.app.reports.tables import plain_table, section
+from emplace.placement.beside_stages import beside_stages_us
 from emplace.placement.diagnosis import Diagnosis, HardwareChange, StageCost
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
@@ -58,7 +59,7 @@ def _stages(plan: Plan, diagnosis: Diagnosis) -> RenderableType:
     for each in diagnosis.stages:
         of_mean = (microseconds(each.mean_us), microseconds(imbalance_us(each)))
         table.add_row(each.stage, _ranks(each, plan), microseconds(each.time_us), percent(each.share), *of_mean)
-    overhead_us = plan.question.cost_model.step_overhead_us
+    overhead_us = beside_stages_us(plan)
     table.add_row("overhead", "", microseconds(overhead_us), percent(overhead_us / (plan.step_time_us or 1.0)), "", "")
     return section("which stages and ranks bind", table)
 

@@ -12,6 +12,7 @@ from emplace.app.reports.diagnosis_text import diagnosis_view
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
+from emplace.placement.beside_stages import beside_stages_us
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.derived_loads import constant_us
@@ -27,6 +28,7 @@ from emplace.placement.plan import (
     SolverRecord,
     TablePlacement,
 )
+from emplace.placement.price_range import step_range
 from emplace.placement.stages import Stage
 from emplace.placement.units import show_gib
 
@@ -76,6 +78,8 @@ def _facts(plan: Plan) -> RenderableType:
         ]
         if plan.placement_gap is not None:
             rows.insert(1, ("placement decides", _decided(plan)))
+        if (spread := step_range(plan)) is not None:
+            rows.insert(1, ("not measured", f"{microseconds(spread.fast_us)} to {microseconds(spread.slow_us)} over the stack's ranges"))
     if plan.fewest is not None:
         rows.append(("fewest devices", _fewest(plan.fewest)))
     if plan.moved_bytes is not None:
@@ -94,6 +98,9 @@ def _facts(plan: Plan) -> RenderableType:
 
 
 def _decided(plan: Plan) -> str:
+    question = plan.sized_question
+    if question.cost_model.launched_us(question.model) >= (plan.step_time_us or 0.0):
+        return f"nothing of the step: devices wait {microseconds(beside_stages_us(plan))} of it for launches"
     decided_us = (plan.step_time_us or 0.0) - constant_us(plan.sized_question, plan.topology())
     rest = "the rest is dense layers and overhead"
     return f"{microseconds(decided_us)}   {percent(decided_us / (plan.step_time_us or 1.0))} of the step, gap {percent(plan.placement_gap)}; {rest}"
@@ -131,7 +138,8 @@ def describe_cost_model(cost_model: CostModel) -> str:
         when = f" at {cost_model.measured_at}" if cost_model.measured_at else ""
         beside = f", {count(cost_model.ranks, 'rank')} side by side" if cost_model.ranks else ""
         return f"measured on this host{when}{beside}"
-    return "datasheet bandwidths; overheads and efficiencies assumed ('emplace profile' measures this machine)"
+    reached = "assumed shares of them" if cost_model.stack is None else f"what {cost_model.stack.name} reaches of them"
+    return f"datasheet rates and {reached}; nothing measured on this host ('emplace profile' does that)"
 
 
 def _ranks(plan: Plan) -> RenderableType:
@@ -177,7 +185,7 @@ def _nodes(nodes: tuple[NodeLoad, ...]) -> RenderableType:
 def _stages(plan: Plan) -> RenderableType:
     table = plain_table("stage", "slowest rank", "")
     slowest = {str(stage): max((rank.stages_us.get(stage, 0.0) for rank in plan.ranks), default=0.0) for stage in Stage}
-    for stage, time_us in (slowest | {"overhead": plan.question.cost_model.step_overhead_us}).items():
+    for stage, time_us in (slowest | {"overhead": beside_stages_us(plan)}).items():
         table.add_row(stage, microseconds(time_us), bar(time_us / (plan.step_time_us or 1.0)))
     return section("stages of a step, each waits for its slowest rank", table)
 

@@ -1,4 +1,4 @@
-"""The built-in models and hosts: YAML files in models/ and hosts/, with their sources inside."""
+"""The built-in models, hosts and stacks: YAML files in models/, hosts/ and stacks/, with their sources inside."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from emplace.placement.errors import UnknownName
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.reading import read_file, read_text
+from emplace.placement.stack import Stack
 
 LOCAL_HOST = "local"
 """The host that is discovered instead of listed."""
@@ -25,6 +26,11 @@ def host_names() -> list[str]:
     return _names("hosts")
 
 
+def stack_names() -> list[str]:
+    """The built-in software stacks, sorted by name."""
+    return _names("stacks")
+
+
 @cache
 def builtin_model(name: str) -> ModelSpec:
     """The built-in model of that name. Raises UnknownName."""
@@ -37,6 +43,12 @@ def builtin_host(name: str) -> HostSpec:
     return read_text(_text("hosts", name), HostSpec, source=f"built-in host {name}", as_json=False)
 
 
+@cache
+def builtin_stack(name: str) -> Stack:
+    """The built-in software stack of that name. Raises UnknownName."""
+    return read_text(_text("stacks", name), Stack, source=f"built-in stack {name}", as_json=False)
+
+
 def find_model(name_or_path: str) -> ModelSpec:
     """A built-in model by name, else the document in that file. Raises UnknownName, InvalidDocument."""
     if name_or_path in model_names():
@@ -47,6 +59,13 @@ def find_model(name_or_path: str) -> ModelSpec:
 def model_file(name_or_path: str) -> Path | None:
     """The file that `find_model` reads; None for a built-in model."""
     return None if name_or_path in model_names() else Path(name_or_path)
+
+
+def find_stack(name_or_path: str) -> Stack:
+    """A built-in software stack by name, else the document in that file. Raises UnknownName, InvalidDocument."""
+    if name_or_path in stack_names():
+        return builtin_stack(name_or_path)
+    return read_file(_existing(name_or_path, "stack", stack_names()), Stack)
 
 
 def find_host(name_or_path: str) -> HostSpec:

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.cost_model import CostModel, KernelCost, LargestMeasured, OtherBackward, Residual, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, KernelCost, LargestMeasured, OtherBackward, Residual
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import ToolError
 from emplace.placement.host import HostSpec

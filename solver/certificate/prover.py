@@ -40,8 +40,9 @@ def prove(plan: Plan) -> Proof:
     assert trainers is not None
     proven = [part.highest(claimed) for part in (trainers, with_servers) if part is not None]
     finite = [value for value in proven if value is not None]
+    launched_us = plan.question.cost_model.launched_us(plan.question.model)
     return Proof(
-        bound_us=at_most(min(finite)) if finite else None,
+        bound_us=max(at_most(min(finite)), launched_us) if finite else None,
         trainers=trainers.document(),
         with_servers=None if with_servers is None else with_servers.document(),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
 from emplace.placement.host import DeviceKind, DeviceType
 from emplace.placement.model import ComputeKernel, Tier
 from emplace.placement.plan import Plan, Question
@@ -25,17 +25,12 @@ SAME_RANKS = ("hbm", "ddr", "memory_bandwidth", "system_link", "intra_node_link"
 """Kinds of changes that leave every rank where it is, so that the plan's placement is one of the changed question too."""
 
 
-def follows_datasheet(question: Question) -> bool:
-    """Whether prices are those that follow from the host's rates: of measured ones nobody knows how they would change."""
-    return question.cost_model == datasheet_cost_model(question.host)
-
-
 def changed(question: Question, edit: Edit) -> Question:
     """The question with the change; where its prices follow from the host's rates, they follow. Raises InvalidDocument."""
     after = patched(question, edit.patch)
-    if not follows_datasheet(question):
+    if not follows_datasheet(question.cost_model, question.host):
         return after
-    return after.model_copy(update={"cost_model": datasheet_cost_model(after.host)})
+    return after.model_copy(update={"cost_model": datasheet_cost_model(after.host, question.cost_model.stack)})
 
 
 def hardware_changes(question: Question, plan: Plan) -> Iterator[Edit]:
@@ -51,7 +46,7 @@ def hardware_changes(question: Question, plan: Plan) -> Iterator[Edit]:
     if remote is not None and Tier.REMOTE in allowed_tiers(question):
         patch = {"host": {"remote_servers": {"count": remote.count + 1}}}
         yield Edit(f"one remote server more, {remote.count + 1}", "remote_servers", patch)
-    if follows_datasheet(question):
+    if follows_datasheet(question.cost_model, question.host):
         yield from _faster_devices(question, plan, topology)
         yield from _faster_links(question, topology)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question
+from tests.prices import bandwidth_prices
 
 
 def model_data(tables: int = 3, **changes: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def busy_question() -> Question:
     return Question(
         model=ModelSpec.model_validate(busy_model_data()),
         host=host,
-        cost_model=datasheet_cost_model(host),
+        cost_model=bandwidth_prices(host),
         options=PlanOptions.model_validate(BUSY_OPTIONS),
     )
 
@@ -74,5 +74,5 @@ def a_question(seed: int = 0) -> Question:
     host = a_host()
     model = ModelSpec.model_validate(model_data())
     return Question(
-        model=model, host=host, cost_model=datasheet_cost_model(host), options=PlanOptions.model_validate(QUICK_OPTIONS | {"seed": seed})
+        model=model, host=host, cost_model=bandwidth_prices(host), options=PlanOptions.model_validate(QUICK_OPTIONS | {"seed": seed})
     )

@@ -13,11 +13,11 @@ from benchmarks.torchrec_here import torchrec_plans
 from emplace.app.importing import import_plan
 from emplace.executor.imported import TheirPlan
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement, RankMeasurement
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
+from tests.prices import bandwidth_prices
 
 pytestmark = pytest.mark.torch
 
@@ -29,7 +29,7 @@ def _their_plans(name: str, here: HostSpec, ranks: int) -> dict[str, Plan]:
     found = {}
     for which, data in torchrec_plans(model, here, ranks).items():
         theirs = from_data(data, TheirPlan, source=which)
-        found[which] = import_plan(theirs, which, model, here, options, datasheet_cost_model(here))
+        found[which] = import_plan(theirs, which, model, here, options, bandwidth_prices(here))
     return found
 
 

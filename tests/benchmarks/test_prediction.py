@@ -114,7 +114,7 @@ def test_where_one_plan_alone_is_close_no_more_launches_are_needed() -> None:
 
 
 def test_the_plot_has_a_dot_for_each_plan_inside_the_square() -> None:
-    root = ElementTree.fromstring(plot([(2, 5.0, 6.0), (4, 300.0, 250.0), (2, 40.0, 40.0)]))
+    root = ElementTree.fromstring(plot([("2 ranks", 5.0, 6.0), ("4 ranks", 300.0, 250.0), ("2 ranks", 40.0, 40.0)]))
     circles = [each for each in root.iter() if each.tag.endswith("circle")]
     assert len(circles) == 3 + 2
     exact = next(each for each in circles[1:2])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
 from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
+from tests.prices import bandwidth_prices
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
 """Sharding type, kernel, and (rank, rows, columns) of every shard."""
@@ -20,7 +21,7 @@ def build_plan(
     model: ModelSpec, host: HostSpec, layouts: dict[str, Layout], *, ranks: int, nodes: int = 1, cost: CostModel | None = None
 ) -> Plan:
     """A complete plan document that passes the audit. Has the host's remote servers where a shard is on one."""
-    cost = cost or datasheet_cost_model(host)
+    cost = cost or bandwidth_prices(host)
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
     on_server = any(rank >= ranks for _, _, parts in layouts.values() for rank, _, _ in parts)
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)

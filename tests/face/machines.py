@@ -6,8 +6,9 @@ from pathlib import Path
 
 from emplace.local_store import local_cost_models
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.host import HostSpec
+from tests.prices import bandwidth_prices
 
 
 def machine(fingerprint: str | None) -> HostSpec:
@@ -15,7 +16,7 @@ def machine(fingerprint: str | None) -> HostSpec:
 
 
 def measured(fingerprint: str, ranks: int) -> CostModel:
-    datasheet = datasheet_cost_model(machine(fingerprint))
+    datasheet = bandwidth_prices(machine(fingerprint))
     return datasheet.model_copy(update={"source": CostSource.MEASURED, "fingerprint": fingerprint, "ranks": ranks})
 
 

@@ -7,8 +7,9 @@ import pytest
 import emplace
 from emplace.diagnosing import DATASHEET, OTHER_PRICES, UNMEASURED_NETWORK, num_changes
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostSource
 from emplace.placement.diagnosis import Diagnosis
+from tests.prices import bandwidth_prices, device_prices
 from tests.solver.questions import gpu_host
 from tests.solver.sensitivity.test_dual_prices import tight
 
@@ -16,7 +17,7 @@ from tests.solver.sensitivity.test_dual_prices import tight
 def small_plan() -> emplace.Plan:
     """Tables that are looked up much, two thirds of them in HBM."""
     asked = tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))
-    return emplace.plan(asked.model, asked.host, work_limit=0.3)
+    return emplace.plan(asked.model, asked.host, cost_model=device_prices(asked.host), work_limit=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +59,15 @@ def test_where_hbm_binds_more_of_it_helps(explained: emplace.Plan) -> None:
     assert (hbm.step_time_us or 0.0) < (explained.step_time_us or 0.0)
     asked = explained.question.model_dump(mode="json")
     asked["host"]["node"]["devices"] = hbm.patch["host"]["node"]["devices"]
-    again = emplace.plan(asked["model"], asked["host"], work_limit=0.3)
+    larger = emplace.read_host(asked["host"])
+    again = emplace.plan(asked["model"], larger, cost_model=device_prices(larger), work_limit=0.3)
     assert again.step_time_us == pytest.approx(hbm.step_time_us)
     assert again.lower_bound_us == pytest.approx(hbm.lower_bound_us)
 
 
 def test_measured_prices_leave_rates_out_and_it_is_said() -> None:
     host = gpu_host(2)
-    measured = datasheet_cost_model(host).model_copy(update={"source": CostSource.MEASURED})
+    measured = bandwidth_prices(host).model_copy(update={"source": CostSource.MEASURED})
     model = small_plan().question.model
     found = diagnosis_of(emplace.explain(emplace.plan(model, host, cost_model=measured, work_limit=0.2)))
     assert {change.kind for change in found.changes} == {"hbm", "nodes"}
@@ -111,3 +113,10 @@ def test_a_change_that_no_host_can_have_is_left_out() -> None:
     host["node"]["devices"][0] |= {"hbm_capacity": "128TiB"}
     plan = emplace.plan(small_plan().question.model, host, work_limit=0.1)
     assert "hbm" not in {change.kind for change in diagnosis_of(emplace.explain(plan)).changes}
+
+
+def test_where_launches_take_longest_no_faster_device_promises_anything() -> None:
+    small = small_plan()
+    found = emplace.explain(emplace.plan(small.question.model, small.question.host, work_limit=0.1))
+    assert found.solver.bound == "launches"
+    assert [change.estimated_us for change in diagnosis_of(found).changes if change.kind != "nodes"] == [0.0] * 3 + [0.0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.cost_model import CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostSource
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import Tier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emplace.placement.cost_model import CostModel, datasheet_cost_model
+from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
@@ -30,6 +30,7 @@ from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
 from emplace.placement.topology import Rank, Topology, build_topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
+from tests.prices import bandwidth_prices
 
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]
@@ -47,7 +48,7 @@ def naive_plan(
 ) -> Plan:
     """A plan with `choices[i]` for the model's table i. On servers when the job has some and the choice says remote."""
     options = options or PlanOptions()
-    question = Question(model=model, host=host, cost_model=cost_model or datasheet_cost_model(host), options=options)
+    question = Question(model=model, host=host, cost_model=cost_model or bandwidth_prices(host), options=options)
     topology = build_topology(host, options.nodes, options.ranks, with_servers=with_servers)
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
@@ -153,9 +154,10 @@ def _plan(
     hbm: list[int],
     ddr: list[int],
 ) -> Plan:
-    step = question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage)
+    launched = 0.0 if question.cost_model.launches is None else question.cost_model.launches.time_us(question.model)
+    step = max(launched, question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage))
     bases = [_base(question, topology, rank) for rank in topology.ranks]
-    nothing = question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage)
+    nothing = max(launched, question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage))
     totals = [sum(rank.values()) for rank in stages]
     of_trainers = totals[: len(topology.trainers)]
     node_ddr = [0] * len(topology.node_ddr_capacity_bytes)
@@ -167,7 +169,7 @@ def _plan(
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=PlanStatus.FEASIBLE,
         gap=0.5,
-        placement_gap=(step - max(step / 2, nothing)) / (step - nothing),
+        placement_gap=(step - max(step / 2, nothing)) / (step - nothing) if step > nothing else 0.0,
         step_time_us=step,
         lower_bound_us=step / 2,
         throughput_samples_per_s=question.model.local_batch_size * len(topology.trainers) / step * 1e6,

@@ -10,7 +10,7 @@ import yaml
 
 from emplace.placement import catalog
 from emplace.placement.catalog.draw import PUBLISHED, draw_yaml
-from emplace.placement.cost_model import datasheet_cost_model
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import UnknownName
 from emplace.placement.host import HostSpec

@@ -7,22 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emplace.placement.cost_model import (
-    CollectiveCost,
-    KernelCost,
-    LookupCost,
-    OtherBackward,
-    cache_lines,
-    datasheet_cost_model,
-    row_digits,
-    touched_pages,
-)
+from emplace.placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, cache_lines, row_digits, touched_pages
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import shard_workload
 from tests.placement.example_load import LOAD
 from tests.placement.example_models import gpu_host, gpu_host_data
+from tests.prices import bandwidth_prices
 
 
 def test_lookup_cost_adds_its_terms() -> None:
@@ -89,7 +81,7 @@ def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple
 
 
 def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     fused, uvm = (cost.kernel("gpu", kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM))
     assert fused is not None
     assert uvm is not None
@@ -109,7 +101,7 @@ def test_a_server_is_as_fast_as_its_link_or_its_share_of_the_trainers(servers: i
     host = HostSpec.model_validate(data)
     where = build_topology(host, None, None, with_servers=True)
     found = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=True)
-    assert datasheet_cost_model(host).all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / bytes_per_s * 1e6)
+    assert bandwidth_prices(host).all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / bytes_per_s * 1e6)
 
 
 def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_measured() -> None:

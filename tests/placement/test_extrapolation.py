@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from emplace.placement.cost_model import LargestMeasured, datasheet_cost_model
+from emplace.placement.cost_model import LargestMeasured
 from emplace.placement.extrapolation import beyond_measured
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan
 from tests.placement.example_models import gpu_host, model
 from tests.placement.naive_plan import naive_plan
+from tests.prices import bandwidth_prices
 
 EVERYTHING = LargestMeasured(lookups=1e12, output_bytes=1e12, sent_bytes=1e12, dense_flops=1e15)
 
 
 def plan(largest: LargestMeasured | None) -> Plan:
     host = gpu_host()
-    cost = datasheet_cost_model(host).model_copy(update={"largest": largest})
+    cost = bandwidth_prices(host).model_copy(update={"largest": largest})
     return naive_plan(model(), host, [(ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)] * 3, cost_model=cost)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.lengths import MAX_LENGTH
@@ -19,6 +18,7 @@ from emplace.solver.model.build import price
 from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
+from tests.prices import bandwidth_prices
 
 LARGEST = {"num_embeddings": 10**12, "embedding_dim": 65_536}
 ROW_TYPES = [DataType.FP32, DataType.FP16, DataType.INT8]
@@ -33,7 +33,7 @@ def asked(table: dict[str, Any], *, batch: int, trainers: int, **changes: Any) -
     data = model_data(local_batch_size=batch, tables=[table | {"name": "t", "features": features}], **changes)
     spec = HostSpec.model_validate(host)
     options = PlanOptions(work_limit=0.1)
-    return Question(model=ModelSpec.model_validate(data), host=spec, cost_model=datasheet_cost_model(spec), options=options)
+    return Question(model=ModelSpec.model_validate(data), host=spec, cost_model=bandwidth_prices(spec), options=options)
 
 
 def is_counted(question: Question) -> bool:

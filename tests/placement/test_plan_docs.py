@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from emplace.placement import certificate, diagnosis
 from emplace.placement import plan as documents
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS
 from emplace.placement.plan import IMPORTED, Plan, PlanOptions, PlanStatus, Question
 from emplace.placement.reading import from_data
 from emplace.placement.stages import Stage
 from emplace.solver.result import Limit, Result
+from tests.prices import bandwidth_prices
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "plan.md").read_text(encoding="utf-8")
 SECTIONS = {
@@ -93,7 +93,7 @@ def test_limits_and_defaults_are_stated() -> None:
 def test_the_example_is_a_plan() -> None:
     (block,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
     host = builtin_host("dgx-h100")
-    question = Question(model=builtin_model("ncf"), host=host, cost_model=datasheet_cost_model(host), options=PlanOptions(ranks=2))
+    question = Question(model=builtin_model("ncf"), host=host, cost_model=bandwidth_prices(host), options=PlanOptions(ranks=2))
     shown = from_data(json.loads(block) | {"question": question.to_data()}, Plan, source="docs/reference/plan.md")
     assert shown.model.digest == question.model.content_digest()
     assert shown.host.digest == question.host.content_digest()

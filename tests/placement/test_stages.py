@@ -8,10 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from emplace.placement.cost_model import (
-    CostModel,
-    datasheet_cost_model,
-)
+from emplace.placement.cost_model import CostModel
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType
@@ -21,13 +18,14 @@ from emplace.placement.topology import build_topology
 from emplace.placement.workload import ROW_SPLIT, ShardWorkload
 from tests.placement.example_load import LOAD, topology, work
 from tests.placement.example_models import gpu_host, gpu_host_data, model
+from tests.prices import bandwidth_prices
 
 SHAPE = ShardShape(1000, 16)
 """64 bytes a row, 64,000 bytes of weights."""
 
 
 def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     sharding = TableSharding(ShardingType.TABLE_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ROWWISE_ADAGRAD)
     stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work(ShardingType.TABLE_WISE))
     assert stages[Stage.INPUT_DIST] == pytest.approx(16_896 * 3 / 8 / 1e5 + 16_896 / 2 * 4 / 12_500)
@@ -37,7 +35,7 @@ def test_a_shard_adds_to_the_stages_it_takes_part_in() -> None:
 
 
 def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
 
     def forward(kernel: ComputeKernel, hit_rate: float = 0.0) -> float:
         sharding = TableSharding(ShardingType.TABLE_WISE, kernel, DataType.FP32, Optimizer.ROWWISE_ADAGRAD, hit_rate=hit_rate)
@@ -56,7 +54,7 @@ def test_a_cache_costs_between_all_hits_and_all_misses() -> None:
 def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer, per_byte_us: float) -> None:
     """An optimizer that was not measured takes what the costliest does; tables that are not replicated are updated in the backward."""
     updated = {Optimizer.SGD: 1e-4, Optimizer.ROWWISE_ADAGRAD: 2e-4, Optimizer.ADAGRAD: 4e-4}
-    plain = datasheet_cost_model(gpu_host())
+    plain = bandwidth_prices(gpu_host())
     cost = plain.model_copy(update={"per_updated_byte_us": updated})
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
@@ -72,7 +70,7 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
 
 def test_dense_layers_take_the_element_wise_form_of_the_optimizer() -> None:
     """On one rank too, where nothing is reduced."""
-    cost = datasheet_cost_model(gpu_host()).model_copy(update={"per_updated_byte_us": {Optimizer.ADAGRAD: 4e-4, Optimizer.SGD: 1e-4}})
+    cost = bandwidth_prices(gpu_host()).model_copy(update={"per_updated_byte_us": {Optimizer.ADAGRAD: 4e-4, Optimizer.SGD: 1e-4}})
     alone = build_topology(gpu_host(), 1, 1, with_servers=False)
     dense_bytes = dense_part(model()).parameters * 4
     for optimizer, per_byte_us in ((Optimizer.ROWWISE_ADAGRAD, 4e-4), (Optimizer.ADAGRAD, 4e-4), (Optimizer.SGD, 1e-4)):
@@ -81,7 +79,7 @@ def test_dense_layers_take_the_element_wise_form_of_the_optimizer() -> None:
 
 
 def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
-    cost, spec = datasheet_cost_model(gpu_host()), model()
+    cost, spec = bandwidth_prices(gpu_host()), model()
     base = rank_stages_us(cost, spec, topology())
     dense = dense_part(spec)
     assert base[Stage.DENSE] == pytest.approx(3 * dense.forward_flops * 64 / 7.5e12 * 1e6)
@@ -103,7 +101,7 @@ def test_every_trainer_pays_dense_layers_and_their_all_reduce() -> None:
     ],
 )
 def test_each_part_of_the_dense_layers_costs(coefficient: str, quantity: Callable[[ModelSpec], float]) -> None:
-    cost, spec = datasheet_cost_model(gpu_host()), model()
+    cost, spec = bandwidth_prices(gpu_host()), model()
     dense = cost.dense[0].model_copy(update={coefficient: 2e-3})
     slower = rank_stages_us(cost.model_copy(update={"dense": (dense,)}), spec, topology())
     more_us = slower[Stage.DENSE] - rank_stages_us(cost, spec, topology())[Stage.DENSE]
@@ -111,7 +109,7 @@ def test_each_part_of_the_dense_layers_costs(coefficient: str, quantity: Callabl
 
 
 def test_dot_products_may_cost_more_than_layers() -> None:
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     spec = model().model_copy(update={"interaction": Interaction.DOT})
     dense = cost.dense[0].model_copy(update={"per_interaction_flop_us": 5 * cost.dense[0].per_flop_us})
     slower = rank_stages_us(cost.model_copy(update={"dense": (dense,)}), spec, topology())
@@ -124,7 +122,7 @@ def test_dot_products_may_cost_more_than_layers() -> None:
 @pytest.mark.parametrize("kind", list(ShardingType))
 def test_pieces_of_columns_are_put_in_order_after_they_arrived(kind: ShardingType) -> None:
     """Each rank puts in order what arrived for its own examples: all ranks together every bag of every piece."""
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     sorting = cost.model_copy(update={"per_permuted_vector_us": 5.0, "per_permuted_byte_us": 3.0})
     plain, slower = (shard_us(each, kind) for each in (cost, sorting))
     # The four ranks of a node hold a block of rows each of a grid's piece.
@@ -137,7 +135,7 @@ def test_pieces_of_columns_are_put_in_order_after_they_arrived(kind: ShardingTyp
 @pytest.mark.parametrize("kind", list(ShardingType))
 def test_every_bag_that_goes_to_a_shard_costs_on_its_way(kind: ShardingType) -> None:
     """A shard of rows or of columns gets the bags of all trainers; a replica's ids go nowhere."""
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     plain, slower = (shard_us(each, kind) for each in (cost, cost.model_copy(update={"per_exchanged_bag_us": 2.0})))
     more_us = 0.0 if kind is ShardingType.DATA_PARALLEL else 2.0 * LOAD.global_bags
     for stage in Stage:
@@ -153,7 +151,7 @@ def shard_us(cost: CostModel, kind: ShardingType) -> dict[Stage, float]:
 
 @pytest.mark.parametrize("kind", list(ShardingType))
 def test_a_sharding_type_in_use_pays_for_its_own_collectives(kind: ShardingType) -> None:
-    cost = datasheet_cost_model(gpu_host())
+    cost = bandwidth_prices(gpu_host())
     cost = cost.model_copy(
         update={"sharding_type_us": {kind: 7.0}, "reduce_scatter": cost.reduce_scatter.model_copy(update={"fixed_us": 33.0})}
     )
@@ -169,7 +167,7 @@ def test_a_sharding_type_in_use_pays_for_its_own_collectives(kind: ShardingType)
 
 def test_stages_wait_for_the_slowest_rank() -> None:
     loads = np.array([[10.0, 4.0], [30.0, 4.0], [10.0, 4.0], [10.0, 4.0]])
-    alone = datasheet_cost_model(gpu_host())
+    alone = bandwidth_prices(gpu_host())
     assert stage_lengths_us(loads, alone).tolist() == [30, 4]
     # Two ranks to a core: whichever shares the slowest rank's, both are half done when (30 + 10) / 2 have passed.
     assert stage_lengths_us(loads, alone.model_copy(update={"ranks_per_core": 2.0})).tolist() == [20, 4]
@@ -186,7 +184,7 @@ def test_on_shared_cores_a_stage_waits_for_the_core_of_the_slowest_rank(seed: in
     slowest = int(loads.argmax())
     others = [rank for rank in range(6) if rank != slowest]
     for sharing in (2, 3):
-        cost = datasheet_cost_model(gpu_host()).model_copy(update={"ranks_per_core": float(sharing)})
+        cost = bandwidth_prices(gpu_host()).model_copy(update={"ranks_per_core": float(sharing)})
         beside = [np.mean([loads[slowest], *loads[list(some)]]) for some in combinations(others, sharing - 1)]
         assert stage_lengths_us(loads, cost) == pytest.approx(np.mean(beside))
 
@@ -196,6 +194,6 @@ def test_the_slowest_kind_of_device_sets_the_dense_time() -> None:
     gpu = data["node"]["devices"][0]
     data["node"]["devices"] = [gpu, gpu | {"kind": "slow", "fp32_flops": "3TFLOP/s"}]
     host = HostSpec.model_validate(data)
-    mixed = rank_stages_us(datasheet_cost_model(host), model(), build_topology(host, None, None, with_servers=False))
-    fast = rank_stages_us(datasheet_cost_model(gpu_host()), model(), topology())
+    mixed = rank_stages_us(bandwidth_prices(host), model(), build_topology(host, None, None, with_servers=False))
+    fast = rank_stages_us(bandwidth_prices(gpu_host()), model(), topology())
     assert mixed[Stage.DENSE] == pytest.approx(5 * fast[Stage.DENSE])

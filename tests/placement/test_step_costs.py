@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from emplace.placement.audit import audit
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan
@@ -17,6 +16,7 @@ from emplace.placement.step_costs import MOST_TABLES, step_costs
 from tests.placement.example_models import gpu_host, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 from tests.placement.test_audit import DATA, mixed_plan, tampered
+from tests.prices import bandwidth_prices
 
 WHOLE: Choice = (ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)
 PIECES: Choice = (ShardingType.COLUMN_WISE, ComputeKernel.FUSED, None)
@@ -28,7 +28,7 @@ def explained(plan: Plan) -> Plan:
 
 def sharing_cores(plan: Plan) -> Plan:
     """The same placement, where two ranks share a core: only its question counts here."""
-    cost = datasheet_cost_model(plan.question.host).model_copy(update={"ranks_per_core": 2.0})
+    cost = bandwidth_prices(plan.question.host).model_copy(update={"ranks_per_core": 2.0})
     return plan.model_copy(update={"question": plan.question.model_copy(update={"cost_model": cost})})
 
 

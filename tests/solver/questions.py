@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question
+from tests.prices import bandwidth_prices, device_prices
 
 
 def table(name: str, rows: int, dim: int = 32, pooling: float = 4, **more: Any) -> dict[str, Any]:
@@ -79,4 +79,9 @@ def question(host: HostSpec, tables: list[dict[str, Any]], optimizer: str = "row
         }
     )
     asked = PlanOptions.model_validate({"gap": 0.0, "work_limit": 0.4} | options)
-    return Question(model=model, host=host, cost_model=datasheet_cost_model(host), options=asked)
+    return Question(model=model, host=host, cost_model=bandwidth_prices(host), options=asked)
+
+
+def at_datasheet_prices(asked: Question) -> Question:
+    """The question with prices that follow from the host's rates."""
+    return asked.model_copy(update={"cost_model": device_prices(asked.host)})

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from emplace.face import plan
+from emplace.face import plan, read_host
 from emplace.placement.audit import audit
 from emplace.placement.plan import Plan
 from emplace.solver.solve import solve_question
+from tests.prices import bandwidth_prices
 from tests.solver.questions import gpu_host, question, table
 
 CASES = Path(__file__).parent / "cases"
@@ -21,7 +22,7 @@ ROUNDING = 1 + 1e-9
 def answered(name: str) -> tuple[Plan, dict[str, Any]]:
     """The plan of a case, and the case: model, host and options, and a better placement than was once found."""
     case: dict[str, Any] = json.loads((CASES / f"{name}.json").read_text(encoding="utf-8"))
-    return plan(case["model"], case["host"], **case["options"]), case
+    return plan(case["model"], case["host"], cost_model=bandwidth_prices(read_host(case["host"])), **case["options"]), case
 
 
 @pytest.mark.parametrize("name", ["error-27", "error-46"])

@@ -15,16 +15,17 @@ from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import ProfileRow
 from emplace.local_store import local_cost_models
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
 from emplace.planning import resolve_host
 from tests.app.asking import ONLY_SQLITE
 from tests.app.questions import model_data
+from tests.prices import bandwidth_prices
 
 
 def measured(ranks: int, fingerprint: str | None = None) -> dict[str, Any]:
     """The datasheet's figures, as if they were measured on this machine."""
     host = resolve_host("local")
-    model = datasheet_cost_model(host)
+    model = bandwidth_prices(host)
     return model.model_copy(
         update={"source": CostSource.MEASURED, "fingerprint": fingerprint or host.fingerprint, "ranks": ranks}
     ).to_data()

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from emplace.app.cli.checking import Check, check_all
+from emplace.app.cli.checking import Check, Prices, check_all
 from emplace.app.cli.options import read_model
 from emplace.app.reports.checked import Refused
 from emplace.gate import Budgets, CheckResult
@@ -109,7 +109,7 @@ def test_a_question_that_one_host_refuses_is_answered_on_the_other(emplace: Empl
 
 def _checks(count: int) -> list[Check]:
     model, host = read_model("m1"), resolve_host("big-basin-32g")
-    return [Check(f"{number}", model, host, Budgets(), PlanOptions(time_limit=60), None, False, None) for number in range(count)]
+    return [Check(f"{number}", model, host, Budgets(), PlanOptions(time_limit=60), Prices(), False) for number in range(count)]
 
 
 def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:

@@ -11,10 +11,10 @@ from emplace.app.dashboard.comparison import compare_stages
 from emplace.app.dashboard.svg import draw
 from emplace.app.reports.figures import microseconds
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.stages import Stage
 from tests.app.finished import measurement_of, plan_of
 from tests.app.questions import a_question
+from tests.prices import bandwidth_prices
 
 
 def test_stage_bars_add_up_to_each_ranks_own_work_and_the_overhead() -> None:
@@ -38,7 +38,7 @@ def test_memory_bars_are_the_plans_bytes_against_capacity() -> None:
 def test_a_cuda_host_shows_device_memory() -> None:
     question = a_question()
     host = builtin_host("dgx-h100")
-    plan = plan_of(question.model_copy(update={"host": host, "cost_model": datasheet_cost_model(host)}))
+    plan = plan_of(question.model_copy(update={"host": host, "cost_model": bandwidth_prices(host)}))
     chart = memory_charts(plan)[0]
     assert chart.title == "Device memory of each rank"
     assert [bar.limit for bar in chart.bars] == [rank.hbm_capacity_bytes for rank in plan.ranks]

@@ -18,10 +18,10 @@ from emplace.app.database.connection import Database
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow
 from emplace.app.reports.figures import microseconds, percent
-from emplace.placement.cost_model import datasheet_cost_model
 from emplace.placement.measurement import Emulation, Verdict
 from tests.app.finished import finish_plan, measurement_of, store_run, ticket_of
 from tests.app.questions import a_host, model_data
+from tests.prices import bandwidth_prices
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -261,7 +261,7 @@ def test_no_other_page_can_frame_it(browser: Browser, api: httpx.Client, tmp_pat
 
 @pytest.mark.parametrize("price", [1e12, 1e4])
 def test_a_plan_that_takes_for_ever_fits_its_list(page: Page, api: httpx.Client, database: Database, price: float) -> None:
-    cost = datasheet_cost_model(a_host()).to_data() | {"step_overhead_us": price}
+    cost = bandwidth_prices(a_host()).to_data() | {"step_overhead_us": price}
     for kernel in cost["kernels"]:
         kernel["forward"]["per_lookup_byte_us"] = price
     finish_plan(database, ask(api, cost_model=cost))

@@ -17,8 +17,9 @@ from emplace.app.database.cost_models import CostModelRows
 from emplace.cost_model_store import Candidate, CostModelChain, CostModelStore, find_cost_model, in_order
 from emplace.local_store import CostModelFiles
 from emplace.placement.catalog import builtin_host
-from emplace.placement.cost_model import CostModel, CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.host import HostSpec
+from tests.prices import bandwidth_prices
 
 CLOCK_TICK_S = 0.02
 """Files are dated by a clock that stands still for some milliseconds."""
@@ -92,7 +93,7 @@ def machine(fingerprint: str | None = "sha256:a") -> HostSpec:
 
 def measured(ranks: int, *, fingerprint: str = "sha256:a", overhead_us: float = 1.0) -> CostModel:
     changes = {"source": CostSource.MEASURED, "fingerprint": fingerprint, "ranks": ranks, "step_overhead_us": overhead_us}
-    return datasheet_cost_model(machine(fingerprint)).model_copy(update=changes)
+    return bandwidth_prices(machine(fingerprint)).model_copy(update=changes)
 
 
 def ranks_found(store: CostModelStore, ranks: int | None) -> int | None:

@@ -12,7 +12,7 @@ from emplace.placement.plan import Plan, Question
 from emplace.solver.sensitivity.dual_prices import DualPrices
 from emplace.solver.sensitivity.hardware_changes import changed, hardware_changes
 from emplace.solver.solve import solve_question
-from tests.solver.questions import cpu_host, gpu_host, question, table
+from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, table
 
 ROUNDING = 1e-9
 
@@ -29,12 +29,14 @@ def tables(count: int, rows: int = 60_000, **more: Any) -> list[dict[str, Any]]:
 
 
 QUESTIONS = [
-    question(gpu_host(2, hbm="64MiB"), tables(6), work_limit=0.04, gap=0.05),
-    question(gpu_host(3, hbm="48MiB"), tables(14), work_limit=0.04, gap=0.05),
-    question(gpu_host(4, nodes=2, hbm="48MiB"), tables(9), work_limit=0.04, gap=0.05, tiers=["hbm"]),
-    question(gpu_host(1, hbm="32MiB", ddr="64MiB", servers=2), tables(8), work_limit=0.04, gap=0.05),
-    question(gpu_host(2, hbm="32MiB", other_kind={"hbm_capacity": "64MiB", "count": 1}), tables(7), work_limit=0.04, gap=0.05),
-    question(cpu_host(2), tables(12), work_limit=0.04, gap=0.05, objective="p95"),
+    at_datasheet_prices(question(gpu_host(2, hbm="64MiB"), tables(6), work_limit=0.04, gap=0.05)),
+    at_datasheet_prices(question(gpu_host(3, hbm="48MiB"), tables(14), work_limit=0.04, gap=0.05)),
+    at_datasheet_prices(question(gpu_host(4, nodes=2, hbm="48MiB"), tables(9), work_limit=0.04, gap=0.05, tiers=["hbm"])),
+    at_datasheet_prices(question(gpu_host(1, hbm="32MiB", ddr="64MiB", servers=2), tables(8), work_limit=0.04, gap=0.05)),
+    at_datasheet_prices(
+        question(gpu_host(2, hbm="32MiB", other_kind={"hbm_capacity": "64MiB", "count": 1}), tables(7), work_limit=0.04, gap=0.05)
+    ),
+    at_datasheet_prices(question(cpu_host(2), tables(12), work_limit=0.04, gap=0.05, objective="p95")),
 ]
 
 
@@ -59,7 +61,7 @@ def test_what_the_prices_prove_of_a_change_holds_for_plans_with_it(asked: Questi
 def tight(host: HostSpec, **options: Any) -> Question:
     """Tables that are looked up much, more than HBM holds, the rest of them in system memory."""
     only = {"sharding_types": ["table_wise", "column_wise"], "compute_kernels": ["fused", "fused_uvm"]}
-    return question(host, tables(12, rows=100_000, constraints=only), work_limit=0.08, **options)
+    return at_datasheet_prices(question(host, tables(12, rows=100_000, constraints=only), work_limit=0.08, **options))
 
 
 @pytest.mark.parametrize("asked", [*QUESTIONS, tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))])
@@ -102,7 +104,7 @@ def test_much_more_memory_promises_no_more_than_all_of_it() -> None:
     prices, roomy = prices_of(asked, plan), tight(gpu_host(2, hbm="100GiB", ddr="2GiB"))
     bound_us = prices.bound_of(roomy)
     assert bound_us is not None
-    assert asked.cost_model.step_overhead_us < bound_us <= (solve_question(roomy).step_time_us or 0.0) * (1 + ROUNDING)
+    assert 0 < bound_us <= (solve_question(roomy).step_time_us or 0.0) * (1 + ROUNDING)
 
 
 def test_where_memory_does_not_bind_more_of_it_is_worth_nothing() -> None:

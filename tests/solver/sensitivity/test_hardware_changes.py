@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
-from emplace.placement.cost_model import CostSource, datasheet_cost_model
+from emplace.placement.cost_model import CostSource
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, Question
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.sensitivity.hardware_changes import SAME_RANKS, changed, hardware_changes
 from emplace.solver.solve import solve_question
-from tests.solver.questions import cpu_host, gpu_host, question, table
+from tests.prices import device_prices
+from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, table
 
 UVM = {"compute_kernels": ["fused_uvm"]}
 
 
 def asked_of(host: HostSpec, constraints: dict[str, list[str]] | None = None, rows: int = 20_000, **options: Any) -> Question:
-    return question(host, [table(f"t{index}", rows, constraints=constraints or {}) for index in range(4)], work_limit=0.08, **options)
+    some = [table(f"t{index}", rows, constraints=constraints or {}) for index in range(4)]
+    return at_datasheet_prices(question(host, some, work_limit=0.08, **options))
 
 
 def changes_of(asked: Question) -> dict[str, Edit]:
@@ -66,7 +68,7 @@ def test_changes_are_what_they_say_and_prices_follow() -> None:
     for kind in ("intra_node_link", "network"):
         assert getattr(found[kind].host.node, kind) == pytest.approx(1.1 * getattr(node, kind))
     for kind in set(found) - {"hbm", "nodes"}:
-        assert found[kind].cost_model == datasheet_cost_model(found[kind].host) != asked.cost_model
+        assert found[kind].cost_model == device_prices(found[kind].host) != asked.cost_model
     assert "+90 GB/s of HBM of each gpu, 990" in {edit.change for edit in changes_of(asked).values()}
 
 

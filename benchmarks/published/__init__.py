@@ -1,0 +1,1 @@
+"""Predicted times held against those that others published, of hosts that are not here."""

@@ -1,0 +1,195 @@
+"""The cost model of a host that nobody measured: datasheet rates, and what a software stack reaches of them.
+
+docs/explanation/cost-model.md derives the formulas; docs/validation.md holds them against what others published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emplace.placement.catalog import builtin_stack
+from emplace.placement.cost_model import (
+    LINE_BYTES,
+    CollectiveCost,
+    CostModel,
+    CostSource,
+    DenseCost,
+    KernelCost,
+    LaunchCost,
+    LookupCost,
+    OtherBackward,
+)
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import DeviceKind, DeviceType, HostSpec
+from emplace.placement.model import ComputeKernel, Optimizer
+from emplace.placement.stack import Pace, Precision, Stack
+
+DEFAULT_STACKS = {DeviceType.CUDA: "torchrec-eager", DeviceType.CPU: "cpu-caffe2-like"}
+
+_STATES = {Optimizer.SGD: 0, Optimizer.ROWWISE_ADAGRAD: 0, Optimizer.ADAGRAD: 1, Optimizer.ADAM: 2}
+"""Values of optimizer state for each value of a row. A row-wise state is one value a row, too little to count."""
+
+
+def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace = Pace.TYPICAL) -> CostModel:
+    """Prices under a stack, by default the one that such devices are commonly used with. CPUs beside CUDA devices, such as remote
+    servers, run the CPUs' own.
+
+    Raises InvalidDocument for a stack of devices that the host's trainers have not.
+    """
+    first = host.node.devices[0].type
+    stack = stack or builtin_stack(DEFAULT_STACKS[first])
+    if stack.device is not first:
+        rule = f"runs on {stack.device} devices; the trainers of {host.name} are of type {first}"
+        raise InvalidDocument("stack", [BrokenRule("/device", stack.name, rule)])
+    of_type = {DeviceType.CPU: builtin_stack(DEFAULT_STACKS[DeviceType.CPU]), stack.device: stack}
+    kernels, dense = [], []
+    for device in host.node.devices:
+        prices = _Prices(of_type[device.type], pace)
+        kernels += prices.kernels_of(device)
+        dense.append(prices.dense(device.kind, device.fp32_flops, device.tf32_flops))
+    if (remote := host.remote_servers) is not None:
+        prices = _Prices(of_type[DeviceType.CPU], pace)
+        kernels.append(prices.kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth))
+        dense.append(prices.dense(remote.kind, remote.fp32_flops, None))
+    trainers = _Prices(stack, pace)
+    slowest = min(device.memory_bandwidth for device in host.node.devices)
+    return CostModel(
+        source=CostSource.DATASHEET,
+        host_name=host.name,
+        stack=stack,
+        step_overhead_us=stack.step_us.at(pace) if stack.device is DeviceType.CPU else 0.0,
+        launches=trainers.launches() if stack.device is DeviceType.CUDA else None,
+        kernels=tuple(kernels),
+        all_to_all=trainers.links(host),
+        reduce_scatter=trainers.links(host),
+        all_reduce=trainers.links(host),
+        per_updated_byte_us=trainers.updates(slowest),
+        dense=tuple(dense),
+    )
+
+
+def follows_datasheet(cost_model: CostModel, host: HostSpec) -> bool:
+    """Whether prices are those that follow from the host's rates: of others nobody knows how they would change."""
+    return cost_model.stack is not None and cost_model == datasheet_cost_model(host, cost_model.stack)
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """A stack at one end of its ranges. Rates are per second, as in a host document."""
+
+    stack: Stack
+    pace: Pace
+
+    def kernels_of(self, device: DeviceKind) -> list[KernelCost]:
+        """The kernels of a trainer's device."""
+        found = [self.kernel(device.kind, kernel, device.memory_bandwidth) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)]
+        if device.system_link is not None:
+            found.append(self._uvm(device.kind, device.memory_bandwidth, device.system_link))
+            found.append(self._uvm_caching(device.kind, device.system_link))
+        return found
+
+    def kernel(self, device: str, kernel: ComputeKernel, memory_per_s: float) -> KernelCost:
+        """Rows in the device's own memory.
+
+        The forward reads each different row once and those that come again from the cache, and writes pooled vectors. The backward
+        reads their gradients, sorts ids, and reads and writes each different row and its state. The optimizer of a `dense` kernel's
+        table comes later.
+        """
+        forward = self._lookups(memory_per_s).model_copy(
+            update={"per_unique_line_us": LINE_BYTES * self._per_byte_us(memory_per_s), "per_bag_byte_us": self._per_byte_us(memory_per_s)}
+        )
+        if kernel is ComputeKernel.DENSE:
+            return KernelCost(device=device, kernel=kernel, forward=forward, backward=self._backward(memory_per_s, 2.0))
+        by_optimizer = {optimizer: self._backward(memory_per_s, 2.0 * (1 + states)) for optimizer, states in _STATES.items()}
+        return _kernel(device, kernel, forward, by_optimizer)
+
+    def _uvm(self, device: str, memory_per_s: float, link_per_s: float) -> KernelCost:
+        """Rows in system memory, read and written over the link. It carries both directions at once, so what is read counts."""
+        per_byte_us, again = 1e6 / (link_per_s * self.stack.link_share.at(self.pace)), self.stack.read_again.at(self.pace)
+        forward = self._lookups(memory_per_s).model_copy(
+            update={
+                "per_lookup_byte_us": again * per_byte_us,
+                "per_unique_line_us": LINE_BYTES * (1 - again) * per_byte_us,
+                "per_bag_byte_us": self._per_byte_us(memory_per_s),
+            }
+        )
+        of_gradients = self._backward(memory_per_s, 0.0)
+        by_optimizer = {
+            optimizer: of_gradients.model_copy(update={"per_unique_line_us": LINE_BYTES * (1 + states) * per_byte_us})
+            for optimizer, states in _STATES.items()
+        }
+        return _kernel(device, ComputeKernel.FUSED_UVM, forward, by_optimizer)
+
+    def _uvm_caching(self, device: str, link_per_s: float) -> KernelCost:
+        """What a cache adds to lookups in the device's memory: the forward fetches what misses, and the state stays where it is.
+
+        FBGEMM prefetches rows before the forward and writes evicted ones back meanwhile (split_table_batched_embeddings_ops_training.py,
+        `_prefetch`); state of each value lies in system memory uncached (`construct_split_state`).
+        """
+        per_line_us = LINE_BYTES * 1e6 / (link_per_s * self.stack.link_share.at(self.pace))
+        by_optimizer = {optimizer: LookupCost(per_unique_line_us=states * per_line_us) for optimizer, states in _STATES.items()}
+        return _kernel(device, ComputeKernel.FUSED_UVM_CACHING, LookupCost(per_unique_line_us=per_line_us), by_optimizer)
+
+    def _lookups(self, memory_per_s: float) -> LookupCost:
+        """Reading rows that the batch has read before, and the ids."""
+        return LookupCost(
+            fixed_us=self.stack.shard_us.at(self.pace),
+            per_lookup_us=self.stack.lookup_bytes.at(self.pace) * 1e6 / memory_per_s,
+            per_lookup_byte_us=1e6 / (memory_per_s * self.stack.cache_rate.at(self.pace)),
+        )
+
+    def _backward(self, memory_per_s: float, row_traffic: float) -> LookupCost:
+        """Rows of the device's memory are read and written so many times in all."""
+        per_byte_us = 1e6 / (memory_per_s * self.stack.update_share.at(self.pace))
+        return self._lookups(memory_per_s).model_copy(
+            update={
+                "per_unique_line_us": LINE_BYTES * row_traffic * per_byte_us,
+                "per_bag_byte_us": per_byte_us,
+                "per_row_digit_us": self.stack.sort_bytes.at(self.pace) * 1e6 / memory_per_s,
+            }
+        )
+
+    def _per_byte_us(self, memory_per_s: float) -> float:
+        return 1e6 / (memory_per_s * self.stack.memory_share.at(self.pace))
+
+    def dense(self, device: str, fp32_per_s: float, tf32_per_s: float | None) -> DenseCost:
+        """Multiplications at the share of the rate that is reached. Of a CPU, what each layer and feature takes besides."""
+        on_cpu = self.stack.device is DeviceType.CPU
+        flops_per_s = tf32_per_s if tf32_per_s and self.stack.precision is Precision.TF32 else fp32_per_s
+        return DenseCost(
+            device=device,
+            fixed_us=0.0,
+            per_layer_us=self.stack.step_layer_us.at(self.pace) if on_cpu else 0.0,
+            per_flop_us=1e6 / (flops_per_s * self.stack.flops_share.at(self.pace)),
+            per_feature_us=self.stack.feature_us.at(self.pace) + (self.stack.step_feature_us.at(self.pace) if on_cpu else 0.0),
+        )
+
+    def launches(self) -> LaunchCost:
+        """What the process needs while its CUDA device works."""
+        return LaunchCost(
+            fixed_us=self.stack.step_us.at(self.pace),
+            per_feature_us=self.stack.step_feature_us.at(self.pace),
+            per_layer_us=self.stack.step_layer_us.at(self.pace),
+            per_value_us=self.stack.step_value_us.at(self.pace),
+        )
+
+    def links(self, host: HostSpec) -> CollectiveCost:
+        """A rank has its own link inside the node and an equal share of the node's network."""
+        near, far = self.stack.intra_node_share.at(self.pace), self.stack.network_share.at(self.pace)
+        return CollectiveCost(
+            fixed_us=self.stack.collective_us.at(self.pace),
+            per_intra_node_byte_us=1e6 / (host.node.intra_node_link * near),
+            per_inter_node_byte_us=1e6 * host.devices_per_node / (host.node.network * far),
+            per_server_byte_us=1e6 / (host.remote_servers.network * far) if host.remote_servers else 0.0,
+        )
+
+    def updates(self, memory_per_s: float) -> dict[Optimizer, float]:
+        """For each byte of a replicated parameter: its gradient is set to zero, added to and read, it and its state read and written."""
+        return {optimizer: (3 + 2 * (1 + states)) * self._per_byte_us(memory_per_s) for optimizer, states in _STATES.items()}
+
+
+def _kernel(device: str, kernel: ComputeKernel, forward: LookupCost, by_optimizer: dict[Optimizer, LookupCost]) -> KernelCost:
+    others = tuple(
+        OtherBackward(optimizer=optimizer, backward=cost) for optimizer, cost in by_optimizer.items() if optimizer is not Optimizer.SGD
+    )
+    return KernelCost(device=device, kernel=kernel, forward=forward, backward=by_optimizer[Optimizer.SGD], other_backwards=others)

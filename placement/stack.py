@@ -1,0 +1,110 @@
+"""Stack: the software that trains on a host, and how much of a datasheet's rates it reaches.
+
+A figure is a range: what is known of it is what others measured, and its source says who.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.host import DeviceType
+from emplace.placement.model import Name
+
+Amount = Annotated[float, Field(strict=True, ge=0, le=1e9)]
+
+
+class Pace(StrEnum):
+    """Which end of its ranges a stack is at."""
+
+    FAST = "fast"
+    TYPICAL = "typical"
+    SLOW = "slow"
+
+
+class Estimate(Document):
+    """A figure that nobody measured on this host, and where it comes from."""
+
+    low: Amount
+    typical: Amount
+    high: Amount
+    source: str
+
+    @model_validator(mode="after")
+    def _rises(self) -> Estimate:
+        if not self.low <= self.typical <= self.high:
+            raise broken_rule("", [self.low, self.typical, self.high], "low, typical and high must not fall")
+        return self
+
+
+class Share(Estimate):
+    """Of a datasheet rate that is reached: more is faster."""
+
+    low: Annotated[float, Field(strict=True, gt=0, le=100)]
+
+    def at(self, pace: Pace) -> float:
+        return {Pace.FAST: self.high, Pace.TYPICAL: self.typical, Pace.SLOW: self.low}[pace]
+
+
+class Cost(Estimate):
+    """Of time or bytes: more is slower."""
+
+    def at(self, pace: Pace) -> float:
+        return {Pace.FAST: self.low, Pace.TYPICAL: self.typical, Pace.SLOW: self.high}[pace]
+
+
+class Precision(StrEnum):
+    """Of the products of fp32 matrices. Devices without a rate for TF32 multiply in fp32."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+
+
+class Stack(Document):
+    """A software stack on one type of device. Shares are of the host document's rates."""
+
+    schema_version: Literal[1]
+    name: Name
+    description: str
+    device: DeviceType
+
+    memory_share: Share
+    """Of the device's memory bandwidth, where rows are read and pooled vectors written."""
+    update_share: Share
+    """Of the same, where the fused backward updates rows."""
+    cache_rate: Share
+    """Rate at which rows that the batch has read before are read again, in times of the memory bandwidth."""
+    sort_bytes: Cost
+    """Traffic of sorting one id by one digit of its row number, of the backward."""
+    lookup_bytes: Cost
+    """Traffic of one lookup beside its row, in each direction."""
+    shard_us: Cost
+    """Of each shard's lookups in each direction, however few."""
+    link_share: Share
+    """Of the link to system memory, where rows are read over it."""
+    read_again: Cost
+    """Of the lookups over that link whose row the batch has read before, the share that reads it once more."""
+
+    intra_node_share: Share
+    network_share: Share
+    collective_us: Cost
+    """Of a collective, however few its bytes."""
+
+    precision: Precision
+    """That the stack multiplies fp32 matrices in, unless a program asks for another."""
+    flops_share: Share
+    """Of the device's rate at that precision, where dense layers multiply."""
+    feature_us: Cost
+    """Of each sparse feature, on the device: a stack without fused lookups runs kernels for each."""
+
+    step_us: Cost
+    """The host's time for a step: the launches that no layer and no feature causes. The device works meanwhile."""
+    step_feature_us: Cost
+    """The host's time for each sparse feature."""
+    step_layer_us: Cost
+    """The host's time for each dense layer."""
+    step_value_us: Cost
+    """The host's time for each id and dense value of its batch, where the training process makes batches itself."""

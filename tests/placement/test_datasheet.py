@@ -1,0 +1,239 @@
+"""Prices that follow from datasheets: nothing beats its bytes, its flops or its launches, and more of a rate is never slower."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emplace.placement.audit import audit
+from emplace.placement.catalog import builtin_host, builtin_model, builtin_stack, host_names, stack_names
+from emplace.placement.cost_model import CostModel
+from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
+from emplace.placement.dense_part import dense_part
+from emplace.placement.derived_loads import derive_loads
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, ShardingType
+from emplace.placement.plan import Plan
+from emplace.placement.price_range import step_range
+from emplace.placement.stack import Cost, Pace, Share, Stack
+from emplace.placement.stages import Stage
+from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
+from tests.placement.naive_plan import Choice, naive_plan
+
+FUSED: Choice = (ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)
+UVM: Choice = (ShardingType.TABLE_WISE, ComputeKernel.FUSED_UVM, None)
+REPLICATED: Choice = (ShardingType.DATA_PARALLEL, ComputeKernel.DENSE, None)
+ROWS: Choice = (ShardingType.ROW_WISE, ComputeKernel.FUSED, None)
+STACKS = [name for name in stack_names() if name != "cpu-caffe2-like"]
+
+
+def cached(load_factor: float) -> Choice:
+    return ShardingType.TABLE_WISE, ComputeKernel.FUSED_UVM_CACHING, load_factor
+
+
+def priced(spec: ModelSpec, host: HostSpec, choice: Choice, stack: Stack | None = None, **changes: Any) -> Plan:
+    prices = datasheet_cost_model(host, stack).model_copy(update=changes)
+    return naive_plan(spec, host, [choice] * len(spec.tables), cost_model=prices)
+
+
+def step_us(plan: Plan) -> float:
+    assert plan.step_time_us is not None
+    return plan.step_time_us
+
+
+def stage_us(plan: Plan, stage: Stage) -> float:
+    return max(rank.stages_us.get(stage, 0.0) for rank in plan.ranks)
+
+
+def one_table(*, rows: int = 100_000, ids: int = 20, access: Any = "uniform", **changes: Any) -> ModelSpec:
+    table = {
+        "name": "t",
+        "num_embeddings": rows,
+        "embedding_dim": 64,
+        "access": access,
+        "features": [{"name": "f", "length": {"fixed": ids}}],
+    }
+    return model(**{"tables": [table], "together": None, "apart": None} | changes)
+
+
+@pytest.mark.parametrize("choice", [FUSED, UVM, ROWS, REPLICATED, cached(0.25)], ids=lambda choice: choice[1])
+def test_a_step_is_no_shorter_than_its_launches_and_the_audit_says_so(choice: Choice) -> None:
+    plan = priced(model(), gpu_host(), choice)
+    launched_us = plan.question.cost_model.launched_us(plan.question.model)
+    assert launched_us > 3000
+    assert step_us(plan) == pytest.approx(launched_us)
+    assert audit(plan) == []
+    shorter = plan.model_copy(update={"step_time_us": launched_us / 2})
+    assert "/step_time_us" in {violation.where for violation in audit(shorter)}
+
+
+def test_throughput_saturates_with_the_batch() -> None:
+    def rate(batch: int) -> float:
+        return batch / step_us(priced(model(local_batch_size=batch), gpu_host(), FUSED))
+
+    doubled = [rate(2 * batch) / rate(batch) for batch in (64, 4096, 262_144)]
+    assert doubled[0] == pytest.approx(2)
+    assert doubled[0] > doubled[1] > doubled[2] > 0.99
+    assert doubled[2] < 1.1
+
+
+def test_a_process_that_makes_batches_itself_is_no_faster_than_that() -> None:
+    inline = builtin_stack("torchrec-eager-inline-reader")
+    spec, host = model(local_batch_size=65_536), builtin_host("dgx-a100-40g")
+    least_us = spec.local_batch_size * spec.dense_features * inline.step_value_us.typical
+    assert step_us(priced(spec, host, FUSED, inline)) > least_us > step_us(priced(spec, host, FUSED))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_no_plan_beats_its_flops_and_bytes(name: str) -> None:
+    spec, host = model(local_batch_size=32_768), builtin_host("dgx-a100-40g")
+    plan = priced(spec, host, FUSED, builtin_stack(name))
+    (device,) = host.node.devices
+    peak = max(device.fp32_flops, device.tf32_flops or 0.0)
+    assert stage_us(plan, Stage.DENSE) > dense_part(spec).training_flops * spec.local_batch_size / peak * 1e6
+    written = spec.local_batch_size * sum(len(table.features) * table.embedding_dim * 4 for table in spec.tables)
+    assert stage_us(plan, Stage.LOOKUP_FORWARD) > written / device.memory_bandwidth * 1e6
+
+
+def test_different_rows_cost_and_rows_that_come_again_cost_less() -> None:
+    skewed, even = (priced(one_table(access=access), gpu_host(), FUSED) for access in ({"zipf": 1.5}, "uniform"))
+    for stage in (Stage.LOOKUP_FORWARD, Stage.LOOKUP_BACKWARD):
+        assert stage_us(skewed, stage) < stage_us(even, stage)
+
+
+def test_a_backward_reads_and_writes_state_too() -> None:
+    spent = {
+        optimizer: stage_us(priced(one_table(optimizer=optimizer), gpu_host(), FUSED), Stage.LOOKUP_BACKWARD) for optimizer in Optimizer
+    }
+    assert spent[Optimizer.SGD] == spent[Optimizer.ROWWISE_ADAGRAD] < spent[Optimizer.ADAGRAD] < spent[Optimizer.ADAM]
+
+
+def test_replicated_tables_and_dense_layers_are_updated_whole() -> None:
+    few, many = (priced(one_table(rows=rows), gpu_host(), REPLICATED) for rows in (1_000, 100_000))
+    assert stage_us(many, Stage.ALL_REDUCE) > stage_us(few, Stage.ALL_REDUCE) > 0
+    assert datasheet_cost_model(gpu_host()).update_us(Optimizer.SGD, 4.0) > 0
+
+
+def test_a_cache_fetches_what_misses_in_the_forward_and_leaves_state_of_each_value_in_system_memory() -> None:
+    def lookups(optimizer: str, choice: Choice) -> tuple[float, float]:
+        plan = priced(one_table(access={"zipf": 1.05}, optimizer=optimizer), gpu_host(), choice)
+        return stage_us(plan, Stage.LOOKUP_FORWARD), stage_us(plan, Stage.LOOKUP_BACKWARD)
+
+    device, small, large, whole = (lookups("sgd", choice) for choice in (FUSED, cached(0.05), cached(0.5), cached(1.0)))
+    assert small[0] > large[0] > whole[0] == pytest.approx(device[0])
+    assert small[1] == large[1] == device[1]
+    for_hits_too = lookups("adagrad", cached(1.0))[1]
+    assert for_hits_too > lookups("adagrad", FUSED)[1]
+
+
+def test_a_cache_fetches_no_row_twice() -> None:
+    spec = one_table(rows=1_000, ids=50, local_batch_size=4096)
+    (device,) = gpu_host().node.devices
+    link_us = 1_000 * 64 * 4 / ((device.system_link or 0.0) * builtin_stack("torchrec-eager").link_share.typical) * 1e6
+    beside = stage_us(priced(spec, gpu_host(), cached(0.01)), Stage.LOOKUP_FORWARD) - stage_us(
+        priced(spec, gpu_host(), FUSED), Stage.LOOKUP_FORWARD
+    )
+    assert beside == pytest.approx(link_us, rel=1e-3)
+
+
+def test_only_a_stack_that_multiplies_in_tf32_is_faster_for_it() -> None:
+    spec = model(local_batch_size=32_768)
+    a100, without = builtin_host("dgx-a100-40g"), builtin_host("dgx-a100-40g").to_data()
+    del without["node"]["devices"][0]["tf32_flops"]
+    bare = HostSpec.model_validate(without)
+    for name, is_faster in (("torchrec-eager", False), ("tensorflow-distributed-embeddings", True)):
+        with_it, without_it = (stage_us(priced(spec, host, FUSED, builtin_stack(name)), Stage.DENSE) for host in (a100, bare))
+        assert (with_it < without_it) is is_faster
+
+
+FASTER = ("memory_bandwidth", "system_link", "fp32_flops")
+
+
+@pytest.mark.parametrize("choice", [FUSED, UVM, ROWS, REPLICATED, cached(0.25)], ids=lambda choice: choice[1])
+@pytest.mark.parametrize("what", [*FASTER, "intra_node_link", "network"])
+def test_more_of_a_rate_never_slows_a_placement(what: str, choice: Choice) -> None:
+    slow, fast = gpu_host_data(), gpu_host_data()
+    node = fast["node"]
+    for part in node["devices"] if what in FASTER else [node]:
+        number, unit = "".join(filter(lambda c: c.isdigit() or c == ".", part[what])), part[what].lstrip("0123456789.")
+        part[what] = f"{float(number) * 3:g}{unit}"
+    steps = [step_us(priced(model(), HostSpec.model_validate(data), choice, launches=None)) for data in (slow, fast)]
+    assert steps[1] <= steps[0]
+
+
+def scaled(value: Any, times: float) -> Any:
+    """A cost model's data with every time constant so many times as long."""
+    if isinstance(value, dict):
+        return {
+            key: each * times if key.endswith("_us") and isinstance(each, float) else scaled(each, times) for key, each in value.items()
+        }
+    return [scaled(each, times) for each in value] if isinstance(value, list) else value
+
+
+@given(times=st.floats(0.1, 10.0), choice=st.sampled_from([FUSED, UVM, ROWS, REPLICATED, cached(0.25)]))
+def test_a_step_is_as_many_times_as_long_as_all_its_constants(times: float, choice: Choice) -> None:
+    plan = naive_plan(model(), gpu_host(), [choice] * len(model().tables), cost_model=datasheet_cost_model(gpu_host()))
+    data = scaled(plan.question.cost_model.to_data(), times)
+    data["per_updated_byte_us"] = {key: each * times for key, each in data["per_updated_byte_us"].items()}
+    slower = plan.question.model_copy(update={"cost_model": CostModel.model_validate(data | {"stack": None})})
+    assert derive_loads(slower, plan.tables, plan.topology()).step_time_us == pytest.approx(step_us(plan) * times, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_figure_slows_a_step_towards_its_slow_end(name: str) -> None:
+    stack = builtin_stack(name)
+    figures = {key: value for key, value in stack if isinstance(value, Share | Cost)}
+    assert len(figures) == len(keys_of_figures(stack))
+    for figure in figures.values():
+        assert figure.source
+    plan = priced(model(local_batch_size=16_384), gpu_host(), cached(0.25), stack)
+    spread = step_range(plan)
+    assert spread is not None
+    assert spread.fast_us < step_us(plan) < spread.slow_us < 2.2 * spread.fast_us
+
+
+def keys_of_figures(stack: Stack) -> list[str]:
+    """Keys of figures: those that stand below a source in the document."""
+    return [key for key, value in stack.to_data().items() if isinstance(value, dict)]
+
+
+def test_prices_of_a_person_have_no_range() -> None:
+    plan = priced(model(), gpu_host(), FUSED, step_overhead_us=17.0)
+    assert not follows_datasheet(plan.question.cost_model, plan.question.host)
+    assert step_range(plan) is None
+
+
+def test_a_stack_of_other_devices_is_refused() -> None:
+    with pytest.raises(InvalidDocument, match="runs on cpu devices"):
+        datasheet_cost_model(gpu_host(), builtin_stack("cpu-caffe2-like"))
+    with pytest.raises(InvalidDocument, match="runs on cuda devices"):
+        datasheet_cost_model(builtin_host("cpu-dual-socket"), builtin_stack("hugectr-graph"))
+
+
+@pytest.mark.parametrize("pace", Pace)
+def test_every_built_in_host_has_prices_at_every_pace(pace: Pace) -> None:
+    for name in host_names():
+        cost = datasheet_cost_model(builtin_host(name), None, pace)
+        assert cost.launched_us(builtin_model("m1")) > 0 or cost.step_overhead_us > 0
+
+
+def test_ranges_that_fall_are_refused() -> None:
+    data = builtin_stack("torchrec-eager").to_data()
+    data["step_us"]["low"] = 1e6
+    with pytest.raises(ValueError, match="must not fall"):
+        Stack.model_validate(data)
+
+
+def test_hash_size_does_not_slow_a_cpu_host() -> None:
+    host = builtin_host("cpu-dual-socket")
+    steps = [step_us(priced(one_table(rows=rows, ids=1, access={"zipf": 1.5}), host, FUSED)) for rows in (10**5, 10**6)]
+    assert steps[1] == pytest.approx(steps[0], rel=0.1)
+
+
+def test_the_example_of_a_plan_reads_back() -> None:
+    plan = priced(ModelSpec.model_validate(model_data()), gpu_host(), FUSED)
+    assert Plan.model_validate_json(plan.canonical_json()) == plan
