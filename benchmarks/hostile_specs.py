@@ -28,7 +28,7 @@ import yaml
 
 from benchmarks.hostile_text import ENDLESS, GOOD_MODEL, mutated
 from benchmarks.json_lines import emit
-from emplace.placement.catalog import builtin_host
+from emplace.placement.catalog import builtin_host, builtin_stack, stack_names
 from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
@@ -37,6 +37,7 @@ from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, read_file, read_text
+from emplace.placement.stack import Stack
 from emplace.planning import answer, build_question
 
 _HOST = "zion"
@@ -87,6 +88,7 @@ def good_documents() -> Good:
     host = builtin_host(_HOST)
     plan = answer(build_question(model, host, _QUICK))
     documents: list[tuple[type[Document], Document]] = [(HostSpec, host), (CostModel, datasheet_cost_model(host)), (Plan, plan)]
+    documents += [(Stack, builtin_stack(stack_names()[0]))]
     good: list[tuple[str, type[Document], str]] = []
     good += [("yaml", ModelSpec, GOOD_MODEL)] * 6 + [("json", ModelSpec, json.dumps(model.to_data(), indent=1))] * 3
     for kind, document in documents:
