@@ -78,6 +78,8 @@ class CheckResult(Document):
     host: Name
     source: str | None = None
     """The file or built-in name that the model came from."""
+    line: int | None = None
+    """The line of the file at which the first table stands that the explanation names."""
     seconds: float | None = None
     """How long the command took to answer; a service does not say."""
     fits: bool | None

@@ -70,8 +70,9 @@ class IcdfAccess(Document):
         steps = np.diff(points, axis=0)
         if (steps[:, 0] <= 0).any() or (steps[:, 1] < 0).any():
             raise broken_rule("/icdf", self.icdf, "points must rise from [0, 0] to [1, 1] in both shares")
-        slopes = steps[:, 1] / steps[:, 0]
-        if (np.diff(slopes) > 1e-9 * slopes[:-1] + 1e-12).any():
+        rows, accesses = steps[:, 0], steps[:, 1]
+        # slope[i + 1] > slope[i] * (1 + 1e-9) + 1e-12, without a division by a share that is almost nothing
+        if (accesses[1:] * rows[:-1] > accesses[:-1] * rows[1:] * (1 + 1e-9) + 1e-12 * rows[:-1] * rows[1:]).any():
             rule = "the hottest rows come first, so each stretch must take fewer accesses per row than the one before"
             raise broken_rule("/icdf", self.icdf, rule)
         return self

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from emplace.placement.document import Document
+from emplace.placement.document import Document, Patch
 from emplace.placement.model import Name
 from emplace.placement.stages import Stage
 
@@ -45,7 +45,7 @@ class HardwareChange(Document):
 
     change: str
     kind: str
-    patch: dict[str, Any]
+    patch: Patch
     """As of a fix; prices of a datasheet follow."""
     estimated_us: float | None = None
     """By how much the bound moves at its dual prices; below zero is faster. Absent where they say nothing."""

@@ -1,7 +1,7 @@
 """What can go wrong, as one tree. Every leaf is shown to a person without a traceback.
 
 EmplaceError
- |- InvalidDocument             a spec, plan or cost model breaks a rule: says file, field, value and rule
+ |- InvalidDocument             a spec, plan or cost model breaks a rule: says file, line, field, value and rule
  |- UnknownName                 no built-in model or host of that name, and no such file
  |- ToolError                   the request is fine, but this machine or installation can't do it
  |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
@@ -20,6 +20,9 @@ class EmplaceError(Exception):
     """Base of every error that is shown to a person without a traceback."""
 
 
+_MAX_POINTER = 200
+
+
 @dataclass(frozen=True)
 class BrokenRule:
     """A rule of a document that a value breaks. `pointer` is a JSON pointer (RFC 6901); `value` is text, empty where none is shown."""
@@ -27,10 +30,20 @@ class BrokenRule:
     pointer: str
     value: str
     rule: str
+    line: int | None = None
+    """Where the document was read from text: the line on which the value begins, or what should hold it."""
+    named: str = ""
+    """The value's way through the document with names in place of numbers, up to the last that has one: tables[user_id]."""
 
     def __str__(self) -> str:
-        where = self.pointer or "(document)"
-        return f"{where}: {self.rule}" + (f" (got {self.value})" if self.value else "")
+        where = _shown(self.pointer) or "(document)"
+        return f"{where}: {self.rule}" + (f" (got {self.value})" if self.value else "") + (f", in {self.named}" if self.named else "")
+
+
+def _shown(pointer: str) -> str:
+    """A pointer on one line of a terminal, whatever a key holds."""
+    cut = pointer if len(pointer) <= _MAX_POINTER else pointer[: _MAX_POINTER - 3] + "..."
+    return cut if cut.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 class InvalidDocument(EmplaceError):
@@ -39,7 +52,7 @@ class InvalidDocument(EmplaceError):
     def __init__(self, source: str, broken_rules: list[BrokenRule]) -> None:
         self.source = source
         self.broken_rules = broken_rules
-        super().__init__("\n".join(f"{source}: {broken}" for broken in broken_rules))
+        super().__init__("\n".join(f"{source}{'' if broken.line is None else f':{broken.line}'}: {broken}" for broken in broken_rules))
 
 
 class UnknownName(EmplaceError):

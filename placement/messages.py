@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from emplace.placement.model import NAME_PATTERN
 
 MAX_SHOWN_VALUE = 80
+_LONG_BITS = 4096
 _MAX_HINTED = 1e15
 _NUMBERS = {"int_type": "a whole number", "float_type": "a number"}
 _WORDS = {
@@ -75,6 +76,10 @@ class _AsWritten(reprlib.Repr):
 
     def repr_bool(self, value: bool, _: int) -> str:
         return str(value).lower()
+
+    def repr_int(self, value: int, level: int) -> str:
+        # Python makes no text of thousands of digits.
+        return super().repr_int(value, level) if value.bit_length() < _LONG_BITS else f"a number of {value.bit_length()} bits"
 
     def repr_date(self, value: Any, _: int) -> str:
         return str(value)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.diagnosis import Diagnosis
-from emplace.placement.document import Document, broken_rule
+from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
 from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
@@ -227,7 +227,7 @@ class Fix(Document):
     kind: str
     verified: bool
     cost_bytes: int | None = None
-    patch: dict[str, Any] = Field(default_factory=dict)
+    patch: Patch = Field(default_factory=dict)
 
 
 class Explanation(Document):
@@ -235,6 +235,8 @@ class Explanation(Document):
 
     reasons: tuple[str, ...]
     fixes: tuple[Fix, ...] = ()
+    tables: tuple[Name, ...] | None = None
+    """Which tables to look at first: those that have no place on their own, else the largest. Absent where none is to blame."""
 
 
 OUT_OF_WORK, OUT_OF_TIME = "limit", "time"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -16,40 +16,73 @@ from pydantic_core import ErrorDetails
 from emplace.placement.access import ACCESS_SPELLINGS
 from emplace.placement.document import BROKEN_RULE, Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.json_text import parse_json
 from emplace.placement.lengths import LENGTH_SPELLINGS
+from emplace.placement.lines import lines_of
 from emplace.placement.messages import rule_of, spelled
-from emplace.placement.pointer import pointer_to
-from emplace.placement.yaml_text import MAX_DIGITS, parse_float, parse_yaml
+from emplace.placement.model import NAME_PATTERN
+from emplace.placement.pointer import parts_of, pointer_to
+from emplace.placement.yaml_text import parse_yaml
 
-__all__ = ["MAX_DOCUMENT_BYTES", "broken_rules_of", "from_data", "parse_json", "parse_yaml", "read_file", "read_text"]
+__all__ = ["MAX_DOCUMENT_BYTES", "from_data", "in_file", "lines_in", "parse_json", "parse_yaml", "read_file", "read_text"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _MAX_SHOWN = 20
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_HALF = "holds half of a surrogate pair, which is no character"
+_MAX_COUNTED = _MAX_ITEMS = 10_000
 
 D = TypeVar("D", bound=Document)
 
 
 def read_file(path: Path, kind: type[D]) -> D:
     """The document in a YAML or JSON file. Raises InvalidDocument."""
-    try:
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise InvalidDocument(str(path), [_too_large(path.stat().st_size)])
-        with path.open("rb") as file:
-            text = file.read(MAX_DOCUMENT_BYTES + 1).decode()  # a device has no size and perhaps no end
-    except OSError as error:
-        raise InvalidDocument(str(path), [BrokenRule("", "", f"can't be read: {error.strerror}")]) from None
-    except UnicodeDecodeError:
-        raise InvalidDocument(str(path), [BrokenRule("", "", "must be UTF-8 text")]) from None
-    return read_text(text, kind, source=str(path), as_json=path.suffix == ".json")
+    return read_text(_text_of(path), kind, source=str(path), as_json=_is_json(path))
 
 
 def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
     """The document that `text` spells. Raises InvalidDocument."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise InvalidDocument(source, [_too_large(len(text))])
-    return from_data(parse_json(text, source) if as_json else parse_yaml(text, source), kind, source=source)
+    data = parse_json(text, source) if as_json else parse_yaml(text, source)
+    try:
+        return from_data(data, kind, source=source)
+    except InvalidDocument as error:
+        raise _with_lines(error, text, as_json=as_json) from None
+
+
+def in_file(error: InvalidDocument, path: Path) -> InvalidDocument:
+    """The same about the file that a document was read from: what a document breaks may show only in the question it is part of."""
+    named = InvalidDocument(str(path), error.broken_rules)
+    return _with_lines(named, _text_of(path), as_json=_is_json(path))
+
+
+def lines_in(path: Path, pointers: Sequence[str]) -> dict[str, int]:
+    """The line of each pointer's value in a file that holds a document. Raises InvalidDocument for one that can't be read any more."""
+    return lines_of(_text_of(path), pointers, as_json=_is_json(path))
+
+
+def _text_of(path: Path) -> str:
+    data = b""
+    try:
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise InvalidDocument(str(path), [_too_large(path.stat().st_size)])
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)  # a device has no size and perhaps no end
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidDocument(str(path), [BrokenRule("", "", f"can't be read: {error.strerror}")]) from None
+    except UnicodeDecodeError as error:
+        hint = "; this looks like UTF-16, save it as UTF-8" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidDocument(str(path), [BrokenRule("", "", f"must be UTF-8 text{hint}", line)]) from None
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix == ".json"
+
+
+def _with_lines(error: InvalidDocument, text: str, *, as_json: bool) -> InvalidDocument:
+    lines = lines_of(text, [broken.pointer for broken in error.broken_rules], as_json=as_json)
+    return InvalidDocument(error.source, [replace(broken, line=lines[broken.pointer]) for broken in error.broken_rules])
 
 
 def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
@@ -61,16 +94,49 @@ def from_data(data: Any, kind: type[D], *, source: str, pointer: str = "") -> D:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise InvalidDocument(source, broken_rules_of(error, pointer)) from None
+        raise InvalidDocument(source, _broken_rules(kind, data, error, pointer)) from None
 
 
-def broken_rules_of(error: ValidationError, pointer: str = "") -> list[BrokenRule]:
+def _broken_rules(kind: type[Document], data: dict[str, Any], error: ValidationError, pointer: str) -> list[BrokenRule]:
     """Every broken rule, in document order; after the first twenty only how many more there are."""
-    details = [detail for detail in error.errors(include_url=False) if not _follows_from_others(detail)]
-    broken = [_broken_rule(detail, pointer) for detail in details[:_MAX_SHOWN]]
-    if len(details) > _MAX_SHOWN:
-        broken.append(BrokenRule(pointer, "", f"and {len(details) - _MAX_SHOWN} more problems"))
+    details = (detail for detail in _details(kind, data, error) if not _follows_from_others(detail))
+    broken = [_broken_rule(detail, data, pointer) for detail in islice(details, _MAX_SHOWN)]
+    if more := sum(1 for _ in islice(details, _MAX_COUNTED)):
+        broken.append(BrokenRule(pointer, "", f"and {'at least ' if more == _MAX_COUNTED else ''}{more} more problems"))
     return broken
+
+
+def _details(kind: type[Document], data: dict[str, Any], error: ValidationError) -> Iterator[ErrorDetails]:
+    """What is wrong, in document order. Validation leaves a list at its first broken item (`Document`), so that of a list of documents
+    each item is asked."""
+    asked = set()
+    for detail in error.errors(include_url=False):
+        name = str(detail["loc"][0]) if len(detail["loc"]) > 1 else ""
+        item, given = _item_kind(kind, name), data.get(name)
+        if item is None or not isinstance(given, list):
+            yield detail
+            continue
+        for index, part in enumerate(given[:_MAX_ITEMS] if name not in asked else ()):
+            for of_item in _details_of_item(item, part, (name, index)):
+                asked.add(name)
+                yield of_item
+        if name not in asked:  # of an earlier version, whose items are what the document made of them
+            yield detail
+
+
+def _item_kind(kind: type[Document], name: str) -> type[Document] | None:
+    """Of which documents a field is a list; None where it is none."""
+    annotation = kind.model_fields[name].annotation if name in kind.model_fields else None
+    item = get_args(annotation)[0] if get_origin(annotation) is tuple else None
+    return item if isinstance(item, type) and issubclass(item, Document) else None
+
+
+def _details_of_item(kind: type[Document], data: Any, location: tuple[int | str, ...]) -> list[ErrorDetails]:
+    try:
+        kind.model_validate(data)
+    except ValidationError as error:
+        return [{**detail, "loc": (*location, *detail["loc"])} for detail in error.errors(include_url=False)]
+    return []
 
 
 def _follows_from_others(detail: ErrorDetails) -> bool:
@@ -78,89 +144,31 @@ def _follows_from_others(detail: ErrorDetails) -> bool:
     return detail["type"] == "too_short" and len(detail["input"]) >= detail["ctx"]["min_length"]
 
 
-def _broken_rule(detail: ErrorDetails, pointer: str) -> BrokenRule:
-    pointer += _pointer(detail["loc"])
+def _broken_rule(detail: ErrorDetails, data: dict[str, Any], pointer: str) -> BrokenRule:
+    within = _pointer(detail["loc"])
     if detail["type"] == BROKEN_RULE:
-        return BrokenRule(pointer + detail["ctx"]["pointer"], spelled(detail["ctx"]["value"]), detail["ctx"]["rule"])
-    shown = "" if detail["type"] == "missing" else spelled(detail["input"])
-    return BrokenRule(pointer, shown, rule_of(detail))
+        within += detail["ctx"]["pointer"]
+        value, rule = spelled(detail["ctx"]["value"]), detail["ctx"]["rule"]
+    else:
+        value, rule = "" if detail["type"] == "missing" else spelled(detail["input"]), rule_of(detail)
+    return BrokenRule(pointer + within, value, rule, named=_named(data, within))
 
 
-def parse_json(text: str, source: str) -> Any:
-    """JSON without NaN, infinity, repeated keys or half characters, in time linear in its length. Raises InvalidDocument.
-
-    JSON has one kind of number: 4289.0 is the whole number 4289 (JSON Schema's `integer`), whoever writes it.
-    """
-    try:
-        data = json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_int=_parse_int,
-            parse_float=parse_float,
-            object_pairs_hook=_mapping_without_repeats,
-        )
-    except RecursionError:
-        raise InvalidDocument(source, [BrokenRule("", "", "is nested too deep")]) from None
-    except ValueError as error:
-        raise InvalidDocument(source, [BrokenRule("", "", f"is not valid JSON: {error}")]) from None
-    if _SURROGATE.search(text):  # rare, and only then worth looking at every value
-        halves = [BrokenRule(pointer, "", _HALF) for pointer in islice(_half_characters(data), _MAX_SHOWN)]
-        if halves:
-            raise InvalidDocument(source, halves)
-    return data
-
-
-def _half_characters(data: Any) -> Iterator[str]:
-    """The pointers of texts, and of mappings with keys, that hold a surrogate without its other half: UTF-8 has no spelling for it."""
-    waiting: list[tuple[_Path, Any]] = [(None, data)]
-    while waiting:
-        path, value = waiting.pop()
-        if isinstance(value, str) and not _is_text(value):
-            yield _pointer_of(path)
-        elif isinstance(value, list):
-            waiting += [((path, index), item) for index, item in enumerate(value)]
-        elif isinstance(value, dict):
-            if not all(map(_is_text, value)):
-                yield _pointer_of(path)
-            waiting += [((path, key), item) for key, item in value.items() if _is_text(key)]
-
-
-_Path = tuple["_Path", str | int] | None
-"""The way from the document to a value, from its end: a value has one step more than what it is in, however deep that is."""
-
-
-def _pointer_of(path: _Path) -> str:
-    parts: list[str | int] = []
-    while path is not None:
-        path, part = path
-        parts.append(part)
-    return pointer_to(*reversed(parts))
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number that JSON allows")
-
-
-def _parse_int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number has {len(digits)} digits")
-    return int(digits)
-
-
-def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"the key {spelled(repeated)} is repeated")
-    return mapping
+def _named(data: Any, pointer: str) -> str:
+    """The way to a value with names in place of numbers: tables[user_id].features[user]; up to the last that has a name."""
+    way = named = ""
+    for part in parts_of(pointer):
+        if isinstance(data, dict) and part in data:
+            data, way = data[part], f"{way}.{part}" if way else part
+        elif isinstance(data, list) and part.isdecimal() and int(part) < len(data):
+            data = data[int(part)]
+            name = data.get("name") if isinstance(data, dict) else None
+            if not isinstance(name, str) or not re.match(NAME_PATTERN, name):
+                break
+            named = way = f"{way}[{name}]"
+        else:
+            break
+    return named
 
 
 def _too_large(size: int) -> BrokenRule:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from emplace.placement.errors import ToolError
 
+_ERRORS = "backslashreplace"
+"""The name of a file, which a report says, can be no text; JSON reads the escape as what it stands for."""
+
 
 def write_file(path: Path, text: str) -> None:
     """Write a file for a user: as `write_whole` does, and straight into a pipe or a device. Raises ToolError."""
     try:
         if _is_stream(path):
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8", errors=_ERRORS)
         else:
             write_whole(path, text)
     except OSError as error:
@@ -28,7 +31,7 @@ def write_whole(path: Path, text: str) -> None:
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".emplace-", delete=False) as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors=_ERRORS, dir=path.parent, prefix=".emplace-", delete=False) as file:
         temporary = Path(file.name)
         try:
             file.write(text)

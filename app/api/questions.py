@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -83,7 +84,7 @@ def pointing_into(pointer: str) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        broken = [BrokenRule(pointer + each.pointer, each.value, each.rule) for each in error.broken_rules]
+        broken = [replace(each, pointer=pointer + each.pointer) for each in error.broken_rules]
         raise InvalidDocument("body", broken) from None
 
 

@@ -18,7 +18,7 @@ from emplace.app.cli.options import plan_options, read_cost_model, read_model, r
 from emplace.app.cli.output import note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.check import REPORTERS
-from emplace.app.reports.checked import Checked, Refused
+from emplace.app.reports.checked import Checked, Refused, refused
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
 from emplace.placement.host import HostSpec
@@ -35,6 +35,7 @@ class CheckFormat(StrEnum):
     SARIF = "sarif"
     GITHUB = "github"
     MARKDOWN = "markdown"
+    GITLAB = "gitlab"
 
 
 def check(
@@ -82,7 +83,7 @@ def check(
     checked all the same.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
-    specs, refused = _read_models(_expanded(models))
+    specs, bad = _read_models(_expanded(models))
     where = [resolve_host(host) for host in dict.fromkeys(hosts)]
     prices = Prices(read_cost_model(cost_model), read_stack(stack), server)
     pairs = [(source, spec, host) for source, spec in specs for host in where]
@@ -101,7 +102,7 @@ def check(
     with StatusLine() as status:
         answers = list(check_all(checks, status.say, status.monitor))
     results = tuple(each for each in answers if isinstance(each, CheckResult))
-    checked = Checked(results, (*refused, *(each for each in answers if isinstance(each, Refused))))
+    checked = Checked(results, (*bad, *(each for each in answers if isinstance(each, Refused))))
     for each in checked.refused:
         note(f"emplace: {each.message}")
     _report(checked, format, out)
@@ -116,13 +117,13 @@ def _expanded(models: list[str]) -> list[str]:
 
 def _read_models(names: list[str]) -> tuple[list[tuple[str, ModelSpec]], list[Refused]]:
     """Each model with where it came from, and those that can't be read."""
-    specs, refused = [], []
+    specs, bad = [], []
     for name in names:
         try:
             specs.append((name, read_model(name)))
         except EmplaceError as error:
-            refused.append(Refused(name, None, str(error)))
-    return specs, refused
+            bad.append(refused(name, None, error))
+    return specs, bad
 
 
 def _budgets(

@@ -8,14 +8,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from emplace.app.cli.options import about_file
 from emplace.app.cli.remote import check_on_server
-from emplace.app.reports.checked import Refused
+from emplace.app.reports.checked import Refused, refused
 from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import lines_in
 from emplace.placement.stack import Stack
 from emplace.planning import answer, build_question
 from emplace.solver.progress import Monitor
@@ -68,8 +71,22 @@ def answered(check: Check, monitor: Monitor) -> CheckResult | Refused:
     try:
         result = _result(check, monitor)
     except InvalidDocument as error:
-        return Refused(check.source, check.host.name, str(error))
-    return result.model_copy(update={"source": check.source, "seconds": time.perf_counter() - started})
+        return refused(check.source, check.host.name, about_file(error, check.source))
+    seconds = time.perf_counter() - started
+    return result.model_copy(update={"source": check.source, "seconds": seconds, "line": _line(check, result)})
+
+
+def _line(check: Check, result: CheckResult) -> int | None:
+    """Where the first table stands that is to blame; None where none is, or where the file has gone."""
+    file, blamed = model_file(check.source), (result.explanation.tables or ()) if result.explanation else ()
+    index = next((index for index, table in enumerate(check.model.tables) if table.name in blamed[:1]), None)
+    if file is None or index is None:
+        return None
+    pointer = f"/tables/{index}"
+    try:
+        return lines_in(file, [pointer])[pointer]
+    except InvalidDocument:
+        return None
 
 
 def _result(check: Check, monitor: Monitor) -> CheckResult:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from emplace.placement.catalog import find_model, find_stack
+from emplace.placement.catalog import find_model, find_stack, model_file
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions
-from emplace.placement.reading import from_data, read_file
+from emplace.placement.reading import from_data, in_file, read_file
 from emplace.placement.stack import Stack
 
 
@@ -104,6 +106,21 @@ def _tiers(text: str) -> list[str]:
 
 def read_model(name_or_path: str) -> ModelSpec:
     return find_model(name_or_path)
+
+
+def about_file(error: InvalidDocument, name_or_path: str) -> InvalidDocument:
+    """What a question says of its model, said of the file that the model came from, with lines."""
+    file = model_file(name_or_path)
+    return in_file(error, file) if file is not None and error.source == "model" else error
+
+
+@contextmanager
+def naming_file(name_or_path: str) -> Iterator[None]:
+    """Let what is wrong with a model name its file."""
+    try:
+        yield
+    except InvalidDocument as error:
+        raise about_file(error, name_or_path) from None
 
 
 def read_plan(path: Path) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,8 @@ def print_text(text: str) -> None:
     """
     if sys.stdout is None:
         raise ToolError("standard output is closed, so the result can't be printed")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file can be no text, and a terminal's text no Unicode
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

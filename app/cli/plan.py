@@ -10,7 +10,7 @@ import typer
 
 from emplace.app.cli import options
 from emplace.app.cli.interrupts import asked_to_stop
-from emplace.app.cli.options import OutputFormat, plan_options, read_cost_model, read_model, read_plan, read_stack
+from emplace.app.cli.options import OutputFormat, naming_file, plan_options, read_cost_model, read_model, read_plan, read_stack
 from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.figures import count
@@ -88,7 +88,7 @@ def plan(
         move_price=move_price,
     )
     question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model), read_stack(stack))
-    with StatusLine() as status:
+    with StatusLine() as status, naming_file(model):
         found = answer(question, status.monitor, None if warm_start is None else read_plan(warm_start), proof=proof)
         found = _explained(found, status) if explain else found
     if format is PlanFormat.TORCHREC:

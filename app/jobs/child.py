@@ -31,7 +31,7 @@ class ChildFailed(Exception):
     """The child ended without a result. `problems` are the broken rules of its input, if that was the reason."""
 
     message: str
-    problems: list[dict[str, str]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.message

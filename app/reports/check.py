@@ -9,6 +9,7 @@ from emplace.app.reports.checked import Checked
 from emplace.app.reports.explanation_text import explanation_lines
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.github import github_report
+from emplace.app.reports.gitlab import gitlab_report
 from emplace.app.reports.json_report import json_report
 from emplace.app.reports.junit import junit_report
 from emplace.app.reports.markdown import markdown_report
@@ -85,4 +86,5 @@ REPORTERS: dict[str, Reporter] = {
     "sarif": sarif_report,
     "github": github_report,
     "markdown": markdown_report,
+    "gitlab": gitlab_report,
 }

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from emplace.gate import CheckResult
+from emplace.placement.errors import EmplaceError, InvalidDocument
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a question."""
+
+    message: str
+    pointer: str = ""
+    """A JSON pointer into the document that breaks a rule."""
+    line: int | None = None
+    """The line of the model's file, where it is the one that breaks a rule."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +29,23 @@ class Refused:
     host: str | None
     """None where the model itself can't be read."""
     message: str
+    problems: tuple[Problem, ...]
 
     @property
     def summary(self) -> str:
         return f"{self.source} is not checked" if self.host is None else f"{self.source} is not checked on {self.host}"
+
+
+def refused(source: str, host: str | None, error: EmplaceError) -> Refused:
+    """Why it was, rule by rule."""
+    if not isinstance(error, InvalidDocument):
+        return Refused(source, host, str(error), (Problem(str(error)),))
+    of_model = Path(error.source) == Path(source)
+    problems = (
+        Problem(str(broken) if of_model else f"{error.source}: {broken}", broken.pointer, broken.line if of_model else None)
+        for broken in error.broken_rules
+    )
+    return Refused(source, host, str(error), tuple(problems))
 
 
 @dataclass(frozen=True)

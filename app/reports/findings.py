@@ -1,11 +1,14 @@
-"""What a check found, one finding per broken or open rule: what SARIF, GitHub and JUnit want."""
+"""What a check found, one finding per broken or open rule: what SARIF, GitHub, GitLab and JUnit want."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from emplace.app.reports.checked import Checked
+from emplace.app.reports.checked import Checked, Refused
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.gate import CheckResult, CheckVerdict
 
@@ -32,25 +35,51 @@ class Finding:
     message: str
     source: str
     """The model file, or the built-in name."""
+    what: str
+    """Tells this finding from others of its rule and source, in words that stay the same while it does: no figures, no lines."""
+    line: int | None = None
+
+    @property
+    def located(self) -> str:
+        """The message with its place, where nothing else says it."""
+        return self.message if self.line is None else f"{self.source}:{self.line}: {self.message}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same finding, wherever its line has moved to and whatever its figures are now."""
+        return hashlib.sha256("\0".join((self.rule, Path(self.source).as_posix(), self.what)).encode(errors="replace")).hexdigest()[:32]
 
 
 def findings(checked: Checked) -> list[Finding]:
     """Proven noes and bad input are errors, undecided ones warnings."""
-    refused = [Finding("bad-input", Level.ERROR, each.message, each.source) for each in checked.refused]
-    return [finding for result in checked.results for finding in findings_of(result)] + refused
+    found = [finding for result in checked.results for finding in findings_of(result)]
+    return found + [finding for each in checked.refused for finding in findings_of_refused(each)]
+
+
+def findings_of_refused(refused: Refused) -> list[Finding]:
+    """One for each rule that is broken."""
+    on = refused.host or ""
+    times = Counter[str]()
+    found = []
+    for problem in refused.problems:
+        times[problem.pointer] += 1
+        what = f"{on} {problem.pointer} {times[problem.pointer]}"
+        found.append(Finding("bad-input", Level.ERROR, problem.message, refused.source, what, problem.line))
+    return found
 
 
 def findings_of(result: CheckResult) -> list[Finding]:
     source = result.source or result.model
     if result.verdict is CheckVerdict.DOES_NOT_FIT:
-        return [Finding("capacity", Level.ERROR, f"{result.summary}. {_explained(result)}".strip(), source)]
+        message = f"{result.summary}. {_explained(result)}".strip()
+        return [Finding("capacity", Level.ERROR, message, source, result.host, result.line)]
     found = []
     for budget in result.budgets:
         if budget.kept is not True:
             rule, level = (budget.rule, Level.ERROR) if budget.kept is False else ("undecided", Level.WARNING)
-            found.append(Finding(rule, level, f"{result.model} on {result.host}: {budget.message}", source))
+            found.append(Finding(rule, level, f"{result.model} on {result.host}: {budget.message}", source, f"{result.host} {budget.rule}"))
     if not found and result.verdict is CheckVerdict.UNDECIDED:
-        found.append(Finding("undecided", Level.WARNING, result.summary, source))
+        found.append(Finding("undecided", Level.WARNING, result.summary, source, result.host))
     return found
 
 

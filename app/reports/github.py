@@ -9,7 +9,7 @@ from emplace.app.reports.findings import findings
 def github_report(checked: Checked) -> str:
     """One command per finding, one notice per model that passes."""
     lines = [
-        f"::{finding.level} file={_property(finding.source)},title={_property(f'emplace {finding.rule}')}::{_message(finding.message)}"
+        f"::{finding.level} file={_property(finding.source)},line={finding.line or 1},title={_property(f'emplace {finding.rule}')}::{_message(finding.message)}"
         for finding in findings(checked)
     ]
     lines += [f"::notice title=emplace::{_message(result.summary)}" for result in checked.results if result.fits]

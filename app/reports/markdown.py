@@ -8,6 +8,8 @@ from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.units import show_gib
 
+MARKER = "<!-- emplace check -->"
+"""Begins every report, and is not shown: by it a comment is found again, to be replaced by a newer one."""
 _WORDS = {
     CheckVerdict.FITS: "fits",
     CheckVerdict.DOES_NOT_FIT: "**does not fit**",
@@ -18,6 +20,8 @@ _WORDS = {
 
 def markdown_report(checked: Checked) -> str:
     lines = [
+        MARKER,
+        "",
         "| model | host | answer | predicted step | gap | of what placement decides | throughput | fullest memory | figures |",
         "|---|---|---|--:|--:|--:|--:|--:|---|",
     ]

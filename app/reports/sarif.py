@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,14 @@ def _result(finding: Finding) -> dict[str, Any]:
         "ruleIndex": list(RULES).index(finding.rule),
         "level": str(finding.level),
         "message": {"text": finding.message},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": 1}}}],
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": finding.line or 1}}}
+        ],
+        "partialFingerprints": {"primaryLocationLineHash": finding.fingerprint},
     }
 
 
 def _uri(source: str) -> str:
     """Relative paths stay relative, so that the host of the code finds the file."""
     path = Path(source)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

@@ -27,7 +27,7 @@ def as_sent(broken: BrokenRule, body: Any) -> BrokenRule:
 
 
 def _start_of_json(value: Any) -> str:
-    """Shortened, and never written out whole: a value can be as large as a body. What only YAML has (a date) is text."""
-    chunks = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=str).iterencode(value)
+    """Shortened, and never written out whole: a value can be as large as a body."""
+    chunks = json.JSONEncoder(ensure_ascii=False).iterencode(value)
     text = "".join(islice(chunks, _MAX_CHARACTERS))
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 3] + "..."

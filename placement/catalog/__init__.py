@@ -56,6 +56,11 @@ def find_model(name_or_path: str) -> ModelSpec:
     return read_file(_existing(name_or_path, "model", model_names()), ModelSpec)
 
 
+def model_file(name_or_path: str) -> Path | None:
+    """The file that `find_model` reads; None for a built-in model."""
+    return None if name_or_path in model_names() else Path(name_or_path)
+
+
 def find_stack(name_or_path: str) -> Stack:
     """A built-in software stack by name, else the document in that file. Raises UnknownName, InvalidDocument."""
     if name_or_path in stack_names():

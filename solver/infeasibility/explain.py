@@ -5,7 +5,7 @@ from __future__ import annotations
 from emplace.placement.plan import Explanation, Question
 from emplace.placement.topology import host_tiers
 from emplace.solver.infeasibility.fixes import find_fixes
-from emplace.solver.infeasibility.shortage import Case, cases, describe
+from emplace.solver.infeasibility.shortage import Case, cases, describe, largest
 from emplace.solver.progress import Monitor
 
 _SHOWN_TABLES = 10
@@ -21,7 +21,8 @@ def explain(question: Question, monitor: Monitor) -> Explanation:
         asked, there = ", ".join(question.options.tiers or ()), ", ".join(host_tiers(question.host))
         reasons = [f"the question allows only the tiers {asked}; {question.host.name} has {there}"]
     reasons += _reserves(question)
-    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, monitor)))
+    blamed = tuple(dict.fromkeys(name for case in parts for name in _blamed(case)))
+    return Explanation(reasons=tuple(reasons), fixes=tuple(find_fixes(question, parts, monitor)), tables=blamed or None)
 
 
 def _reserves(question: Question) -> list[str]:
@@ -29,6 +30,15 @@ def _reserves(question: Question) -> list[str]:
     options = question.options
     asked = (("each device's HBM", options.hbm_reserve), ("each node's system memory", options.ddr_reserve))
     return [f"the question keeps {reserve} of {memory} free beside the host's own reserve" for memory, reserve in asked if reserve]
+
+
+def _blamed(case: Case) -> list[str]:
+    """The tables that the reasons name."""
+    if case.ranks:
+        return []
+    items = [name for name, _ in case.tables[:_SHOWN_TABLES]]
+    items = items or [case.priced.item_name(index) for shortage in case.sums[:1] for index in largest(shortage)]
+    return [name for item in items for name in item.split(" + ")]
 
 
 def _reasons(case: Case) -> list[str]:

@@ -12,17 +12,18 @@ from itertools import combinations
 import numpy as np
 
 from emplace.placement.host import DeviceType
-from emplace.placement.model import Constraints, Table, Tier
+from emplace.placement.model import Constraints, ShardingType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.indexing import devices_covered, unit_option
-from emplace.solver.model.layouts import Layout
+from emplace.solver.model.layouts import Layout, permits, trains_fused
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Ints, Problem
 
 _SHOWN_TABLES = 5
+_NO_FUSED_ADAM = "with the optimizer adam CPU devices have no fused kernel"
 _MEMORY = {Tier.HBM: "HBM", Tier.DDR: "system memory", Tier.REMOTE: "remote servers' memory"}
 
 
@@ -117,14 +118,19 @@ def _capacity_bytes(problem: Problem) -> dict[Tier, int]:
 def describe(shortage: Shortage, priced: PricedQuestion) -> str:
     """For people: what is over, by how much, and the largest tables."""
     where = " and ".join(_MEMORY[tier] for tier in shortage.tiers)
-    largest = np.argsort(-shortage.per_table_bytes, kind="stable")[:_SHOWN_TABLES]
-    named = ", ".join(f"{priced.item_name(index)} ({show_gib(int(shortage.per_table_bytes[index]))})" for index in largest)
+    named = ", ".join(f"{priced.item_name(index)} ({show_gib(int(shortage.per_table_bytes[index]))})" for index in largest(shortage))
     together = " together" if len(shortage.tiers) > 1 else ""
     pinned = " and pinned tables" if priced.fixed.placements else ""
     return (
         f"{where}{together}: the tables need at least {_exact(shortage.needed_bytes)}, {_exact(shortage.capacity_bytes)} are there "
         f"beside what every rank holds anyway{pinned}: {_exact(shortage.over_bytes)} over; the largest tables are {named}"
     )
+
+
+def largest(shortage: Shortage) -> list[int]:
+    """The items that take most, the largest first."""
+    order: list[int] = np.argsort(-shortage.per_table_bytes, kind="stable")[:_SHOWN_TABLES].tolist()
+    return order
 
 
 def _exact(size_bytes: int) -> str:
@@ -200,9 +206,11 @@ def _has_rank(table: Table, num_ranks: int) -> bool:
 
 
 def _conflict(table: Table, priced: PricedQuestion) -> str:
-    """Which constraint leaves nothing."""
+    """Which constraint, or what of the table itself, leaves nothing."""
     limits, offered = table.constraints, priced.layouts
     if not offered:
+        if _lacks_fused_kernels(priced):
+            return f"{_NO_FUSED_ADAM}; use another optimizer"
         return "the target offers no kernel for it within the allowed tiers"
     for what, allowed, fits in (
         ("tiers", limits.tiers, [layout for layout in offered if limits.tiers and layout.tiers <= set(limits.tiers)]),
@@ -212,7 +220,19 @@ def _conflict(table: Table, priced: PricedQuestion) -> str:
         if allowed is not None and not fits:
             there = sorted({value for layout in offered for value in _values(what, layout)})
             return f"its constraints allow only {what} {', '.join(allowed)}; this target offers {', '.join(there)}"
-    return f"its constraints together leave no way to place it ({_spelled(limits)}, {table.num_embeddings} x {table.embedding_dim})"
+    permitted = [layout for layout in offered if permits(limits, layout)]
+    if not permitted:
+        return f"its constraints together leave no way to place it ({_spelled(limits)}); allow more of one of them"
+    if all(layout.sharding_type is ShardingType.DATA_PARALLEL for layout in offered) and _lacks_fused_kernels(priced):
+        return f"{_NO_FUSED_ADAM}, and data_parallel trains no {table.data_type}; use another optimizer, or data_type fp32, fp16 or bf16"
+    if all(layout.sharding_type is ShardingType.DATA_PARALLEL for layout in permitted):
+        return f"its constraints ({_spelled(limits)}) leave only data_parallel, which trains no {table.data_type}; use fp32, fp16 or bf16"
+    size = f"{table.num_embeddings} x {table.embedding_dim}"
+    return f"its constraints ({_spelled(limits)}) leave no cut of {size} that is looked for; allow another sharding type"
+
+
+def _lacks_fused_kernels(priced: PricedQuestion) -> bool:
+    return not any(trains_fused(rank.type, priced.question.model.optimizer) for rank in priced.topology.ranks)
 
 
 def _values(what: str, layout: Layout) -> set[str]:

@@ -99,10 +99,15 @@ def _piece_counts(most: int) -> list[int]:
     return sorted(number for power in range(most.bit_length()) for number in {2**power, 3 * 2**power // 2} if number <= most)
 
 
+def trains_fused(device: DeviceType, optimizer: Optimizer) -> bool:
+    """FBGEMM has no fused Adam on CPU devices."""
+    return device is not DeviceType.CPU or optimizer is not Optimizer.ADAM
+
+
 def _kernels(rank: Rank, cost: CostModel, optimizer: Optimizer, tiers: frozenset[Tier]) -> list[_Kernel]:
     """The fused kernels that the device runs, the cost model knows and the tiers allow."""
-    if rank.type is DeviceType.CPU and optimizer is Optimizer.ADAM:
-        return []  # FBGEMM has no fused Adam on CPU devices
+    if not trains_fused(rank.type, optimizer):
+        return []
     if rank.is_server:
         offered: tuple[_Kernel, ...] = (_Kernel(ComputeKernel.FUSED, None, frozenset({Tier.REMOTE})),)
     elif rank.type is DeviceType.CPU:
@@ -206,7 +211,7 @@ def _cache_steps(access: Access, num_rows: int) -> tuple[Floats, Floats]:
 
 def open_to(layout: Layout, tables: TableColumns) -> Bools:
     """[T] the tables that a layout is open to, capacities apart."""
-    allowed = np.array([_permits(constraints, layout) for constraints in tables.constraints])
+    allowed = np.array([permits(constraints, layout) for constraints in tables.constraints])
     is_open = allowed[tables.constraint]
     if layout.pieces == 1 and (whole := _WHOLE.get(layout.sharding_type)) is not None:
         # In one piece only where the type is named and the one for whole tables is not.
@@ -232,7 +237,7 @@ def open_to(layout: Layout, tables: TableColumns) -> Bools:
     return np.asarray(is_open)
 
 
-def _permits(constraints: Constraints, layout: Layout) -> bool:
+def permits(constraints: Constraints, layout: Layout) -> bool:
     """What the user allows."""
     return (
         (constraints.tiers is None or layout.tiers <= set(constraints.tiers))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Fix
 from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
 from tests.placement.example_models import gpu_host_data, model_data
 
@@ -159,7 +160,7 @@ def test_hosts(pointer: str, value: Any, broken: str) -> None:
 def test_a_missing_key_is_named() -> None:
     data = model_data()
     del data["tables"][1]["num_embeddings"]
-    assert broken_rules(data) == ["/tables/1/num_embeddings: is required"]
+    assert broken_rules(data) == ["/tables/1/num_embeddings: is required, in tables[b]"]
 
 
 def test_at_most_ten_thousand_tables() -> None:
@@ -185,7 +186,7 @@ def test_many_problems_are_counted() -> None:
         ("name: a\nname: b", "line 2, column 1: the key 'name' is repeated"),
         ("a: [1, 2", "is not valid YAML: line 2"),
         ("a: 1\n---\nb: 2", "found another document"),
-        ("a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("a: !!python/object/apply:os.system [id]", "the tag '!!python/object/apply:os.system' does not fit here"),
         ("a: \x00", "control characters are not allowed at character 3"),
         ("? [a, b]\n: 1", "a key must be a plain value"),
         ("&a {b: *a}", "contains itself through an alias"),
@@ -249,7 +250,7 @@ def test_endless_yaml_is_left_early() -> None:
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
     path.write_bytes(b"name: \xff\xfe")
-    with pytest.raises(InvalidDocument, match=r"model\.yaml: \(document\): must be UTF-8 text"):
+    with pytest.raises(InvalidDocument, match=r"model\.yaml:1: \(document\): must be UTF-8 text"):
         read_file(path, ModelSpec)
     with pytest.raises(InvalidDocument, match=r"nowhere\.yaml: .*No such file"):
         read_file(tmp_path / "nowhere.yaml", ModelSpec)
@@ -288,3 +289,17 @@ def _broken_if_any(data: dict[str, Any]) -> list[BrokenRule]:
     except InvalidDocument as error:
         return error.broken_rules
     return []
+
+
+def test_what_only_python_can_hand_over_is_refused_in_words() -> None:
+    for value in (10**5_000, -(10**5_000), float("nan"), "\ud800", object(), {1: 2}):
+        for data in (model_data(local_batch_size=value), model_data(name=value), model_data(tables=[value])):
+            assert broken_rules(data)
+    assert "must be a whole number" in broken_rules(model_data(local_batch_size="9" * 5_000))[0]
+
+
+def test_a_patch_is_nested_no_deeper_than_it_can_be_written() -> None:
+    for depth in (51, 300, 900):
+        patch = '{"a":' * depth + "1" + "}" * depth
+        with pytest.raises(InvalidDocument, match="spec:1: /patch: must be nested at most 50 levels deep"):
+            read_text(f'{{"change": "a", "kind": "b", "verified": true, "patch": {patch}}}', Fix, source="spec", as_json=True)

@@ -72,7 +72,10 @@ BAD_TEXTS = {
     ),
     "short float.yaml": (_spelled_as("poisson: 20", "poisson: 1e1"), "/poisson: must be a number, this is text; write 10.0 (got '1e1')"),
     "truth.yaml": (_spelled_as("local_batch_size: 512", "local_batch_size: yes"), "must be a whole number (got true)"),
-    "date.yaml": (_spelled_as("name: small", "name: 2020-01-01"), "/name: must be text; put it in quotes (got 2020-01-01)"),
+    "date.yaml": (
+        _spelled_as("name: small", "name: 2020-01-01"),
+        "date.yaml:1: /name: is a date; put it in quotes to make it text (got 2020-01-01)",
+    ),
     "spaced.yaml": (_spelled_as("name: small", "name: a small one"), "/name: must be at most 200 letters, digits"),
     "none.yaml": (_spelled_as("bottom_mlp: [64]", "bottom_mlp: null"), "/bottom_mlp: must be a list (got null)"),
     "no width.yaml": (_spelled_as("top_mlp: [64, 1]", "top_mlp: []"), "/top_mlp: must have at least 1 item, has 0"),
@@ -83,7 +86,7 @@ BAD_TEXTS = {
         "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)),
         "aliases",
     ),
-    "tagged.yaml": ("name: !!python/object/apply:os.getcwd []\n", "not valid YAML"),
+    "tagged.yaml": ("name: !!python/object/apply:os.getcwd []\n", "tagged.yaml:1: /name: is not valid YAML"),
 }
 
 

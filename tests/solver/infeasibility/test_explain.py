@@ -87,7 +87,7 @@ def test_a_little_over_is_fixed_by_a_narrower_type_of_a_few_tables() -> None:
     ("constraints", "expected"),
     [
         ({"tiers": ["remote"]}, "allow only tiers remote; this target offers ddr, hbm"),
-        ({"sharding_types": ["data_parallel"]}, "together leave no way to place it (sharding_types: data_parallel"),
+        ({"sharding_types": ["data_parallel"]}, "leave only data_parallel, which trains no int8; use fp32, fp16 or bf16"),
         ({"compute_kernels": ["fused_uvm"], "tiers": ["hbm"]}, "together leave no way"),
         ({"ranks": [7]}, "allow only ranks [7], the job has 0..1"),
     ],
@@ -99,6 +99,17 @@ def test_a_constraint_that_leaves_nothing_is_named(constraints: dict[str, Any], 
     assert expected in explanation.reasons[0]
     fix = next(fix for fix in explanation.fixes if fix.kind == "constraints")
     assert fix.patch == {"model": {"tables": {"bound": {"constraints": None}}}}
+
+
+def test_what_adam_on_cpus_rules_out_is_named() -> None:
+    asked = question(cpu_host(2), [table("free", 100), table("narrow", 670, dim=16, data_type="int8")], optimizer="adam", work_limit=0.4)
+    explanation = explained(asked)
+    assert explanation.reasons == (
+        "table narrow: with the optimizer adam CPU devices have no fused kernel, and data_parallel trains no int8; "
+        "use another optimizer, or data_type fp32, fp16 or bf16",
+    )
+    assert explanation.tables == ("narrow",)
+    assert solve_question(question(cpu_host(2), [table("narrow", 670, dim=16)], optimizer="adam", work_limit=0.4)).has_placement
 
 
 def test_a_table_larger_than_any_device_is_named() -> None:
