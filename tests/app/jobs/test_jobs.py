@@ -129,7 +129,8 @@ def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
     assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
     assert '"message"' in api.get(f"/v1/runs/{done['id']}/events").text
 
-    elsewhere = ask_small(api)
+    question = {"model": model_data(), "host": "cpu-dual-socket", "options": {"ranks": 1}}
+    elsewhere = api.post("/v1/plans", json=question).json()["id"]
     finish_plan(database, elsewhere)
     emulated = api.post(f"/v1/plans/{elsewhere}/runs", json={"steps": 3, "emulate": True}).json()
     wait_until(lambda: api.get(f"/v1/runs/{emulated['id']}").json()["state"] not in ("queued", "running"), SOLVE_S)
