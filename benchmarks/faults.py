@@ -130,7 +130,7 @@ def store_plan(folder: Path, host: HostSpec) -> Path:
 def inject(fault: str, stored: Path, tally: Tally) -> None:
     """Run the stored plan, with `fault` happening to it, and count what it leaves. Raises NotPermitted."""
     before = stored.read_bytes()
-    program = [str(Path(__file__).with_name("faulty_rank.py")), fault]
+    program = ["-m", "emplace.runtime.start", "benchmarks.faulty_rank", fault]
     started_at = time.monotonic()
     with _place(fault) as workdir:
         launch = Launch(STEPS, 0, workdir, _timeout_s(fault), should_stop=_stop(fault, workdir), program=program)

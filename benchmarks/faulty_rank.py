@@ -1,4 +1,4 @@
-"""A rank to which something happens: `python benchmarks/faulty_rank.py FAULT JOB.json`, started by torchrun.
+"""A rank to which something happens: `python -m emplace.runtime.start benchmarks.faulty_rank FAULT JOB.json`, started by torchrun.
 
 It is emplace.executor.rank; what happens, happens to rank 1 alone, for real, where it would compare updates: all ranks have joined by then.
 """
@@ -107,7 +107,3 @@ def main() -> None:
 
     emplace.executor.rank.compare_updates = compare_updates  # type: ignore[assignment, attr-defined]
     emplace.executor.rank.main()
-
-
-if __name__ == "__main__":
-    main()

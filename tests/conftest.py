@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,8 @@ def pytest_configure() -> None:
     """Ctrl-C works as in the foreground, here and in programs started from here: in a background job it is ignored from the start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Tests share the cores: a thread of torch that waits for another one is to sleep, here and in programs started from here.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture(autouse=True)

@@ -67,45 +67,53 @@ MARK = "TESTS_OF_EMPLACE"
 
 def step_processes() -> list[int]:
     """Every running child program (app.steps) that these tests brought about."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                arguments = (folder / "cmdline").read_bytes().split(b"\0")
-                environment = (folder / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if (
-                any(argument.startswith(b"emplace.app.steps.") for argument in arguments)
-                and f"{MARK}={os.getpid()}".encode() in environment
-            ):
-                found.append(int(folder.name))
-    return found
+    return [pid for pid in _pids() if _is_step(pid)]
+
+
+def _is_step(pid: int) -> bool:
+    if not any(argument.startswith(b"emplace.app.steps.") for argument in _arguments(pid)):
+        return False
+    try:
+        return f"{MARK}={os.getpid()}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is another user's
+        return False
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
+    stat = _stat(pid)
+    return stat is not None and stat[0] not in "ZX"
 
 
 def children_of(pid: int, module: str) -> list[int]:
     """The children of a process that were started as `python -m MODULE`."""
-    children = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit() and _parent(int(folder.name)) == pid]
-    return [child for child in children if module.encode() in _arguments(child)]
+    return [child for child in _pids() if _parent(child) == pid and module.encode() in _arguments(child)]
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Everything below a process."""
+    children = {child for child in _pids() if _parent(child) == pid}
+    return children.union(*map(descendants_of, children))
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _parent(pid: int) -> int | None:
+    stat = _stat(pid)
+    return None if stat is None else int(stat[1])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The state, the parent and what else stands behind the name in /proc/PID/stat; None of a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):  # it ended before the file was opened, or before it was read
+        return None
 
 
 def _arguments(pid: int) -> list[bytes]:
     try:
-        return (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
         return []

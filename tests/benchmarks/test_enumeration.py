@@ -9,7 +9,7 @@ from benchmarks.small_questions import small_question
 from emplace.placement.plan import Explanation, PlanStatus
 from emplace.planning import answer
 
-QUESTIONS, PARTS = 300, 6
+QUESTIONS, PARTS = 240, 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -64,7 +64,7 @@ def test_a_rank_killed_while_training(plan: Plan, tmp_path: Path) -> None:
         if line.endswith(": training"):
             run.look()[1].send_signal(signal.SIGKILL)
 
-    with pytest.raises(ExecutionFailed, match="rank 1 was killed by SIGKILL") as failure:
+    with pytest.raises(ExecutionFailed, match="rank 1 was killed by SIGKILL; the kernel sends it when memory runs out") as failure:
         run_plan(plan, Launch(steps=100_000, seed=0, workdir=tmp_path, timeout_s=120, report=report))
     assert failure.value.rank == 1
     run.assert_nothing_left()
@@ -133,21 +133,15 @@ def test_cancelling_ends_every_rank(tmp_path: Path) -> None:
     assert not any(sleeper.is_running() for sleeper in sleepers)
 
 
-def test_a_rank_that_raises_is_named_not_the_one_that_lost_it(tmp_path: Path) -> None:
-    launch = Launch(steps=0, seed=0, workdir=tmp_path, timeout_s=60, program=[str(PROGRAMS / "raising_rank.py")])
-    with pytest.raises(ExecutionFailed, match="rank 1 failed: ValueError: no such row") as failure:
-        launch_ranks(launch, 2, tmp_path)
-    assert failure.value.rank == 1
-
-
 @pytest.fixture(scope="module")
 def stored(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store_plan(tmp_path_factory.mktemp("stored"), here)
 
 
-@pytest.mark.parametrize("fault", ["memory limit", "memory killer", "disk full", "raises on a full disk", "file too large"])
+@pytest.mark.parametrize("fault", ["memory limit", "raises on a full disk", "file too large"])
 def test_what_the_system_refuses(fault: str, stored: Path) -> None:
-    """The benchmark's injections, once each: a failed allocation, the kernel's memory killer, a full disk, a limit of file sizes."""
+    """Those of the benchmark's injections that nothing else here is like, once each. The rank that it happens to is named, not the one
+    that loses it."""
     tally = Tally()
     try:
         inject(fault, stored, tally)

@@ -18,12 +18,11 @@ from tests.executor.plans import build_plan, every_layout, make_model, make_mode
 
 pytestmark = pytest.mark.torch
 
-STEPS = 30
+STEPS, ROUNDS = 13, 3
 
 
-def _run(plans: list[Plan], workdir: Path, steps: int = STEPS) -> list[Measurement]:
-    told: list[str] = []
-    measurements = run_plans(plans, Launch(steps, seed=7, workdir=workdir, timeout_s=240, report=told.append))
+def _run(plans: list[Plan], workdir: Path, told: list[str], steps: int = 10, rounds: int = 1) -> list[Measurement]:
+    measurements = run_plans(plans, Launch(steps, seed=7, workdir=workdir, timeout_s=240, rounds=rounds, report=told.append))
     assert any("training: step" in line for line in told)
     assert list(workdir.iterdir()) == []
     return measurements
@@ -37,17 +36,19 @@ def _assert_right(measurement: Measurement) -> None:
     assert [verdict.name for verdict in measurement.verdicts] == ["audit", "placement", "numerics", "memory", "throughput"]
 
 
-def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
+def test_mixed_plans_that_take_turns_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
+    """Side by side in one launch, the last a hundred times the others' work: each still gets its own steps, times and peak."""
     models = [
         make_model("dot-rowwise"),
         make_model("cat-adagrad", interaction="cat", optimizer="adagrad", top_mlp=[24, 8]),
         make_model("dcn-sgd", interaction="dcn", dcn={"num_layers": 2, "low_rank_dim": 8}, optimizer="sgd"),
         make_model("no-dense", dense_features=0, bottom_mlp=[]),
         _in_half(make_model("half")),
-        _with_rows(make_model("heavy"), "tag", 2**20),
+        _with_rows(make_model("large"), "tag", 2**20),
+        _with_rows(make_model("heavy", local_batch_size=64 * 100), "tag", 2**20),
     ]
-    plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models]
-    measurements = _run(plans, tmp_path)
+    plans, told = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models], list[str]()
+    measurements = _run(plans, tmp_path, told, STEPS, ROUNDS)
     for plan, measurement in zip(plans, measurements, strict=True):
         _assert_right(measurement)
         assert measurement.plan_digest == plan.content_digest()
@@ -55,31 +56,21 @@ def test_mixed_plans_on_two_ranks(here: HostSpec, tmp_path: Path) -> None:
         assert all(len(rank.step_times_us) == STEPS == measurement.steps for rank in measurement.ranks)
         assert measurement.step_time_us is not None
         assert measurement.step_time_us >= max(rank.median_step_time_us for rank in measurement.ranks)
-        assert measurement.throughput_samples_per_s == pytest.approx(128 / measurement.step_time_us * 1e6)
+        examples = 2 * plan.question.model.local_batch_size
+        assert measurement.throughput_samples_per_s == pytest.approx(examples / measurement.step_time_us * 1e6)
         assert set(measurement.ranks[0].stages_us) == set(Stage)
         assert all(spent > 0 for spent in measurement.ranks[0].stages_us.values())
 
-    # The table of the heavy model on rank 1, with its row-wise state, must show there and only there.
-    light, heavy = measurements[-1].ranks
-    assert heavy.peak_bytes - light.peak_bytes == pytest.approx(2**20 * (16 * 4 + 4), rel=0.1)
+    # The table of the large model on rank 1, with its row-wise state, must show there and only there.
+    light, large = measurements[5].ranks
+    assert large.peak_bytes - light.peak_bytes == pytest.approx(2**20 * (16 * 4 + 4), rel=0.1)
+    assert min(measurements[6].ranks[0].step_times_us) > min(measurements[5].ranks[0].step_times_us)
 
-
-def test_plans_that_take_turns(here: HostSpec, tmp_path: Path) -> None:
-    """Side by side in one launch, one a hundred times the other's work: each still gets its own steps, times and peak."""
-    light = make_model("light")
-    heavy = _with_rows(make_model("heavy"), "tag", 2**20).model_copy(update={"local_batch_size": 64 * 100})
-    plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in (light, heavy)]
-    lines: list[str] = []
-    measurements = run_plans(plans, Launch(steps=13, seed=7, workdir=tmp_path, timeout_s=240, rounds=3, report=lines.append))
-    turns = [line.split(":")[0] for line in lines if line.endswith("warming up: step 1 of 1")]
-    assert sorted(turns) == ["heavy"] * 3 + ["light"] * 3
-    assert len({tuple(turns[start : start + 2]) for start in (0, 2, 4)}) == 2, "always the same order"
-    for measurement in measurements:
-        _assert_right(measurement)
-        assert all(len(rank.step_times_us) == 13 for rank in measurement.ranks)
-    slow, quick = (min(measurements[number].ranks[0].step_times_us) for number in (1, 0))
-    assert slow > quick
-    assert measurements[1].ranks[1].peak_bytes - measurements[0].ranks[1].peak_bytes > 2**20 * 16 * 4
+    turns = [line.split(":")[0] for line in told if line.endswith("warming up: step 1 of 1")]
+    rounds = [turns[start : start + len(models)] for start in range(0, len(turns), len(models))]
+    assert [sorted(each) for each in rounds] == [sorted(model.name for model in models)] * ROUNDS
+    assert rounds[1] == rounds[0][::-1]
+    assert rounds[2] not in rounds[:2], "always the same order"
 
 
 def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
@@ -91,7 +82,7 @@ def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path:
     model, half = make_model_of_seven("every"), _in_half(make_model_of_seven("every-half"))
     plans = [build_plan(model, here, every_layout(model), ranks=4, nodes=2) for model in (model, half)]
     assert {table.sharding_type for table in plans[0].tables} == set(ShardingType)
-    for measurement in _run(plans, tmp_path, steps=10):
+    for measurement in _run(plans, tmp_path, []):
         _assert_right(measurement)
 
 
@@ -120,7 +111,7 @@ def test_remote_servers_hold_tables_and_feed_nothing(here: HostSpec, tmp_path: P
     host = with_servers(here, 2)
     models = [make_model("served"), _in_half(make_model("served-half", interaction="cat", optimizer="sgd"))]
     plans = [build_plan(model, host, served_layouts(model), ranks=2) for model in models]
-    for plan, measurement in zip(plans, _run(plans, tmp_path, steps=10), strict=True):
+    for plan, measurement in zip(plans, _run(plans, tmp_path, []), strict=True):
         assert audit(plan) == []
         _assert_right(measurement)
         assert len(measurement.ranks) == 4

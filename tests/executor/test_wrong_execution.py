@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from emplace.executor.launch import Launch
@@ -14,7 +12,7 @@ from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 pytestmark = pytest.mark.torch
 
-PROGRAM = Path(__file__).parent / "programs" / "wrong_rank.py"
+PROGRAM = ["-m", "emplace.runtime.start", "tests.executor.programs.wrong_rank"]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +20,7 @@ def wrong(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     models = [make_model(name) for name in ("moved", "swapped", "swapped-and-denied", "right")]
     plans = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models]
     workdir = tmp_path_factory.mktemp("wrong")
-    measurements = run_plans(plans, Launch(steps=6, seed=7, workdir=workdir, timeout_s=240, program=[str(PROGRAM)]))
+    measurements = run_plans(plans, Launch(steps=6, seed=7, workdir=workdir, timeout_s=240, program=PROGRAM))
     return {model.name: measurement for model, measurement in zip(models, measurements, strict=True)}
 
 

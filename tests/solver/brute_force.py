@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations, product
+from operator import itemgetter
 
 import numpy as np
 
@@ -31,20 +32,20 @@ def _targets(problem: Problem, option: int) -> Iterator[tuple[int, ...]]:
     return permutations(pool, int(problem.option_first_unit[option + 1] - problem.option_first_unit[option]))
 
 
+def fitting(problem: Problem) -> list[tuple[float, Assignment]]:
+    """Every assignment that fits, with its objective in microseconds."""
+    loaded = ((assignment, loads_of(problem, assignment)) for assignment in every_assignment(problem))
+    return [(objective_us(problem, loads), assignment) for assignment, loads in loaded if fits(problem, loads)]
+
+
 def optimum_us(problem: Problem) -> float:
     """Infinity where nothing fits."""
-    best = np.inf
-    for assignment in every_assignment(problem):
-        loads = loads_of(problem, assignment)
-        if fits(problem, loads):
-            best = min(best, objective_us(problem, loads))
-    return best
+    return min((value for value, _ in fitting(problem)), default=np.inf)
 
 
 def worst(problem: Problem) -> Assignment | None:
     """The slowest that fits, if any does."""
-    fitting = [plan for plan in every_assignment(problem) if fits(problem, loads_of(problem, plan))]
-    return max(fitting, key=lambda plan: objective_us(problem, loads_of(problem, plan)), default=None)
+    return max(fitting(problem), key=itemgetter(0), default=(0.0, None))[1]
 
 
 def random_problem(seed: int) -> Problem:

@@ -98,7 +98,7 @@ def test_a_target_above_the_best_is_reached_and_one_below_is_ruled_out(name: str
         assert plan.lower_bound_us is not None
         assert target_us < plan.lower_bound_us <= best.step_time_us * (1 + 1e-9)
         assert plan.solver.stopped_by in ("target", "exact", "gap")
-    for target_us in (best.step_time_us * 1.0001, best.step_time_us * 1.05, best.step_time_us * 1.5):
+    for target_us in (best.step_time_us * 1.0001, best.step_time_us * 1.5):
         plan = aimed(asked, target_us)
         assert plan.step_time_us is not None
         assert plan.step_time_us <= target_us

@@ -23,7 +23,7 @@ SHORT, LONG = 0.01, 0.24
 """Counted seconds: of a first few runs, and of enough for a good plan."""
 
 
-def spec(count: int = 60, **larger: int) -> list[dict[str, Any]]:
+def spec(count: int = 40, **larger: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(5)
     sizes, lengths = rng.integers(2_000, 60_000, count), rng.integers(1, 300, count)
     drawn = zip(sizes.tolist(), lengths.tolist(), strict=True)
@@ -67,16 +67,18 @@ def test_of_the_same_question_the_answer_is_no_worse_than_the_start(good: Plan) 
     assert step_us(cold) > step_us(good) * 1.0001
 
 
-def test_with_one_table_larger_little_work_does_as_well_as_much(good: Plan) -> None:
+def test_with_one_table_larger_little_work_does_as_well_as_much_and_the_same_again(good: Plan) -> None:
     edited = asked(spec(t17=20_000))
     much, little = (solve_question(with_options(edited, work_limit=seconds)) for seconds in (LONG, SHORT))
-    assert step_us(warm(edited, good)) <= step_us(much) * 1.001 < step_us(little)
+    first, again = (warm(edited, good) for _ in range(2))
+    assert step_us(first) <= step_us(much) * 1.001 < step_us(little)
+    assert first.tables == again.tables
 
 
 def test_new_tables_are_packed_and_missing_ones_are_forgotten(good: Plan) -> None:
     more, fewer = asked([*spec(), *(table(f"new{i}", 5000) for i in range(4))]), asked(spec()[7:])
-    assert len(warm(more, good).tables) == 64
-    assert len(warm(fewer, good).tables) == 53
+    assert len(warm(more, good).tables) == 44
+    assert len(warm(fewer, good).tables) == 33
 
 
 def test_where_the_start_no_longer_fits_it_is_repaired(good: Plan) -> None:
@@ -109,11 +111,6 @@ def test_nodes_and_grids_are_found_again() -> None:
     of = question(gpu_host(4, nodes=2, hbm="512MiB"), on_nodes, work_limit=0.12)
     first = solve_question(of)
     assert step_us(warm(with_options(of, work_limit=SHORT), first)) <= step_us(first) * (1 + 1e-9)
-
-
-def test_the_same_start_gives_the_same_plan(good: Plan) -> None:
-    edited = asked(spec(t3=20_000))
-    assert warm(edited, good).tables == warm(edited, good).tables
 
 
 def test_what_says_nothing_of_the_question_is_refused(good: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -28,18 +29,20 @@ def test_half_a_request_is_given_up(impatient: None, api: httpx.Client) -> None:
     del impatient
     head = b"POST /v1/plans HTTP/1.1\r\nHost: localhost\r\n"
     body = head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-    for sent, answer in (
-        (b"", b""),
-        (head, b""),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he", b"HTTP/1.1 200"),
-        (body, b"HTTP/1.1 408"),
-    ):
-        with half_open(api, sent) as connection:
+    answers = {
+        b"": b"",
+        head: b"",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he": b"HTTP/1.1 200",
+        body: b"HTTP/1.1 408",
+    }
+    with ExitStack() as opened:
+        connections = [opened.enter_context(half_open(api, sent)) for sent in answers]
+        for connection, answer in zip(connections, answers.values(), strict=True):
             heard = b""
             while piece := connection.recv(65536):  # until it is closed
                 heard += piece
-        assert heard.startswith(answer)
-        assert bool(heard) == bool(answer)
+            assert heard.startswith(answer)
+            assert bool(heard) == bool(answer)
 
 
 def test_who_drips_is_given_up_too(impatient: None, api: httpx.Client) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,10 +13,11 @@ from emplace.app.database.connection import Database
 from emplace.planning import resolve_host
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_busy, ask_small, state_of, wait_for
 from tests.app.finished import finish_plan
-from tests.app.processes import is_alive, wait_until
+from tests.app.processes import descendants_of, is_alive, wait_until
 from tests.app.questions import model_data
 
 
+@ONLY_SQLITE
 def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
     plan_id = ask_small(api)
     worker = start_worker()
@@ -50,6 +50,7 @@ def test_another_worker_takes_over_from_one_that_never_returns(api: httpx.Client
     wait_until(lambda: not other.steps(), 15)
 
 
+@ONLY_SQLITE
 def test_cancelling_leaves_no_process_and_a_worker_that_goes_on(api: httpx.Client, start_worker: StartWorker) -> None:
     busy = ask_busy(api)
     worker = start_worker()
@@ -106,19 +107,6 @@ def test_a_plan_is_run_only_on_its_own_machine(api: httpx.Client, database: Data
     assert "no placement to run" in api.post(f"/v1/plans/{impossible}/runs").json()["detail"]
 
 
-def children_of(pid: int) -> set[int]:
-    """Everything below a process."""
-    found = set()
-    for folder in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parent = int(Path(f"/proc/{folder}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == pid:
-            found |= {int(folder)} | children_of(int(folder))
-    return found
-
-
 @pytest.mark.torch
 @ONLY_SQLITE
 def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
@@ -141,7 +129,8 @@ def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
     assert api.get(f"/v1/plans/{plan_id}").json()["measured"]["run_id"] == done["id"]
     assert '"message"' in api.get(f"/v1/runs/{done['id']}/events").text
 
-    elsewhere = ask_small(api)
+    question = {"model": model_data(), "host": "cpu-dual-socket", "options": {"ranks": 1}}
+    elsewhere = api.post("/v1/plans", json=question).json()["id"]
     finish_plan(database, elsewhere)
     emulated = api.post(f"/v1/plans/{elsewhere}/runs", json={"steps": 3, "emulate": True}).json()
     wait_until(lambda: api.get(f"/v1/runs/{emulated['id']}").json()["state"] not in ("queued", "running"), SOLVE_S)
@@ -151,7 +140,7 @@ def test_a_plan_is_run_and_a_cancelled_run_ends_its_rank_processes(
     assert api.get(f"/v1/plans/{elsewhere}").json()["measured"] is None
 
     endless = api.post(f"/v1/plans/{plan_id}/runs", json={"steps": 100_000}).json()["id"]
-    below = wait_until(lambda: found if len(found := children_of(worker.pid)) >= 4 else None, SOLVE_S)
+    below = wait_until(lambda: found if len(found := descendants_of(worker.pid)) >= 4 else None, SOLVE_S)
     assert api.post(f"/v1/runs/{endless}/cancel").json()["state"] == "cancelled"
-    wait_until(lambda: not any(map(is_alive, below)) and not children_of(worker.pid), 30)
+    wait_until(lambda: not any(map(is_alive, below)) and not descendants_of(worker.pid), 30)
     assert [each["state"] for each in api.get(f"/v1/plans/{plan_id}/runs").json()["items"]] == ["cancelled", "done"]

@@ -47,7 +47,10 @@ def denying_held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
 
 
 model_name = ""
-emplace.executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
-emplace.executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
-emplace.executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
-emplace.executor.rank.main()
+
+
+def main() -> None:
+    emplace.executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
+    emplace.executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
+    emplace.executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
+    emplace.executor.rank.main()

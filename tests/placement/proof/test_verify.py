@@ -22,7 +22,7 @@ from emplace.placement.workload import Objective
 from emplace.planning import answer
 from emplace.solver.certificate.prover import prove
 
-QUESTIONS, PARTS = 36, 3
+QUESTIONS, PARTS = 24, 2
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ SPEC = [table(f"t{index}", 2000 * (index + 1), pooling=2 + 3 * index) for index 
 NAMES = [each["name"] for each in SPEC]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     groups=st.lists(st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True), min_size=1, max_size=3),
     host=st.sampled_from([gpu_host(4), gpu_host(2, nodes=2), gpu_host(2, other_kind={"count": 2}), gpu_host(3, servers=1)]),
