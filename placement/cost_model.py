@@ -126,7 +126,7 @@ class KernelCost(Document):
     """The forward, and the backward with the optimizer, of one compute kernel on one kind of device.
 
     `fused_uvm_caching` may go without: its hits cost what `fused` costs, its misses what `fused_uvm` costs. An entry says what it costs
-    beyond lookups that `fused` answers: its forward for the rows that are fetched, its backward for all different rows.
+    beyond lookups that `fused` answers: its forward for all lookups and the rows that are fetched, its backward for all different rows.
     """
 
     device: Name

@@ -85,7 +85,7 @@ class _Prices:
         found = [self.kernel(device.kind, kernel, device.memory_bandwidth) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)]
         if device.system_link is not None:
             found.append(self._uvm(device.kind, device.memory_bandwidth, device.system_link))
-            found.append(self._uvm_caching(device.kind, device.system_link))
+            found.append(self._uvm_caching(device.kind, device.memory_bandwidth, device.system_link))
         return found
 
     def kernel(self, device: str, kernel: ComputeKernel, memory_per_s: float) -> KernelCost:
@@ -120,15 +120,21 @@ class _Prices:
         }
         return _kernel(device, ComputeKernel.FUSED_UVM, forward, by_optimizer)
 
-    def _uvm_caching(self, device: str, link_per_s: float) -> KernelCost:
-        """What a cache adds to lookups in the device's memory: the forward fetches what misses, and the state stays where it is.
+    def _uvm_caching(self, device: str, memory_per_s: float, link_per_s: float) -> KernelCost:
+        """What a cache adds to lookups in the device's memory: the forward sorts ids to find what misses, and fetches that; the state
+        stays where it is.
 
         FBGEMM prefetches rows before the forward and writes evicted ones back meanwhile (split_table_batched_embeddings_ops_training.py,
         `_prefetch`); state of each value lies in system memory uncached (`construct_split_state`).
         """
         per_line_us = LINE_BYTES * 1e6 / (link_per_s * self.stack.link_share.at(self.pace))
         by_optimizer = {optimizer: LookupCost(per_unique_line_us=states * per_line_us) for optimizer, states in _STATES.items()}
-        return _kernel(device, ComputeKernel.FUSED_UVM_CACHING, LookupCost(per_unique_line_us=per_line_us), by_optimizer)
+        found = LookupCost(
+            fixed_us=self.stack.shard_us.at(self.pace),
+            per_row_digit_us=self.stack.sort_bytes.at(self.pace) * 1e6 / memory_per_s,
+            per_unique_line_us=per_line_us,
+        )
+        return _kernel(device, ComputeKernel.FUSED_UVM_CACHING, found, by_optimizer)
 
     def _lookups(self, memory_per_s: float) -> LookupCost:
         """Reading rows that the batch has read before, and the ids."""

@@ -116,13 +116,13 @@ class _LookupPricer:
         return 1.0 - np.asarray(self.sharding.hit_rate) if self.sharding.miss_rate is None else self.sharding.miss_rate
 
     def _cached(self, beyond: KernelCost) -> tuple[Any, Any]:
-        """All lookups once their rows are there, and fetching each row that misses: what misses is rarely looked up twice."""
+        """All lookups once their rows are there, finding out what misses, and fetching that: what misses is rarely looked up twice."""
         forward, backward = self._of_kernel(ComputeKernel.FUSED, 1.0, 1.0)
         fetched = np.minimum(self.work.lookups * self._miss_rate, self.work.unique_rows)
         width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)
         updated = beyond.backward_of(self.sharding.optimizer, self.sharding.data_type)
         return (
-            forward + beyond.forward.time_us(fetched, fetched, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
+            forward + beyond.forward.time_us(self.work.lookups, fetched, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
             backward + updated.time_us(0.0, self.work.unique_rows, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
         )
 

@@ -17,6 +17,7 @@ from emplace.executor.export import to_torchrec
 from emplace.executor.imported import TheirPlan
 from emplace.placement.audit import audit
 from emplace.placement.catalog import builtin_host
+from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, PlanOptions
@@ -36,7 +37,7 @@ def _imported(data: dict[str, Any], host: HostSpec, **options: Any) -> Plan:
 def test_what_is_exported_comes_back_with_the_same_prices(here: HostSpec, nodes: int) -> None:
     model = make_model()
     layouts = mixed_layouts(model) if nodes == 1 else grid_layouts(model)
-    plan = build_plan(model, here, layouts, ranks=2 * nodes, nodes=nodes)
+    plan = build_plan(model, here, layouts, ranks=2 * nodes, nodes=nodes, cost=datasheet_cost_model(here))
     again = _imported(to_torchrec(plan), here)
     assert audit(again) == []
     assert again.ranks == plan.ranks

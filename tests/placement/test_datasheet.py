@@ -124,7 +124,7 @@ def test_a_cache_fetches_what_misses_in_the_forward_and_leaves_state_of_each_val
         return stage_us(plan, Stage.LOOKUP_FORWARD), stage_us(plan, Stage.LOOKUP_BACKWARD)
 
     device, small, large, whole = (lookups("sgd", choice) for choice in (FUSED, cached(0.05), cached(0.5), cached(1.0)))
-    assert small[0] > large[0] > whole[0] == pytest.approx(device[0])
+    assert small[0] > large[0] > whole[0] > device[0]
     assert small[1] == large[1] == device[1]
     for_hits_too = lookups("adagrad", cached(1.0))[1]
     assert for_hits_too > lookups("adagrad", FUSED)[1]
@@ -134,10 +134,8 @@ def test_a_cache_fetches_no_row_twice() -> None:
     spec = one_table(rows=1_000, ids=50, local_batch_size=4096)
     (device,) = gpu_host().node.devices
     link_us = 1_000 * 64 * 4 / ((device.system_link or 0.0) * builtin_stack("torchrec-eager").link_share.typical) * 1e6
-    beside = stage_us(priced(spec, gpu_host(), cached(0.01)), Stage.LOOKUP_FORWARD) - stage_us(
-        priced(spec, gpu_host(), FUSED), Stage.LOOKUP_FORWARD
-    )
-    assert beside == pytest.approx(link_us, rel=1e-3)
+    small, whole = (stage_us(priced(spec, gpu_host(), cached(share)), Stage.LOOKUP_FORWARD) for share in (0.01, 1.0))
+    assert small - whole == pytest.approx(link_us, rel=1e-3)
 
 
 def test_only_a_stack_that_multiplies_in_tf32_is_faster_for_it() -> None:

@@ -43,7 +43,7 @@ def _covered(sharding: Any) -> int:
 
 
 def test_every_table_is_whole_and_every_shard_on_a_rank() -> None:
-    module = Model(left=collection(config("a", 3000, 64), config("b")), right=collection(config("a", 500, features=["other"])))
+    module = Model(left=collection(config("a", 300_000, 64), config("b")), right=collection(config("a", 500, features=["other"])))
     made = planner(topology(4, local_world_size=2))
     plan = made.plan(module, sharders())
     validate_modules_inclusion_in_sharding_plan(plan, module, sharders())
@@ -56,7 +56,7 @@ def test_every_table_is_whole_and_every_shard_on_a_rank() -> None:
         if sharding.sharding_spec
     }
     assert sizes
-    expected = {("sparse.left", "a"): 3000 * 64, ("sparse.left", "b"): 16_000, ("sparse.right", "a"): 8000}
+    expected = {("sparse.left", "a"): 300_000 * 64, ("sparse.left", "b"): 16_000, ("sparse.right", "a"): 8000}
     assert sizes.items() <= expected.items()
     assert made.last_plan is not None
     assert audit(made.last_plan) == []

@@ -42,14 +42,15 @@ def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: E
     assert "verified" in done.stdout
 
 
-def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace, small: Path) -> None:
-    first = json.loads(emplace_here("check", small, *HOST, "--format", "json").stdout)["checks"][0]
-    best = json.loads(emplace_here("check", small, *HOST, "--plan", "--format", "json").stdout)["checks"][0]
+def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace, tmp_path: Path) -> None:
+    slow_device = (write_model(tmp_path / "slow.json", local_batch_size=65_536), *HOST, "--stack", "hugectr-graph")
+    first = json.loads(emplace_here("check", *slow_device, "--format", "json").stdout)["checks"][0]
+    best = json.loads(emplace_here("check", *slow_device, "--plan", "--format", "json").stdout)["checks"][0]
     assert first["stopped_by"] == "target"
     assert best["stopped_by"] in ("gap", "exact")
     assert best["gap"] < 0.002 < first["gap"]
     assert best["step_time_us"] <= first["step_time_us"]
-    assert "of what placement decides)" in emplace_here("check", small, *HOST, "--plan").stdout
+    assert "of what placement decides)" in emplace_here("check", *slow_device, "--plan").stdout
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_baseline_holds_the_step_time(emplace_here: Emplace, small: Path, smal
     baseline = ("--baseline", str(small_plan), "--max-regression", "2")
     assert emplace_here("check", small, *HOST, *baseline).returncode == 0
     slower = small_model()
-    slower["tables"][1]["features"][0]["length"] = {"poisson": 20_000}
+    slower["top_mlp"] = [64] * 20 + [1]
     (tmp_path / "slower.json").write_text(json.dumps(slower))
     done = emplace_here("check", "slower.json", *HOST, *baseline)
     assert done.returncode == 1
@@ -142,3 +143,38 @@ def test_markdown_is_a_table(emplace_here: Emplace, small: Path) -> None:
     lines = emplace_here("check", small, *HOST, "--format", "markdown").stdout.splitlines()
     assert {line.count("|") for line in lines[2:5]} == {lines[2].count("|")}
     assert "fits" in lines[4]
+
+
+def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_here: Emplace, small: Path) -> None:
+    found = json.loads(emplace_here("check", small, *HOST, "--format", "json").stdout)["checks"][0]
+    fast_us, slow_us = found["step_range_us"]
+    assert fast_us < found["step_time_us"] < slow_us
+
+    def budget(step_us: float, *more: str) -> tuple[int, bool | None, bool | None]:
+        done = emplace_here("check", small, *HOST, "--max-step-time-us", str(step_us), "--format", "json", *more)
+        (result,) = json.loads(done.stdout)["checks"][0]["budgets"]
+        return done.returncode, result["kept"], result["sure"]
+
+    assert budget(slow_us * 1.01) == budget(slow_us * 1.01, "--sure") == (0, True, True)
+    assert budget(slow_us * 0.99) == (0, True, False)
+    assert budget(fast_us * 1.01) == (1, False, False)
+    assert budget(fast_us * 0.99) == budget(fast_us * 0.99, "--sure") == (1, False, True)
+    assert budget(slow_us * 0.99, "--sure") == budget(fast_us * 1.01, "--sure") == (3, None, False)
+    assert (
+        "is not sure to keep or to break max-step-time"
+        in emplace_here("check", small, *HOST, "--max-step-time-us", str(slow_us * 0.99), "--sure").stdout
+    )
+
+
+def test_a_stack_has_its_own_prices(emplace_here: Emplace, small: Path, small_plan: Path, tmp_path: Path) -> None:
+    steps = {
+        stack: json.loads(emplace_here("check", small, *HOST, "--stack", stack, "--format", "json").stdout)["checks"][0]["step_time_us"]
+        for stack in ("torchrec-eager", "hugectr-graph")
+    }
+    assert steps["hugectr-graph"] < steps["torchrec-eager"]
+    unknown = emplace_here("check", small, *HOST, "--stack", "no-such")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "built in are cpu-caffe2-like, hugectr-graph" in unknown.stderr
+    (tmp_path / "cost.json").write_text(json.dumps(json.loads(small_plan.read_text())["question"]["cost_model"]))
+    both = emplace_here("check", small, *HOST, "--stack", "hugectr-graph", "--cost-model", "cost.json")
+    assert (both.returncode, "goes without a cost model" in both.stderr) == (2, True)
