@@ -167,6 +167,7 @@ ENDLESS: dict[str, Callable[[int], str]] = {
     "yaml: long key": lambda size: "? " + "k" * size + "\n: 1",
     "yaml: long number": lambda size: "local_batch_size: " + "9" * size,
     "yaml: long sexagesimal": lambda size: "local_batch_size: " + "1:" * (size // 2) + "1",
+    "yaml: long hexadecimal": lambda size: "local_batch_size: 0x" + "f" * size,
     "yaml: long name": lambda size: "name: " + "x" * size,
     "yaml: wide text": lambda size: 'description: "' + "\U0001f600" * (size // 4) + '"',
     "yaml: empty tables": lambda size: "tables: [" + "{}," * (size // 3) + "]",
