@@ -6,7 +6,7 @@ from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import MIXED_DEVICES
 from emplace.placement.audit import audit, refuse
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.model import DataType, ModelSpec, Optimizer
+from emplace.placement.model import DataType, ModelSpec, Optimizer, Precision
 from emplace.placement.plan import Plan
 
 HINT = "--emulate checks that it loads, trains and agrees: the same placement on CPU ranks, scaled down"
@@ -62,8 +62,10 @@ def _cuda_devices(host: HostSpec) -> int:
 
 
 def _unsupported(plan: Plan) -> str | None:
-    """Why FBGEMM can't train the plan's model on CPUs; None where it can, or where the plan is for CUDA."""
+    """Why the plan's model can't be trained as it says; None where it can."""
     spec = plan.question.model
+    if spec.dense_precision not in (None, Precision.FP32):
+        return f"dense layers run here in fp32; the model says {spec.dense_precision}: leave out its dense_precision"
     if spec.optimizer is Optimizer.ADAM and not cuda_ranks(plan):
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
     if not cuda_ranks(plan) and (names := _tables_of(spec, DataType.BF16)):

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from emplace.placement.dense_part import PASSES, DensePart, dense_part
 from emplace.placement.document import Document
-from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, ShardingType
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, Precision, ShardingType
 from emplace.placement.stack import Stack
 from emplace.placement.units import MAX_SIZE_BYTES
 
@@ -168,6 +168,8 @@ class DenseCost(Document):
     fixed_us: Coefficient
     per_layer_us: Coefficient = 0.0
     per_flop_us: Coefficient
+    per_flop_us_at: dict[Precision, Coefficient] = Field(default_factory=dict)
+    """The same at the precisions that were priced apart; all others cost `per_flop_us`."""
     per_interaction_flop_us: Coefficient | None = None
     """For each flop of the interaction's dot products; absent where they were not measured apart and cost what linear layers do."""
     per_activation_byte_us: Coefficient = 0.0
@@ -179,10 +181,11 @@ class DenseCost(Document):
     per_feature_us: Coefficient = 0.0
     """For each feature, whose pooled vector is taken and whose gradient is handed back."""
 
-    def time_us(self, part: DensePart, examples: int, features: int) -> float:
+    def time_us(self, part: DensePart, examples: int, features: int, precision: Precision | None = None) -> float:
         """Microseconds of the forward and backward of a batch of so many examples, with so many sparse features."""
-        per_interaction_flop_us = self.per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
-        flop_us = part.linear_flops * self.per_flop_us + part.interaction_flops * per_interaction_flop_us
+        per_flop_us = self.per_flop_us if precision is None else self.per_flop_us_at.get(precision, self.per_flop_us)
+        per_interaction_flop_us = per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
+        flop_us = part.linear_flops * per_flop_us + part.interaction_flops * per_interaction_flop_us
         activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
         activation_us += part.output_width * _VALUE_BYTES * self.per_output_byte_us
         parameters_us = part.parameters * _VALUE_BYTES * self.per_parameter_byte_us

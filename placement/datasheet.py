@@ -21,8 +21,8 @@ from emplace.placement.cost_model import (
 )
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import DeviceKind, DeviceType, HostSpec
-from emplace.placement.model import ComputeKernel, Optimizer
-from emplace.placement.stack import Pace, Precision, Stack
+from emplace.placement.model import ComputeKernel, Optimizer, Precision
+from emplace.placement.stack import Pace, Stack
 
 DEFAULT_STACKS = {DeviceType.CUDA: "torchrec-eager", DeviceType.CPU: "cpu-caffe2-like"}
 
@@ -46,11 +46,11 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
     for device in host.node.devices:
         prices = _Prices(of_type[device.type], pace)
         kernels += prices.kernels_of(device)
-        dense.append(prices.dense(device.kind, device.fp32_flops, device.tf32_flops))
+        dense.append(prices.dense(device.kind, _rates(device)))
     if (remote := host.remote_servers) is not None:
         prices = _Prices(of_type[DeviceType.CPU], pace)
         kernels.append(prices.kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth))
-        dense.append(prices.dense(remote.kind, remote.fp32_flops, None))
+        dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}))
     trainers = _Prices(stack, pace)
     slowest = min(device.memory_bandwidth for device in host.node.devices)
     return CostModel(
@@ -158,15 +158,17 @@ class _Prices:
     def _per_byte_us(self, memory_per_s: float) -> float:
         return 1e6 / (memory_per_s * self.stack.memory_share.at(self.pace))
 
-    def dense(self, device: str, fp32_per_s: float, tf32_per_s: float | None) -> DenseCost:
+    def dense(self, device: str, flops_per_s: dict[Precision, float]) -> DenseCost:
         """Multiplications at the share of the rate that is reached. Of a CPU, what each layer and feature takes besides."""
         on_cpu = self.stack.device is DeviceType.CPU
-        flops_per_s = tf32_per_s if tf32_per_s and self.stack.precision is Precision.TF32 else fp32_per_s
+        shares = dict.fromkeys(flops_per_s, self.stack.matrix_flops_share) | {Precision.FP32: self.stack.flops_share}
+        per_flop_us = {precision: 1e6 / (rate * shares[precision].at(self.pace)) for precision, rate in flops_per_s.items()}
         return DenseCost(
             device=device,
             fixed_us=0.0,
             per_layer_us=self.stack.step_layer_us.at(self.pace) if on_cpu else 0.0,
-            per_flop_us=1e6 / (flops_per_s * self.stack.flops_share.at(self.pace)),
+            per_flop_us=per_flop_us.get(self.stack.precision, per_flop_us[Precision.FP32]),
+            per_flop_us_at=per_flop_us,
             per_feature_us=self.stack.feature_us.at(self.pace) + (self.stack.step_feature_us.at(self.pace) if on_cpu else 0.0),
         )
 
@@ -192,6 +194,12 @@ class _Prices:
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:
         """For each byte of a replicated parameter: its gradient is set to zero, added to and read, it and its state read and written."""
         return {optimizer: (3 + 2 * (1 + states)) * self._per_byte_us(memory_per_s) for optimizer, states in _STATES.items()}
+
+
+def _rates(device: DeviceKind) -> dict[Precision, float]:
+    """Flop per second at each precision that the device has."""
+    matrix = {Precision.TF32: device.tf32_flops, Precision.FP16: device.fp16_flops, Precision.BF16: device.fp16_flops}
+    return {Precision.FP32: device.fp32_flops} | {precision: rate for precision, rate in matrix.items() if rate is not None}
 
 
 def _kernel(device: str, kernel: ComputeKernel, forward: LookupCost, by_optimizer: dict[Optimizer, LookupCost]) -> KernelCost:

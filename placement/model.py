@@ -158,6 +158,15 @@ class DcnLayers(Document):
     low_rank_dim: Width = 512
 
 
+class Precision(StrEnum):
+    """What dense layers multiply in. On a device without a rate for it they multiply in fp32."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
 class ModelSpec(Document):
     """The whole model. `bottom_mlp` and `top_mlp` are layer widths without their inputs."""
 
@@ -171,6 +180,8 @@ class ModelSpec(Document):
     top_mlp: Annotated[tuple[Width, ...], Field(min_length=1)]
     interaction: Interaction
     dcn: DcnLayers | None = None
+    dense_precision: Precision | None = None
+    """Absent: what the software multiplies in by default."""
     optimizer: Optimizer = Optimizer.ROWWISE_ADAGRAD
     tables: Annotated[tuple[Table, ...], Field(min_length=1, max_length=MAX_TABLES)]
     together: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] | None = None

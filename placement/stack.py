@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.host import DeviceType
-from emplace.placement.model import Name
+from emplace.placement.model import Name, Precision
 
 Amount = Annotated[float, Field(strict=True, ge=0, le=1e9)]
 
@@ -56,13 +56,6 @@ class Cost(Estimate):
         return {Pace.FAST: self.low, Pace.TYPICAL: self.typical, Pace.SLOW: self.high}[pace]
 
 
-class Precision(StrEnum):
-    """Of the products of fp32 matrices. Devices without a rate for TF32 multiply in fp32."""
-
-    FP32 = "fp32"
-    TF32 = "tf32"
-
-
 class Stack(Document):
     """A software stack on one type of device. Shares are of the host document's rates."""
 
@@ -94,9 +87,11 @@ class Stack(Document):
     """Of a collective, however few its bytes."""
 
     precision: Precision
-    """That the stack multiplies fp32 matrices in, unless a program asks for another."""
+    """That dense layers multiply in where the model does not say."""
     flops_share: Share
-    """Of the device's rate at that precision, where dense layers multiply."""
+    """Of the device's fp32 rate, where dense layers multiply in fp32."""
+    matrix_flops_share: Share
+    """Of the rates of its matrix units, where they multiply in anything else."""
     feature_us: Cost
     """Of each sparse feature, on the device: a stack without fused lookups runs kernels for each."""
 

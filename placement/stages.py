@@ -152,7 +152,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
     reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
     updated_us = float(cost.update_us(layers_optimizer(model.optimizer), dense_bytes))
     return {
-        Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features) for device in devices),
+        Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features, model.dense_precision) for device in devices),
         Stage.ALL_REDUCE: updated_us + (reduce_us if trainers > 1 else 0.0),
     }
 

@@ -16,7 +16,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
-from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, ShardingType
+from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, Precision, ShardingType
 from emplace.placement.plan import Plan
 from emplace.placement.price_range import step_range
 from emplace.placement.stack import Cost, Pace, Share, Stack
@@ -93,7 +93,7 @@ def test_no_plan_beats_its_flops_and_bytes(name: str) -> None:
     spec, host = model(local_batch_size=32_768), builtin_host("dgx-a100-40g")
     plan = priced(spec, host, FUSED, builtin_stack(name))
     (device,) = host.node.devices
-    peak = max(device.fp32_flops, device.tf32_flops or 0.0)
+    peak = max(device.fp32_flops, device.tf32_flops or 0.0, device.fp16_flops or 0.0)
     assert stage_us(plan, Stage.DENSE) > dense_part(spec).training_flops * spec.local_batch_size / peak * 1e6
     written = spec.local_batch_size * sum(len(table.features) * table.embedding_dim * 4 for table in spec.tables)
     assert stage_us(plan, Stage.LOOKUP_FORWARD) > written / device.memory_bandwidth * 1e6
@@ -146,6 +146,19 @@ def test_only_a_stack_that_multiplies_in_tf32_is_faster_for_it() -> None:
     for name, is_faster in (("torchrec-eager", False), ("tensorflow-distributed-embeddings", True)):
         with_it, without_it = (stage_us(priced(spec, host, FUSED, builtin_stack(name)), Stage.DENSE) for host in (a100, bare))
         assert (with_it < without_it) is is_faster
+
+
+def test_dense_layers_are_priced_at_the_precision_that_the_model_says() -> None:
+    host = builtin_host("dgx-a100-40g")
+    (device,) = host.node.devices
+    assert device.tf32_flops is not None
+    assert device.fp16_flops is not None
+    spent = {
+        precision: stage_us(priced(model(local_batch_size=32_768, dense_precision=precision), host, FUSED), Stage.DENSE)
+        for precision in (None, *Precision)
+    }
+    assert spent[None] == spent[Precision.FP32] > spent[Precision.TF32] > spent[Precision.FP16] == spent[Precision.BF16]
+    assert spent[Precision.TF32] / spent[Precision.FP16] == pytest.approx(device.fp16_flops / device.tf32_flops)
 
 
 FASTER = ("memory_bandwidth", "system_link", "fp32_flops")
