@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli import audit, catalog, check, describe, diff, imports, plan, profile, run, service, trace
+from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, plan, profile, run, service, trace
 from emplace.app.cli.output import print_text
 
 cli = typer.Typer(
@@ -26,6 +26,7 @@ cli.command("import")(imports.import_torchrec)
 cli.command("profile")(profile.profile)
 cli.command("run")(run.run)
 cli.command("trace")(trace.trace)
+cli.command("calibrate")(calibrate.calibrate)
 cli.command("describe")(describe.describe)
 cli.command("serve")(service.serve)
 cli.command("worker")(service.worker)

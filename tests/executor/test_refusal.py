@@ -13,7 +13,7 @@ from emplace.executor.run import run_plan
 from emplace.placement.catalog import builtin_host
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
-from emplace.placement.model import DataType
+from emplace.placement.model import DataType, Precision
 from emplace.placement.plan import Plan, PlanStatus
 from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
 
@@ -82,3 +82,9 @@ def test_a_plan_that_its_audit_rejects(plan: Plan, tmp_path: Path) -> None:
     short = item.model_copy(update={"shards": (item.shards[0].model_copy(update={"rows": (0, 4000)}),)})
     refusal = _refused(plan.model_copy(update={"tables": (plan.tables[0], short, *plan.tables[2:])}), tmp_path)
     assert "4000" in refusal
+
+
+def test_dense_layers_in_anything_but_fp32(here: HostSpec, tmp_path: Path) -> None:
+    model = make_model().model_copy(update={"dense_precision": Precision.TF32})
+    said = _refused(build_plan(model, here, mixed_layouts(model), ranks=2), tmp_path)
+    assert "dense layers run here in fp32; the model says tf32" in said

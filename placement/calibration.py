@@ -1,0 +1,111 @@
+"""A stack's figures moved to where one measured step says they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
+from emplace.placement.derived_loads import derive_loads
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.plan import Plan
+from emplace.placement.stack import Cost, Pace, Share, Stack
+
+SAME = 1e-4
+"""Share of a step by which a figure must move it to be one that the step says something of; and how near the fit comes."""
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What one measured step says of a stack."""
+
+    stack: Stack
+    """Under which the plan lasts as long as was measured. What the step says nothing of is as it was."""
+    moved: tuple[str, ...]
+    """The figures that were moved."""
+    place: float
+    """Where in their ranges: -1 at the fast ends, 0 where they were, 1 at the slow ends."""
+
+
+def calibrated(plan: Plan, measured_us: float) -> Calibration:
+    """The stack of a plan's prices, its figures moved together within their ranges until the plan's step is the measured one.
+
+    Each goes as far towards its end as the others, by factors; ranges are then half as wide, on the scale of factors, around the new
+    figures. Raises InvalidDocument for a plan that places nothing or whose prices are not a stack's, and for a step outside the range.
+    """
+    stack = plan.question.cost_model.stack
+    if stack is None or not follows_datasheet(plan.question.cost_model, plan.question.host):
+        raise _refusal("/question/cost_model", "must be datasheet prices of a software stack: plan without a measured cost model")
+    if not plan.has_placement:
+        raise _refusal("/status", f"is {plan.status}: only a plan with a placement has a step")
+    moved = tuple(key for key in _figures(stack) if _matters(plan, stack, key))
+    fast_us, slow_us = (_step_us(plan, _at(stack, moved, place)) for place in (-1.0, 1.0))
+    if not fast_us * (1 - SAME) <= measured_us <= slow_us * (1 + SAME):
+        rule = (
+            f"a step of {measured_us:,.1f} us is outside the range of {stack.name}, {fast_us:,.1f} to {slow_us:,.1f} us: "
+            "something else takes the time; is it the stack that ran, and was its input fast enough?"
+        )
+        raise _refusal("/question/cost_model/stack", rule)
+    place = _place(plan, stack, moved, measured_us)
+    return Calibration(_narrowed(stack, _at(stack, moved, place), moved), moved, place)
+
+
+def _refusal(pointer: str, rule: str) -> InvalidDocument:
+    return InvalidDocument("plan", [BrokenRule(pointer, "", rule)])
+
+
+def _figures(stack: Stack) -> Iterator[str]:
+    return (key for key, value in stack if isinstance(value, Share | Cost))
+
+
+def _matters(plan: Plan, stack: Stack, key: str) -> bool:
+    """Whether the step says something of the figure."""
+    ends = [_step_us(plan, _at(stack, (key,), place)) for place in (-1.0, 1.0)]
+    return ends[1] - ends[0] > SAME * ends[0]
+
+
+def _step_us(plan: Plan, stack: Stack) -> float:
+    question = plan.sized_question
+    prices = datasheet_cost_model(question.host, stack, Pace.TYPICAL)
+    return derive_loads(question.model_copy(update={"cost_model": prices}), plan.tables, plan.topology()).step_time_us
+
+
+def _place(plan: Plan, stack: Stack, moved: tuple[str, ...], measured_us: float) -> float:
+    low, high = -1.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if _step_us(plan, _at(stack, moved, middle)) < measured_us:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _at(stack: Stack, keys: tuple[str, ...], place: float) -> Stack:
+    """The stack with these figures at a place of their ranges."""
+    return stack.model_copy(update={key: _figure_at(getattr(stack, key), place) for key in keys})
+
+
+def _figure_at(figure: Share | Cost, place: float) -> Share | Cost:
+    end = figure.at(Pace.FAST if place < 0 else Pace.SLOW)
+    way = abs(place)
+    if figure.typical > 0 and end > 0:
+        value = figure.typical * (end / figure.typical) ** way
+    else:  # a cost that may be nothing
+        value = figure.typical + (end - figure.typical) * way
+    return figure.model_copy(update={"typical": value})
+
+
+def _narrowed(stack: Stack, at: Stack, moved: tuple[str, ...]) -> Stack:
+    """The stack at the measured place, as a document of its own."""
+    update: dict[str, object] = {key: _with_half_a_range(getattr(stack, key), getattr(at, key).typical) for key in moved}
+    name = stack.name if stack.name.endswith("-calibrated") else f"{stack.name}-calibrated"
+    return stack.model_copy(update=update | {"name": name})
+
+
+def _with_half_a_range(figure: Share | Cost, value: float) -> Share | Cost:
+    low, high = (math.sqrt(end * value) if end > 0 and value > 0 else (end + value) / 2 for end in (figure.low, figure.high))
+    source = f"a measured step; before: {figure.typical:g}, {figure.source}"
+    return figure.model_copy(update={"low": low, "typical": value, "high": high, "source": source})

@@ -1,0 +1,38 @@
+"""`emplace calibrate`: the stack that it writes prices the plan as it was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli.command import Emplace, write_model
+
+
+def test_a_plan_under_the_calibrated_stack_lasts_as_long_as_was_measured(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    done = emplace_here("calibrate", small_plan, "--measured-step-ms", "5.5", "--out", "here.yaml")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here.yaml").read_text() == done.stdout
+    assert "step_us, step_feature_us, step_layer_us. This step says nothing of the others" in done.stderr
+    model = write_model(tmp_path / "small.json")
+    again = emplace_here("plan", model, "--host", "dgx-h100", "--ranks", "2", "--stack", "here.yaml", "--format", "json")
+    plan = json.loads(again.stdout)
+    assert plan["step_time_us"] == pytest.approx(5500, rel=1e-3)
+    assert plan["question"]["cost_model"]["stack"]["name"] == "torchrec-eager-calibrated"
+
+
+def test_a_step_out_of_reach_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    done = emplace_here("calibrate", small_plan, "--measured-step-ms", "500", "--out", "here.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is outside the range of torchrec-eager" in done.stderr
+    assert not (tmp_path / "here.yaml").exists()
+
+
+def test_a_plan_that_was_changed_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    plan = json.loads(small_plan.read_text())
+    plan["step_time_us"] /= 2
+    (tmp_path / "changed.json").write_text(json.dumps(plan))
+    done = emplace_here("calibrate", "changed.json", "--measured-step-ms", "5.5")
+    assert done.returncode == 2
+    assert "/step_time_us" in done.stderr
