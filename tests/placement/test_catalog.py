@@ -22,7 +22,20 @@ from emplace.placement.topology import build_topology, host_tiers
 from tests.placement.naive_plan import naive_plan
 
 MODELS = ["criteo-kaggle", "criteo-terabyte", "dien", "din", "dlrm-dcnv2", "m1", "m2", "m3", "mtwnd", "ncf", "rm1", "rm2", "rm3", "wnd"]
-HOSTS = ["big-basin-16g", "big-basin-32g", "cpu-dual-socket", "dgx-a100-40g", "dgx-a100-80g", "dgx-h100", "zion"]
+HOSTS = [
+    "aws-g6-48xlarge",
+    "aws-p4d",
+    "big-basin-16g",
+    "big-basin-32g",
+    "cpu-dual-socket",
+    "dgx-a100-40g",
+    "dgx-a100-80g",
+    "dgx-b200",
+    "dgx-h100",
+    "dgx-h200",
+    "mi300x-8",
+    "zion",
+]
 
 
 def table_gb(model: ModelSpec) -> float:
