@@ -18,7 +18,7 @@ def plot(points: Sequence[Point]) -> str:
     times = [time for _, *both in points for time in both]
     low, high = math.floor(math.log10(min(times)) * 2) / 2, math.ceil(math.log10(max(times)) * 2) / 2
     scale = _Scale(low, high)
-    width, height = _LEFT + _SIZE + 120, _TOP + _SIZE + 56
+    width, height = _LEFT + _SIZE + 170, _TOP + _SIZE + 56
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
