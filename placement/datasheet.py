@@ -36,12 +36,12 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
 
     Raises InvalidDocument for a stack of devices that the host's trainers have not.
     """
-    first = host.node.devices[0].type
-    stack = stack or builtin_stack(DEFAULT_STACKS[first])
-    if stack.device is not first:
-        rule = f"runs on {stack.device} devices; the trainers of {host.name} are of type {first}"
+    trained_on = DeviceType.CUDA if host.has_cuda else DeviceType.CPU
+    stack = stack or builtin_stack(DEFAULT_STACKS[trained_on])
+    if stack.device is not trained_on:
+        rule = f"runs on {stack.device} devices; the trainers of {host.name} are of type {trained_on}"
         raise InvalidDocument("stack", [BrokenRule("/device", stack.name, rule)])
-    of_type = {DeviceType.CPU: builtin_stack(DEFAULT_STACKS[DeviceType.CPU]), stack.device: stack}
+    of_type = {DeviceType.CPU: builtin_stack(DEFAULT_STACKS[DeviceType.CPU]), trained_on: stack}
     kernels, dense = [], []
     for device in host.node.devices:
         prices = _Prices(of_type[device.type], pace)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.web.dependencies import cost_models
 from emplace.app.web.service import Service
-from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
+from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, builtin_stack, host_names, model_names, stack_names
 from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
@@ -22,16 +22,17 @@ from emplace.placement.model import ModelSpec, Tier
 from emplace.placement.plan import PlanOptions, Question, by_the_clock
 from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
+from emplace.placement.stack import Stack
 from emplace.planning import build_question, measured_cost_model
 
 D = TypeVar("D", bound=Document)
 
 _MAX_SHOWN = 20
-QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model"})
+QUESTION_KEYS = frozenset({"model", "host", "options", "cost_model", "stack"})
 
 
 def read_question(session: Session, service: Service, data: dict[str, Any], keys: frozenset[str] = QUESTION_KEYS) -> Question:
-    """The question that a body asks, priced by its own cost model, else the one measured on the host, else the datasheet's.
+    """The question that a body asks, priced by its own cost model or stack, else the one measured on the host, else the datasheet's.
 
     Raises InvalidDocument.
     """
@@ -47,16 +48,24 @@ def read_question(session: Session, service: Service, data: dict[str, Any], keys
     options = part_of(data | {"options": _by_the_clock(data.get("options"))}, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
-    given = data.get("cost_model")
-    if given is not None:
-        cost_model = from_data(given, CostModel, source="body", pointer="/cost_model")
-    else:
-        cost_model = measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
+    cost_model = _prices(data, host) or measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
     with pointing_into("/cost_model"):
         question = build_question(model, host, options, cost_model)
     with pointing_into("/model"):
         question.topology(with_servers=options.allows(Tier.REMOTE))
     return question
+
+
+def _prices(data: dict[str, Any], host: HostSpec) -> CostModel | None:
+    """Those that the body asks for. Raises InvalidDocument."""
+    if data.get("stack") is None:
+        given = data.get("cost_model")
+        return None if given is None else from_data(given, CostModel, source="body", pointer="/cost_model")
+    if data.get("cost_model") is not None:
+        raise InvalidDocument("body", [BrokenRule("/stack", "", "goes without a cost_model, which has prices of its own")])
+    stack = _named_or_written(data, "stack", Stack, stack_names(), builtin_stack)
+    with pointing_into("/stack"):
+        return datasheet_cost_model(host, stack)
 
 
 def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:

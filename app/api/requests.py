@@ -12,17 +12,19 @@ from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
+from emplace.placement.stack import Stack
 
 DEFAULT_STEPS = 30
 
 
 class PlanRequest(Document):
-    """A question: `model` and `host` are the name of a built-in one, or a whole document; `local` is the service's machine."""
+    """A question: `model`, `host` and `stack` are the name of a built-in one, or a whole document; `local` is the service's machine."""
 
     model: str | ModelSpec
     host: str | HostSpec
     options: PlanOptions | None = None
     cost_model: CostModel | None = None
+    stack: str | Stack | None = None
 
 
 class CheckRequest(PlanRequest):

@@ -18,7 +18,7 @@ def check(text: str, report: Report) -> str:
     budgets = from_data(request["budgets"], Budgets, source="budgets")
     monitor = Monitor.of(lambda progress: report(asdict(progress)))
     target_us = None if request["plan"] else enough_us(question, budgets)
-    return judge(answer(question, monitor.wanting(target_us)), budgets).model_dump_json(exclude_none=True)
+    return judge(answer(question, monitor.wanting(target_us)), budgets).model_dump_json()  # `fits` may be null
 
 
 if __name__ == "__main__":

@@ -225,6 +225,18 @@ def test_a_stack_of_other_devices_is_refused() -> None:
         datasheet_cost_model(builtin_host("cpu-dual-socket"), builtin_stack("hugectr-graph"))
 
 
+def test_a_node_of_cpus_and_gpus_has_prices_of_both_in_any_order() -> None:
+    data = gpu_host_data()
+    cpu = {"kind": "cpu", "type": "cpu", "count": 1, "memory_bandwidth": "100GB/s", "fp32_flops": "1TFLOP/s"}
+    (gpu,) = data["node"]["devices"]
+    for devices in ([cpu, gpu], [gpu, cpu]):
+        host = HostSpec.model_validate(gpu_host_data() | {"node": data["node"] | {"devices": devices}})
+        cost = datasheet_cost_model(host)
+        assert cost.stack is not None
+        assert cost.stack.name == "torchrec-eager"
+        assert cost.dense_cost("cpu").per_flop_us > cost.dense_cost("gpu").per_flop_us
+
+
 @pytest.mark.parametrize("pace", Pace)
 def test_every_built_in_host_has_prices_at_every_pace(pace: Pace) -> None:
     for name in host_names():

@@ -38,6 +38,33 @@ def test_what_fits_is_solved_and_not_stored(api: httpx.Client) -> None:
     assert api.get("/v1/plans").json()["items"] == []
 
 
+def test_a_stack_prices_the_question_and_a_budget_says_how_sure_it_is(api: httpx.Client) -> None:
+    on_gpus = {"host": "dgx-h100"}
+    eager, graph = (check(api, stack=name, **on_gpus) for name in ("torchrec-eager", "hugectr-graph"))
+    assert graph["step_time_us"] < eager["step_time_us"]
+    fast_us, slow_us = eager["step_range_us"]
+    sure, unsure = (check(api, **on_gpus, budgets={"max_step_time_us": slow_us * 0.99, "sure": must}) for must in (None, True))
+    assert [each["budgets"][0]["sure"] for each in (sure, unsure)] == [False, False]
+    assert [each["fits"] for each in (sure, unsure)] == [True, None]
+    assert fast_us < slow_us
+
+
+@pytest.mark.parametrize(
+    ("asked", "pointer", "rule"),
+    [
+        ({"stack": "no-such"}, "/stack", "hugectr-graph"),
+        ({"stack": {"schema_version": 1}}, "/stack/name", "is required"),
+        ({"stack": "hugectr-graph"}, "/stack/device", "the trainers of cpu-dual-socket are of type cpu"),
+        ({"stack": "cpu-caffe2-like", "cost_model": {}}, "/stack", "goes without a cost_model"),
+    ],
+)
+def test_a_stack_that_can_not_price_the_question_is_refused(api: httpx.Client, asked: dict[str, Any], pointer: str, rule: str) -> None:
+    response = api.post("/v1/checks", json=QUESTION | asked)
+    assert response.status_code == 422
+    errors = {error["pointer"]: error["detail"] for error in response.json()["errors"]}
+    assert rule in errors[pointer]
+
+
 def test_what_is_too_large_is_a_proven_no_with_reasons(api: httpx.Client) -> None:
     host = api.get("/v1/hosts/cpu-dual-socket").json()
     host["node"] |= {"ddr_capacity": "24MiB", "ddr_reserve": "1MiB"}
