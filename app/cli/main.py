@@ -5,14 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
+from importlib.metadata import version
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from typer import Abort
-from typer.exceptions import TyperException
-
-from emplace.app.cli import interrupts
-from emplace.app.cli.exit_codes import BAD_INPUT, INTERRUPTED, TERMINATED
+from emplace.app.cli.exit_codes import BAD_INPUT, INTERRUPTED, TERMINATED, YES
 from emplace.placement.errors import EmplaceError
+
+if TYPE_CHECKING:
+    from typer.exceptions import TyperException
 
 
 def main() -> None:
@@ -22,6 +23,14 @@ def main() -> None:
 
 def exit_code(arguments: list[str]) -> int:
     """Run one command line and say how it ended."""
+    if arguments == ["--version"]:  # before typer and all documents are imported, which takes half a second
+        print(f"emplace {version('emplace')}")
+        return YES
+    from typer import Abort
+    from typer.exceptions import TyperException
+
+    from emplace.app.cli import interrupts
+
     signal.signal(signal.SIGTERM, _stop)
     interrupts.listen()
     try:

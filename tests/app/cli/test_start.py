@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,9 @@ def test_an_easy_check_imports_no_numerics_but_what_packing_needs(model: str) ->
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert "fits" in done.stdout
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_version_is_there_before_anything_is_imported() -> None:
+    program = f"import sys; from emplace.app.cli.main import exit_code; assert exit_code(['--version']) == 0; print(*sorted(set(sys.modules) & {{*{HEAVY!r}, 'numpy', 'pydantic', 'typer'}}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [f"emplace {version('emplace')}", ""]
