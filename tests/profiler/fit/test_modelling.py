@@ -54,8 +54,8 @@ def test_known_costs_come_back_with_no_error(fitted: CostModel) -> None:
         assert found.fixed_us == pytest.approx(TRUE[f"{name} fixed_us"], rel=0.02)
         assert found.per_intra_node_byte_us == pytest.approx(TRUE[f"{name} per_byte_us"], rel=0.02)
     dense = model.dense[0]
-    assert dense.model_dump(exclude={"device", "fixed_us"}) == pytest.approx(
-        true_dense().model_dump(exclude={"device", "fixed_us"}), rel=0.05
+    assert dense.model_dump(exclude={"device", "fixed_us", "per_flop_us_at"}) == pytest.approx(
+        true_dense().model_dump(exclude={"device", "fixed_us", "per_flop_us_at"}), rel=0.05
     )
     assert model.per_updated_byte_us == pytest.approx(UPDATED, rel=0.02)
     for name in ("per_exchanged_bag_us", "per_bucketed_id_us", "per_permuted_vector_us", "per_permuted_byte_us"):
