@@ -95,6 +95,12 @@ def descendants_of(pid: int) -> set[int]:
     return children.union(*map(descendants_of, children))
 
 
+def cpu_seconds(pid: int) -> float:
+    """How long a process has worked; 0 of one that has ended."""
+    stat = _stat(pid)
+    return 0.0 if stat is None else (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 

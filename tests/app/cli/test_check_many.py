@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import psutil
 import pytest
 
 from emplace.app.cli.checking import Check, Prices, check_all
@@ -21,7 +20,7 @@ from emplace.placement.plan import PlanOptions
 from emplace.planning import resolve_host
 from emplace.solver.progress import Monitor
 from tests.app.cli.command import Emplace, small_model, start_emplace, write_model
-from tests.app.processes import wait_until
+from tests.app.processes import cpu_seconds, descendants_of, is_alive, wait_until
 
 HBM_ONLY = ("--ranks", "1", "--tiers", "hbm")
 
@@ -126,13 +125,13 @@ def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     arguments = ("check", "m1", "m3", "--host", "big-basin-32g", "--plan", "--time-limit", "100")
     command = start_emplace(*arguments, cwd=tmp_path, home=tmp_path)
-    below = psutil.Process(command.pid)
-    workers = wait_until(lambda: found if len(found := _checkers(below)) == 2 else None, 30)
+    busy = wait_until(lambda: found if len(found := _busy_below(command.pid)) == 2 else None, 30)
+    below = descendants_of(command.pid)
     command.send_signal(signal.SIGINT)
     assert command.wait(10) == 130
-    wait_until(lambda: not any(worker.is_running() for worker in workers), 5)
+    wait_until(lambda: not any(map(is_alive, below | busy)), 5)
 
 
-def _checkers(command: psutil.Process) -> list[psutil.Process]:
-    """The processes that check, once they are busy and no longer starting."""
-    return [each for each in command.children() if "spawn_main" in " ".join(each.cmdline()) and each.cpu_times().user > 2]
+def _busy_below(pid: int) -> set[int]:
+    """The processes that check, once they are no longer starting."""
+    return {each for each in descendants_of(pid) if cpu_seconds(each) > 2}
