@@ -146,4 +146,4 @@ def test_a_message_is_one_short_line_whatever_a_key_holds() -> None:
 
 
 def test_json_that_is_too_deep_is_so_somewhere() -> None:
-    assert refused('{"a": "[[",\n"b": [[\n' + "[" * 5_000, as_json=True) == ["spec:3: (document): is nested too deep"]
+    assert refused('{"a": "[[",\n"b": [[\n' + "[" * 100_000, as_json=True) == ["spec:3: (document): is nested too deep"]
