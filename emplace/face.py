@@ -65,6 +65,7 @@ def check(
     min_throughput: float | None = None,
     baseline: Plan | None = None,
     max_regression: float | None = None,
+    sure: bool = False,
     cost_model: CostModel | None = None,
     stack: str | Path | None = None,
     plan: bool = False,
@@ -75,9 +76,15 @@ def check(
     It ends as soon as that is certain, with the first plan that keeps the budgets; `plan` looks for the best one.
 
     `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
-    `baseline`. `options` are those of `plan`, but by default the answer is there within 10 s of time. Raises as `plan` does.
+    `baseline`; with `sure` they must hold over the whole range of a step that nobody measured. `options` are those of `plan`, but by default the answer is there within 10 s of time. Raises as `plan` does.
     """
-    given = {"max_step_time_us": max_step_time_us, "min_throughput": min_throughput, "max_regression": max_regression, "baseline": baseline}
+    given = {
+        "max_step_time_us": max_step_time_us,
+        "min_throughput": min_throughput,
+        "max_regression": max_regression,
+        "baseline": baseline,
+        "sure": sure or None,
+    }
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
     asked = _question(model, host, by_the_clock(options), cost_model, stack)
     return judge(answer(asked, Monitor().wanting(None if plan else enough_us(asked, budgets))), budgets)

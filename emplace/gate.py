@@ -150,7 +150,7 @@ class _Limit:
     longest_us: float
     words: str
     examples: int | None = None
-    """Of a step, where the budget is a rate."""
+    """Examples of a step, where the budget is a rate."""
 
 
 def _limits(question: Question, budgets: Budgets) -> list[_Limit]:

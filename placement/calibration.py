@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
-from emplace.placement.derived_loads import derive_loads
+from emplace.placement.datasheet import follows_datasheet
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan
+from emplace.placement.price_range import step_under_us
 from emplace.placement.stack import Cost, Pace, Share, Stack
 
 SAME = 1e-4
 """Share of a step by which a figure must move it to be one that the step says something of; and how near the fit comes."""
-_HALVINGS = 60
+_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def calibrated(plan: Plan, measured_us: float) -> Calibration:
     if not plan.has_placement:
         raise _refusal("/status", f"is {plan.status}: only a plan with a placement has a step")
     moved = tuple(key for key in _figures(stack) if _matters(plan, stack, key))
-    fast_us, slow_us = (_step_us(plan, _at(stack, moved, place)) for place in (-1.0, 1.0))
+    fast_us, slow_us = (step_under_us(plan, _at(stack, moved, place)) for place in (-1.0, 1.0))
     if not fast_us * (1 - SAME) <= measured_us <= slow_us * (1 + SAME):
         rule = (
             f"a step of {measured_us:,.1f} us is outside the range of {stack.name}, {fast_us:,.1f} to {slow_us:,.1f} us: "
@@ -62,21 +62,15 @@ def _figures(stack: Stack) -> Iterator[str]:
 
 def _matters(plan: Plan, stack: Stack, key: str) -> bool:
     """Whether the step says something of the figure."""
-    ends = [_step_us(plan, _at(stack, (key,), place)) for place in (-1.0, 1.0)]
+    ends = [step_under_us(plan, _at(stack, (key,), place)) for place in (-1.0, 1.0)]
     return ends[1] - ends[0] > SAME * ends[0]
-
-
-def _step_us(plan: Plan, stack: Stack) -> float:
-    question = plan.sized_question
-    prices = datasheet_cost_model(question.host, stack, Pace.TYPICAL)
-    return derive_loads(question.model_copy(update={"cost_model": prices}), plan.tables, plan.topology()).step_time_us
 
 
 def _place(plan: Plan, stack: Stack, moved: tuple[str, ...], measured_us: float) -> float:
     low, high = -1.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _step_us(plan, _at(stack, moved, middle)) < measured_us:
+        if step_under_us(plan, _at(stack, moved, middle)) < measured_us:
             low = middle
         else:
             high = middle

@@ -52,6 +52,7 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         kernels.append(prices.kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth))
         dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}))
     trainers = _Prices(stack, pace)
+    links = trainers.links(host)
     slowest = min(device.memory_bandwidth for device in host.node.devices)
     return CostModel(
         source=CostSource.DATASHEET,
@@ -60,9 +61,9 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         step_overhead_us=stack.step_us.at(pace) if stack.device is DeviceType.CPU else 0.0,
         launches=trainers.launches() if stack.device is DeviceType.CUDA else None,
         kernels=tuple(kernels),
-        all_to_all=trainers.links(host),
-        reduce_scatter=trainers.links(host),
-        all_reduce=trainers.links(host),
+        all_to_all=links,
+        reduce_scatter=links,
+        all_reduce=links,
         per_updated_byte_us=trainers.updates(slowest),
         dense=tuple(dense),
     )

@@ -41,9 +41,9 @@ class DeviceKind(Document):
     system_link: Rate | None = None
     fp32_flops: Flops
     tf32_flops: Flops | None = None
-    """Of its matrix units; absent where they have no TF32."""
+    """The rate of its matrix units at TF32; absent where they have none."""
     fp16_flops: Flops | None = None
-    """Of its matrix units, at FP16 and at BF16 where they have that."""
+    """The rate of its matrix units at FP16, and at BF16 where they have that."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")

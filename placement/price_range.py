@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.plan import Plan
-from emplace.placement.stack import Pace
+from emplace.placement.stack import Pace, Stack
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ def step_range(plan: Plan) -> StepRange | None:
 
     The placement is the plan's: at other prices another one might be better.
     """
-    question = plan.sized_question
-    if not plan.has_placement or not follows_datasheet(question.cost_model, question.host):
+    cost_model = plan.question.cost_model
+    if not plan.has_placement or cost_model.stack is None or not follows_datasheet(cost_model, plan.question.host):
         return None
-    steps = []
-    for pace in (Pace.FAST, Pace.SLOW):
-        prices = datasheet_cost_model(question.host, question.cost_model.stack, pace)
-        priced = question.model_copy(update={"cost_model": prices})
-        steps.append(derive_loads(priced, plan.tables, plan.topology()).step_time_us)
-    return StepRange(*steps)
+    return StepRange(step_under_us(plan, cost_model.stack, Pace.FAST), step_under_us(plan, cost_model.stack, Pace.SLOW))
+
+
+def step_under_us(plan: Plan, stack: Stack, pace: Pace = Pace.TYPICAL) -> float:
+    """Microseconds of a step with the plan's placement at the datasheet prices of a stack."""
+    question = plan.sized_question
+    priced = question.model_copy(update={"cost_model": datasheet_cost_model(question.host, stack, pace)})
+    return derive_loads(priced, plan.tables, plan.topology()).step_time_us

@@ -125,7 +125,7 @@ def _details(kind: type[Document], data: dict[str, Any], error: ValidationError)
 
 
 def _item_kind(kind: type[Document], name: str) -> type[Document] | None:
-    """Of which documents a field is a list; None where it is none."""
+    """The kind of documents that a field is a list of; None where it is none."""
     annotation = kind.model_fields[name].annotation if name in kind.model_fields else None
     item = get_args(annotation)[0] if get_origin(annotation) is tuple else None
     return item if isinstance(item, type) and issubclass(item, Document) else None

@@ -41,7 +41,7 @@ class Estimate(Document):
 
 
 class Share(Estimate):
-    """Of a datasheet rate that is reached: more is faster."""
+    """The share of a datasheet rate that is reached: more is faster."""
 
     low: Annotated[float, Field(strict=True, gt=0, le=100)]
 
@@ -50,7 +50,7 @@ class Share(Estimate):
 
 
 class Cost(Estimate):
-    """Of time or bytes: more is slower."""
+    """An amount of time or bytes: more is slower."""
 
     def at(self, pace: Pace) -> float:
         return {Pace.FAST: self.low, Pace.TYPICAL: self.typical, Pace.SLOW: self.high}[pace]
@@ -65,9 +65,9 @@ class Stack(Document):
     device: DeviceType
 
     memory_share: Share
-    """Of the device's memory bandwidth, where rows are read and pooled vectors written."""
+    """Share of the device's memory bandwidth, where rows are read and pooled vectors written."""
     update_share: Share
-    """Of the same, where the fused backward updates rows."""
+    """Share of the same, where the fused backward updates rows."""
     cache_rate: Share
     """Rate at which rows that the batch has read before are read again, in times of the memory bandwidth."""
     sort_bytes: Cost
@@ -75,25 +75,25 @@ class Stack(Document):
     lookup_bytes: Cost
     """Traffic of one lookup beside its row, in each direction."""
     shard_us: Cost
-    """Of each shard's lookups in each direction, however few."""
+    """Time of each shard's lookups in each direction, however few."""
     link_share: Share
-    """Of the link to system memory, where rows are read over it."""
+    """Share of the link to system memory, where rows are read over it."""
     read_again: Cost
-    """Of the lookups over that link whose row the batch has read before, the share that reads it once more."""
+    """Share that reads its row once more, of the lookups over that link whose row the batch has read before."""
 
     intra_node_share: Share
     network_share: Share
     collective_us: Cost
-    """Of a collective, however few its bytes."""
+    """Time of a collective, however few its bytes."""
 
     precision: Precision
     """That dense layers multiply in where the model does not say."""
     flops_share: Share
-    """Of the device's fp32 rate, where dense layers multiply in fp32."""
+    """Share of the device's fp32 rate, where dense layers multiply in fp32."""
     matrix_flops_share: Share
-    """Of the rates of its matrix units, where they multiply in anything else."""
+    """Share of the rates of its matrix units, where they multiply in anything else."""
     feature_us: Cost
-    """Of each sparse feature, on the device: a stack without fused lookups runs kernels for each."""
+    """Time of each sparse feature on the device: a stack without fused lookups runs kernels for each."""
 
     step_us: Cost
     """The host's time for a step: the launches that no layer and no feature causes. The device works meanwhile."""

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from emplace.app.cli import options
-from emplace.app.cli.checking import Check, Prices, check_all
+from emplace.app.cli.checking import Check, check_all
 from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan, read_stack
 from emplace.app.cli.output import note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.check import REPORTERS
-from emplace.app.reports.checked import Checked, Refused, refused
+from emplace.app.reports.checked import Checked, RefusedCheck, refused
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
 from emplace.placement.host import HostSpec
@@ -85,7 +85,7 @@ def check(
     """
     specs, bad = _read_models(_expanded(models))
     where = [resolve_host(host) for host in dict.fromkeys(hosts)]
-    prices = Prices(read_cost_model(cost_model), read_stack(stack), server)
+    prices = (read_cost_model(cost_model), read_stack(stack))
     pairs = [(source, spec, host) for source, spec in specs for host in where]
     limits = _budgets([(spec, host) for _, spec, host in pairs], max_step_time_us, min_throughput, baseline or [], max_regression, sure)
     chosen = plan_options(
@@ -98,11 +98,11 @@ def check(
         work_limit=work_limit,
         seed=seed,
     )
-    checks = [Check(*pair, limit, chosen, prices, plan) for pair, limit in zip(pairs, limits, strict=True)]
+    checks = [Check(*pair, limit, chosen, plan, *prices, server) for pair, limit in zip(pairs, limits, strict=True)]
     with StatusLine() as status:
         answers = list(check_all(checks, status.say, status.monitor))
     results = tuple(each for each in answers if isinstance(each, CheckResult))
-    checked = Checked(results, (*bad, *(each for each in answers if isinstance(each, Refused))))
+    checked = Checked(results, (*bad, *(each for each in answers if isinstance(each, RefusedCheck))))
     for each in checked.refused:
         note(f"emplace: {each.message}")
     _report(checked, format, out)
@@ -115,7 +115,7 @@ def _expanded(models: list[str]) -> list[str]:
     return list(dict.fromkeys(name for names in matched for name in names))
 
 
-def _read_models(names: list[str]) -> tuple[list[tuple[str, ModelSpec]], list[Refused]]:
+def _read_models(names: list[str]) -> tuple[list[tuple[str, ModelSpec]], list[RefusedCheck]]:
     """Each model with where it came from, and those that can't be read."""
     specs, bad = [], []
     for name in names:
@@ -144,9 +144,8 @@ def _budgets(
         "sure": sure or None,
     }
     stated = {key: value for key, value in given.items() if value is not None}
-    without_baseline = from_data({key: value for key, value in stated.items() if key != "max_regression"}, Budgets, source="options")
     if not baseline_paths:
-        return [without_baseline] * len(pairs)
+        return [from_data(stated, Budgets, source="options")] * len(pairs)
     return [from_data(stated | {"baseline": plan}, Budgets, source="options") for plan in _baselines(pairs, baseline_paths)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from emplace.app.cli.options import about_file
 from emplace.app.cli.remote import check_on_server
-from emplace.app.reports.checked import Refused, refused
+from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
@@ -27,16 +27,6 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Where prices come from, and who answers."""
-
-    cost_model: CostModel | None = None
-    stack: Stack | None = None
-    server: str | None = None
-    """The service that answers, where this process does not."""
-
-
-@dataclass(frozen=True)
 class Check:
     """One model on one host."""
 
@@ -46,12 +36,16 @@ class Check:
     host: HostSpec
     budgets: Budgets
     options: PlanOptions
-    prices: Prices
-    whole: bool
+    whole: bool = False
     """Whether the best plan is looked for too."""
+    cost_model: CostModel | None = None
+    stack: Stack | None = None
+    """What it is priced by; the host's own figures without either."""
+    server: str | None = None
+    """The service that answers, where this process does not."""
 
 
-def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | Refused]:
+def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | RefusedCheck]:
     """The answers in the order of the checks. One check alone is answered in this process, and tells `monitor` how it goes.
 
     Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
@@ -65,7 +59,7 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[C
         yield answered(check, monitor)
 
 
-def answered(check: Check, monitor: Monitor) -> CheckResult | Refused:
+def answered(check: Check, monitor: Monitor) -> CheckResult | RefusedCheck:
     """The answer, or why the question is bad input. Raises ToolError."""
     started = time.perf_counter()
     try:
@@ -90,16 +84,16 @@ def _line(check: Check, result: CheckResult) -> int | None:
 
 
 def _result(check: Check, monitor: Monitor) -> CheckResult:
-    prices = check.prices
-    question = build_question(check.model, check.host, check.options, prices.cost_model, prices.stack)
-    if prices.server is not None:
-        given = question.cost_model if prices.cost_model or prices.stack else None
-        return check_on_server(prices.server, check.model, check.host, check.options, given, check.budgets, whole=check.whole)
+    if check.server is not None:
+        return check_on_server(
+            check.server, check.model, check.host, check.options, check.cost_model, check.stack, check.budgets, whole=check.whole
+        )
+    question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
     target_us = None if check.whole else enough_us(question, check.budgets)
     return judge(answer(question, monitor.wanting(target_us)), check.budgets)
 
 
-def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckResult | Refused]:
+def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckResult | RefusedCheck]:
     # Here, because a single check, which most are, needs none of it.
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -128,5 +122,5 @@ def _begin(parent_pid: int) -> None:
     die_with(parent_pid, signal.SIGKILL)
 
 
-def _alone(check: Check) -> CheckResult | Refused:
+def _alone(check: Check) -> CheckResult | RefusedCheck:
     return answered(check, Monitor())

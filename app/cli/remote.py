@@ -11,13 +11,22 @@ from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
+from emplace.placement.stack import Stack
 
 _PATIENCE_S = 120.0
 """Time beyond the solve's own limit, for explaining a no and waiting for other checks."""
 
 
 def check_on_server(
-    url: str, model: ModelSpec, host: HostSpec, options: PlanOptions, cost_model: CostModel | None, budgets: Budgets, *, whole: bool
+    url: str,
+    model: ModelSpec,
+    host: HostSpec,
+    options: PlanOptions,
+    cost_model: CostModel | None,
+    stack: Stack | None,
+    budgets: Budgets,
+    *,
+    whole: bool,
 ) -> CheckResult:
     """`POST /v1/checks`; `whole` asks for the best plan. Raises ToolError when the service can't be reached or refuses."""
     import httpx
@@ -25,6 +34,8 @@ def check_on_server(
     body: dict[str, Any] = {"model": model.to_data(), "host": host.to_data(), "options": options.to_data(), "budgets": budgets.to_data()}
     if cost_model is not None:
         body["cost_model"] = cost_model.to_data()
+    if stack is not None:
+        body["stack"] = stack.to_data()
     if whole:
         body["plan"] = True
     try:

@@ -10,7 +10,7 @@ from emplace.placement.errors import EmplaceError, InvalidDocument
 
 
 @dataclass(frozen=True)
-class Problem:
+class Flaw:
     """One thing that is wrong with a question."""
 
     message: str
@@ -21,7 +21,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedCheck:
     """What could not be checked, because the model, or its question about the host, is bad input."""
 
     source: str
@@ -29,23 +29,23 @@ class Refused:
     host: str | None
     """None where the model itself can't be read."""
     message: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Flaw, ...]
 
     @property
     def summary(self) -> str:
         return f"{self.source} is not checked" if self.host is None else f"{self.source} is not checked on {self.host}"
 
 
-def refused(source: str, host: str | None, error: EmplaceError) -> Refused:
+def refused(source: str, host: str | None, error: EmplaceError) -> RefusedCheck:
     """Why it was, rule by rule."""
     if not isinstance(error, InvalidDocument):
-        return Refused(source, host, str(error), (Problem(str(error)),))
+        return RefusedCheck(source, host, str(error), (Flaw(str(error)),))
     of_model = Path(error.source) == Path(source)
     problems = (
-        Problem(str(broken) if of_model else f"{error.source}: {broken}", broken.pointer, broken.line if of_model else None)
+        Flaw(str(broken) if of_model else f"{error.source}: {broken}", broken.pointer, broken.line if of_model else None)
         for broken in error.broken_rules
     )
-    return Refused(source, host, str(error), tuple(problems))
+    return RefusedCheck(source, host, str(error), tuple(problems))
 
 
 @dataclass(frozen=True)
@@ -53,4 +53,4 @@ class Checked:
     """Each model on each host, in the order asked for."""
 
     results: tuple[CheckResult, ...]
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedCheck, ...] = ()

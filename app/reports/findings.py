@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from emplace.app.reports.checked import Checked, Refused
+from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.gate import CheckResult, CheckVerdict
 
@@ -56,7 +56,7 @@ def findings(checked: Checked) -> list[Finding]:
     return found + [finding for each in checked.refused for finding in findings_of_refused(each)]
 
 
-def findings_of_refused(refused: Refused) -> list[Finding]:
+def findings_of_refused(refused: RefusedCheck) -> list[Finding]:
     """One for each rule that is broken."""
     on = refused.host or ""
     times = Counter[str]()

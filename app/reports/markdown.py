@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emplace.app.reports.checked import Checked, Refused
+from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.gate import CheckResult, CheckVerdict
@@ -49,7 +49,7 @@ def _row(result: CheckResult) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _refused_row(refused: Refused) -> str:
+def _refused_row(refused: RefusedCheck) -> str:
     return f"| {' | '.join((_escaped(refused.source), refused.host or '-', '**bad input**', *'------'))} |"
 
 

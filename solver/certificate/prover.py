@@ -36,16 +36,23 @@ LOWER_VALUES = 3
 def prove(plan: Plan) -> Proof:
     """The strongest proof that is found up to what the plan claims. Raises InvalidDocument for a question that no job can have."""
     claimed = None if plan.status is PlanStatus.INFEASIBLE else Fraction(plan.lower_bound_us or 0.0) * (1 - AIMED_BELOW)
+    launched_us = plan.question.cost_model.launched_us(plan.question.model)
+    if claimed is not None and claimed <= launched_us:  # which needs no weights
+        return Proof(bound_us=launched_us, trainers=ProofPart(), with_servers=_no_weights(plan.question))
     trainers, with_servers = (None if topology is None else _Part.of(plan.question, topology) for topology in topologies(plan.question))
     assert trainers is not None
     proven = [part.highest(claimed) for part in (trainers, with_servers) if part is not None]
     finite = [value for value in proven if value is not None]
-    launched_us = plan.question.cost_model.launched_us(plan.question.model)
     return Proof(
-        bound_us=max(at_most(min(finite)), launched_us) if finite else None,
+        bound_us=at_most(min(finite)) if finite else None,
         trainers=trainers.document(),
         with_servers=None if with_servers is None else with_servers.document(),
     )
+
+
+def _no_weights(question: Question) -> ProofPart | None:
+    """The part of a job with servers; None where there is no such job."""
+    return None if topologies(question)[1] is None else ProofPart()
 
 
 @dataclass

@@ -126,3 +126,14 @@ def test_a_typed_program_is_checked(tmp_path: Path) -> None:
     )
     assert "Found 1 error" in done.stdout, done.stdout
     assert 'program.py:6: error: Incompatible types in assignment (expression has type "ModelSpec"' in done.stdout
+
+
+def test_a_bound_of_launches_is_proven_without_weights() -> None:
+    found = emplace.plan("ncf", "dgx-h100", ranks=2, work_limit=0.1, proof=True)
+    assert found.solver.bound == "launches"
+    assert found.proof is not None
+    assert found.proof.bound_us == found.lower_bound_us
+    assert found.proof.trainers.weights == ()
+    assert emplace.audit(found, proof=True) == []
+    more = found.model_copy(update={"proof": found.proof.model_copy(update={"bound_us": (found.lower_bound_us or 0.0) * 1.01})})
+    assert emplace.audit(more, proof=True) != []

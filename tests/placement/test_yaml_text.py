@@ -1,4 +1,4 @@
-"""Of YAML a document takes what JSON knows: anything else is refused with its line, in bounded time and memory."""
+"""A document takes of YAML what JSON knows: anything else is refused with its line, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from pydantic import ValidationError
 
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ModelSpec
@@ -109,8 +110,9 @@ def test_hostile_text_is_refused_soon(case: str) -> None:
     ],
 )
 def test_a_million_broken_values_are_not_a_million_errors(data: dict[str, list[object]]) -> None:
-    started = time.process_time()
+    with pytest.raises(ValidationError) as of_pydantic:
+        ModelSpec.model_validate(data)
+    assert of_pydantic.value.error_count() < 20
     with pytest.raises(InvalidDocument) as caught:
         read_text(json.dumps(data), ModelSpec, source="spec", as_json=True)
-    assert time.process_time() - started < 3
     assert len(caught.value.broken_rules) <= 21

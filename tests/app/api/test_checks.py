@@ -156,3 +156,10 @@ def test_the_command_asks_a_service_with_a_plan_as_baseline(api: httpx.Client, d
     done = run_emplace("check", *question, *budget, "--server", str(api.base_url), cwd=tmp_path, home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "kept: at most 0% over the baseline's step" in done.stdout
+
+
+def test_the_command_asks_a_service_about_a_stack(api: httpx.Client, tmp_path: Path) -> None:
+    asked = ("check", "ncf", "--host", "dgx-h100", "--ranks", "2", "--format", "json", "--stack", "hugectr-graph")
+    there, here = (run_emplace(*asked, *server, cwd=tmp_path, home=tmp_path) for server in (("--server", str(api.base_url)), ()))
+    assert there.returncode == 0, there.stderr
+    assert json.loads(there.stdout)["checks"][0]["step_time_us"] == json.loads(here.stdout)["checks"][0]["step_time_us"]

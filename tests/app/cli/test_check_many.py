@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from emplace.app.cli.checking import Check, Prices, check_all
+from emplace.app.cli.checking import Check, check_all
 from emplace.app.cli.options import read_model
-from emplace.app.reports.checked import Refused
+from emplace.app.reports.checked import RefusedCheck
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.errors import ToolError
 from emplace.placement.plan import PlanOptions
@@ -108,7 +108,7 @@ def test_a_question_that_one_host_refuses_is_answered_on_the_other(emplace: Empl
 
 def _checks(count: int) -> list[Check]:
     model, host = read_model("m1"), resolve_host("big-basin-32g")
-    return [Check(f"{number}", model, host, Budgets(), PlanOptions(time_limit=60), Prices(), False) for number in range(count)]
+    return [Check(f"{number}", model, host, Budgets(), PlanOptions(time_limit=60)) for number in range(count)]
 
 
 def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:
@@ -116,7 +116,7 @@ def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:
         if said.startswith("1 of"):
             active_children()[0].kill()
 
-    answers: list[CheckResult | Refused] = []
+    answers: list[CheckResult | RefusedCheck] = []
     with pytest.raises(ToolError, match="ended from outside"):
         answers.extend(check_all(_checks(40), kill_one, Monitor()))
     assert 1 <= len(answers) < 40
