@@ -152,13 +152,14 @@ def _sound(question: Question, table: Table, topology: Topology, way: Way) -> In
 
 
 def _of_way(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way, columns: Ints) -> Choices:
-    time_us, hbm, ddr = _rank_prices(question, table, load, topology, way)
+    prices_us, served_us, hbm, ddr = _rank_prices(question, table, load, topology, way)
     rank, fours = np.arange(len(topology.ranks))[None, :], columns // COLUMN_MULTIPLE
     by_node = np.zeros((len(columns), len(topology.node_ddr_capacity_bytes)), dtype=np.int64)
     for number, each in enumerate(topology.ranks):
         by_node[:, each.node] += ddr[number, fours[:, number]]
-    way_index = np.zeros(len(columns), dtype=np.int64)
-    return Choices(table, [way], way_index, columns, time_us[rank, fours], hbm[rank, fours], by_node)
+    way_index, time_us = np.zeros(len(columns), dtype=np.int64), prices_us[rank, fours]
+    time_us[:, : len(topology.trainers)] += served_us[rank, fours].sum(axis=1, keepdims=True)
+    return Choices(table, [way], way_index, columns, time_us, hbm[rank, fours], by_node)
 
 
 def _divisions(table: Table, way: Way, topology: Topology) -> Ints:
@@ -191,14 +192,12 @@ def _compositions(total: int, parts: int) -> Ints:
     return np.diff(edges, axis=1) - 1
 
 
-def _rank_prices(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way) -> tuple[Floats, Ints, Ints]:
-    """What a shard of so many fours of columns puts on a rank: ([R, fours + 1, K] microseconds, [R, fours + 1] bytes twice)."""
+def _rank_prices(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way) -> tuple[Floats, Floats, Ints, Ints]:
+    """What a shard of so many fours of columns puts on a rank: ([R, fours + 1, K] microseconds there and on every trainer, [R, fours + 1]
+    bytes twice)."""
     fours, ranks = table.embedding_dim // COLUMN_MULTIPLE, len(topology.ranks)
-    time_us, hbm, ddr = (
-        np.zeros((ranks, fours + 1, len(STAGES))),
-        np.zeros((ranks, fours + 1), np.int64),
-        np.zeros((ranks, fours + 1), np.int64),
-    )
+    time_us, served_us = np.zeros((2, ranks, fours + 1, len(STAGES)))
+    hbm, ddr = np.zeros((2, ranks, fours + 1), np.int64)
     whole = way.sharding_type not in (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
     widths = [fours] if whole else range(1, fours + 1)
     known: dict[tuple[str, int], int] = {}
@@ -206,7 +205,8 @@ def _rank_prices(question: Question, table: Table, load: TableLoad, topology: To
         rows = _rows(table, way, number, topology)
         same = known.setdefault((rank.device, rows[1] - rows[0]), number)
         if same != number:
-            time_us[number], hbm[number], ddr[number] = time_us[same], hbm[same], ddr[same]
+            for each in (time_us, served_us, hbm, ddr):
+                each[number] = each[same]
             continue
         shards = tuple(
             Shard.model_construct(rank=number, rows=rows, columns=(0, width * COLUMN_MULTIPLE), hbm_bytes=0, ddr_bytes=0)
@@ -218,4 +218,5 @@ def _rank_prices(question: Question, table: Table, load: TableLoad, topology: To
         loads = ShardLoads.of(question, placement, table, load, topology)
         at = np.array(widths)
         time_us[number, at], hbm[number, at], ddr[number, at] = loads.stages_us, loads.hbm, loads.ddr
-    return time_us, hbm, ddr
+        served_us[number, at] = loads.served_us
+    return time_us, served_us, hbm, ddr

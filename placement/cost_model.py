@@ -152,7 +152,7 @@ class CollectiveCost(Document):
     per_server_byte_us: Coefficient = 0.0
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
-        """Microseconds that grow with the bytes, on the slower of the trainers' links and the server's own.
+        """Microseconds that grow with the bytes, on the slower of a trainer's links and a server's own.
 
         Without `fixed_us`, which a step pays once for each sharding type in use.
         """

@@ -1,8 +1,8 @@
 """The bytes and times of a placement, derived shard by shard from the question. The audit compares a plan with them.
 
 A rank's bytes are those it holds apart from its shards plus those of its shards. A stage's time is what every trainer pays
-(a remote server: the collectives, no dense layers) plus what the rank's shards add; a shard of a row split counts with its
-own share of the rows. docs/explanation/cost-model.md states the formulas.
+(a remote server: the collectives, no dense layers) plus what the rank's shards add, and on a trainer what crosses its links to
+and from the servers; a shard of a row split counts with its own share of the rows. docs/explanation/cost-model.md states the formulas.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import Table
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
+from emplace.placement.stages import Stage, rank_stages_us, served_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
@@ -66,7 +66,7 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         parts = ShardLoads.of(question, placement, tables[placement.name], loads[placement.name], topology)
         np.add.at(hbm, parts.ranks, parts.hbm)
         np.add.at(ddr, parts.ranks, parts.ddr)
-        np.add.at(stages, parts.ranks, parts.stages_us)
+        parts.add_times(stages, topology)
         shard_hbm.append(parts.hbm)
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
@@ -106,6 +106,13 @@ class ShardLoads:
     """[S] bytes."""
     stages_us: NDArray[np.float64]
     """[S, K]"""
+    served_us: NDArray[np.float64]
+    """[S, K] what each puts on every trainer, where it is on a server."""
+
+    def add_times(self, stages_us: NDArray[np.float64], topology: Topology) -> None:
+        """Add to what ranks need in each stage ([R, K])."""
+        np.add.at(stages_us, self.ranks, self.stages_us)
+        stages_us[: len(topology.trainers)] += self.served_us.sum(axis=0)
 
     @staticmethod
     def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> ShardLoads:
@@ -114,7 +121,8 @@ class ShardLoads:
         numbers = np.array([shard.rank for shard in shards])
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
-        parts = ShardLoads(numbers, np.zeros_like(rows), np.zeros_like(rows), np.zeros((len(shards), len(STAGES))))
+        held_bytes, times_us = np.zeros((2, len(shards)), np.int64), np.zeros((2, len(shards), len(STAGES)))
+        parts = ShardLoads(numbers, *held_bytes, *times_us)
         devices = [topology.ranks[shard.rank].device for shard in shards]
         for device in dict.fromkeys(devices):
             where = np.array([each == device for each in devices])
@@ -125,6 +133,9 @@ class ShardLoads:
             parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=on_cuda)
             for stage, time_us in shard_stages_us(question.cost_model, device, sharding, shape, work).items():
                 parts.stages_us[where, STAGES.index(stage)] = time_us
+            if rank.is_server:
+                for stage, time_us in served_stages_us(question.cost_model, work, topology).items():
+                    parts.served_us[where, STAGES.index(stage)] = time_us
         return parts
 
 

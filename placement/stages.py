@@ -66,6 +66,17 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     }
 
 
+def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -> dict[Stage, Any]:
+    """Microseconds that a remote server's shard adds to every trainer: all that servers exchange crosses the trainers' links.
+
+    So an exchange with servers lasts as long as the bytes of all of them take on the links of all trainers, or those of the busiest on
+    its own. A trainer's shards add nothing.
+    """
+    ids, vectors = work.of_each_trainer(topology)
+    vectors_us = cost.all_to_all.time_us(0.0, vectors)
+    return {Stage.INPUT_DIST: cost.id_exchange.time_us(0.0, ids), Stage.OUTPUT_DIST: vectors_us, Stage.GRADIENT_DIST: vectors_us}
+
+
 def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[np.float64]:
     """[K] how long the stages last, from the loads of R ranks ([R, K]): as long as the slowest rank needs.
 

@@ -82,9 +82,9 @@ def _table_costs(
     weight = _weights(question, loads.stages_us)
     for placement in placements:
         parts = ShardLoads.of(question, placement, tables[placement.name], of_table[placement.name], topology)
-        adds = (parts.stages_us * weight[parts.ranks]).sum(axis=0)
-        without = loads.stages_us.copy()
-        np.subtract.at(without, parts.ranks, parts.stages_us)
+        own_us = np.zeros_like(loads.stages_us)
+        parts.add_times(own_us, topology)
+        adds, without = (own_us * weight).sum(axis=0), loads.stages_us - own_us
         if using[placement.sharding_type] == 1:
             fixed = sharding_type_stages_us(question.cost_model, placement.sharding_type, topology)
             without -= [fixed.get(stage, 0.0) for stage in STAGES]
@@ -94,7 +94,7 @@ def _table_costs(
             time_us=time_us,
             share=time_us / loads.step_time_us,
             stages_us={stage: each for stage, each in zip(STAGES, adds.tolist(), strict=True) if each > 0},
-            mean_us=float(parts.stages_us.sum()) / len(topology.ranks),
+            mean_us=float(own_us.sum()) / len(topology.ranks),
             saved_us=loads.step_time_us - step_us(question, without),
         )
 

@@ -81,8 +81,8 @@ def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -
 class ShardWorkload:
     """What one step asks of one shard, or of many where fields are arrays.
 
-    Bytes are (inside the node, across nodes, over a remote server's own link): what the shard's rank exchanges there. A server's
-    bytes count on its own link and, times the number of servers for each trainer, across nodes: servers share the trainers' links.
+    Bytes are (inside the node, across nodes, over a remote server's own link): what the shard's rank exchanges there. What a server
+    exchanges crosses the trainers' links too, an equal part each: `of_each_trainer`.
     """
 
     lookups: Any
@@ -97,6 +97,10 @@ class ShardWorkload:
     """Pieces of pooled vectors that are put in order where they arrive. They are counted at the shard that they come from."""
     all_reduce_share: tuple[float, float]
     """(inside the node, across nodes): what an all-reduce of the shard's gradient sends, in times of its weight bytes."""
+
+    def of_each_trainer(self, topology: Topology) -> tuple[Any, Any]:
+        """(input, output) bytes that a server's shard exchanges across nodes with each trainer."""
+        return self.input_bytes[2] / len(topology.trainers), self.output_bytes[2] / len(topology.trainers)
 
 
 _NO_BYTES = (0.0, 0.0, 0.0)
@@ -119,8 +123,7 @@ def shard_workload(
     lookups = load.global_lookups * row_share
     peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
-    # All servers exchange with the trainers at once, so each has its share of the trainers' links beside its own.
-    near, far = (0.0, len(topology.servers) / world) if on_server else ((local - 1) / world, (world - local) / world)
+    near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
     bag_bytes = load.global_bags * columns * OUTPUT_BYTES
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):

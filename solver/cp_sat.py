@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from emplace.solver.budget import COUNTED_LITERAL_S, COUNTED_OPTION_S, COUNTED_UNIT_S, DETERMINISTIC_PER_SECOND, Budget
-from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loads_of, objective_us, target_devices
+from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loaded_devices, loads_of, objective_us, target_devices
 from emplace.solver.progress import Monitor, ShouldStop
 from emplace.solver.result import Limit, Result
 
@@ -188,7 +188,7 @@ class _Model:
             for place in chosen.places:
                 target = scope, place.target
                 if target not in covered:
-                    covered[target] = target_devices(problem, Scope(scope), place.target).tolist()
+                    covered[target] = loaded_devices(problem, Scope(scope), place.target).tolist()
                 for device in covered[target]:
                     terms[device].add(place)
         self.literals = sum(len(each.taken) for each in terms) * (problem.num_stages + 3)

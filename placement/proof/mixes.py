@@ -46,6 +46,7 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
         each.reshape(caches, len(widths), *each.shape[1:]) for each in (found.time_us, found.hbm, found.ddr, found.own_us)
     )
     shapes = Counter((ranks[number].device, ways.block_rows(way.sharding_type, ranks[number])) for number in place)
+    trainers = np.bincount(classes.of_rank[: len(ways.topology.trainers)], minlength=len(classes.sizes))
     example = {(ranks[number].device, ways.block_rows(way.sharding_type, ranks[number])): ranks[number] for number in place}
     fits = np.ones((caches, len(widths)), dtype=bool)
     for (device, rows), count in shapes.items():
@@ -55,6 +56,7 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
         time_us[:, :, of_class] += each.time_us * (count * pieces)[None, :, None]
         hbm[:, :, of_class] += each.hbm * (count * pieces)
         ddr[:, :, group] += each.ddr * (count * pieces)
+        time_us += each.served_us[:, :, None] * (pieces[:, None, None] * trainers[:, None])
         np.maximum(own_us, each.time_us, out=own_us)
         fits &= (each.hbm * BYTES_DOWN <= room.hbm[rank.rank]) & (each.ddr * BYTES_DOWN <= room.ddr[rank.node])
     shortest_us = found.shortest_us.reshape(own_us.shape)

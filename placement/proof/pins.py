@@ -31,10 +31,12 @@ def pinned_choice(ways: TableWays, classes: RankClasses, pin: Pin) -> Choices:
     loads = ShardLoads.of(ways.question, placement, ways.table, ways.load, ways.topology)
     nodes = np.array([rank.node for rank in ways.topology.ranks])[loads.ranks]
     found.kind[0] = TYPES.index(placement.sharding_type)
-    np.add.at(found.time_us[0], classes.of_rank[loads.ranks], loads.stages_us[:, _PLACED])
+    on_ranks = np.zeros((len(ways.topology.ranks), len(STAGES)))
+    loads.add_times(on_ranks, ways.topology)
+    np.add.at(found.time_us[0], classes.of_rank, on_ranks[:, _PLACED])
     np.add.at(found.hbm[0], classes.of_rank[loads.ranks], loads.hbm)
     np.add.at(found.ddr[0], classes.of_node[nodes], loads.ddr)
-    found.own_us[0] = found.shortest_us[0] = loads.stages_us[:, _PLACED].max(axis=0)
+    found.own_us[0] = found.shortest_us[0] = on_ranks[:, _PLACED].max(axis=0)
     if classes.are_ranks:
         found.ranks[0, loads.ranks] = True
     return found

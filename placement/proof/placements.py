@@ -40,11 +40,13 @@ def _of_way(ways: TableWays, classes: RankClasses, way: TableWay) -> Choices:
     usable = ways.usable(way.kernel)
     fours = _divisions(way.sharding_type, ways.table.embedding_dim // COLUMN_MULTIPLE, ways.topology)
     fours = fours[~(fours > 0)[:, ~usable].any(axis=1)]
-    time_us, hbm, ddr = _by_width(ways, way, usable)
+    time_us, hbm, ddr, served_us = _by_width(ways, way, usable)
     caches, ranks = len(way.caches.rows), np.arange(len(usable))
     found = Choices.zeros(caches * len(fours), classes)
     found.kind[:] = TYPES.index(way.sharding_type)
     found.time_us[:] = time_us[:, ranks, fours].reshape(found.time_us.shape)
+    on_trainers = served_us[:, ranks, fours].sum(axis=2).reshape(len(found), 1, len(PLACED_STAGES))
+    found.time_us[:, : len(ways.topology.trainers)] += on_trainers
     found.hbm[:] = hbm[:, ranks, fours].reshape(found.hbm.shape)
     on_ranks = ddr[:, ranks, fours].reshape(found.hbm.shape)
     for rank in ways.topology.ranks:
@@ -54,15 +56,16 @@ def _of_way(ways: TableWays, classes: RankClasses, way: TableWay) -> Choices:
     return found
 
 
-def _by_width(ways: TableWays, way: TableWay, usable: Bools) -> tuple[Floats, Floats, Floats]:
-    """[n caches, R, fours + 1, ...] what a shard of so many fours of columns puts on each rank."""
+def _by_width(ways: TableWays, way: TableWay, usable: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    """[n caches, R, fours + 1, ...] what a shard of so many fours of columns puts on each rank, and last what it puts on every trainer."""
     shape = (len(way.caches.rows), len(usable), len(ways.widths) + 1)
-    time_us, hbm, ddr = np.zeros((*shape, len(PLACED_STAGES))), np.zeros(shape), np.zeros(shape)
+    (time_us, served_us), (hbm, ddr) = np.zeros((2, *shape, len(PLACED_STAGES))), np.zeros((2, *shape))
     for number in np.flatnonzero(usable).tolist():
         rank = ways.topology.ranks[number]
         each = ways.prices(way, rank, ways.block_rows(way.sharding_type, rank), ways.widths)
         time_us[:, number, 1:], hbm[:, number, 1:], ddr[:, number, 1:] = each.time_us, each.hbm, each.ddr
-    return time_us, hbm, ddr
+        served_us[:, number, 1:] = each.served_us
+    return time_us, hbm, ddr, served_us
 
 
 def _divisions(kind: ShardingType, fours: int, topology: Topology) -> Ints:

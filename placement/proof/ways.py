@@ -16,7 +16,7 @@ from emplace.placement.plan import Question
 from emplace.placement.proof.caches import NO_CACHE, Caches, cache_corners, cache_intervals, is_linear
 from emplace.placement.proof.classes import Bools, Floats, Ints
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.stages import PLACED_STAGES, shard_stages_us
+from emplace.placement.stages import PLACED_STAGES, served_stages_us, shard_stages_us
 from emplace.placement.topology import Rank, Topology, host_tiers
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
@@ -49,6 +49,8 @@ class LeastPrices:
     """[n, W] bytes."""
     ddr: Floats
     """[n, W] bytes."""
+    served_us: Floats
+    """[n, W, K] what it puts on every trainer, where it is on a server."""
 
 
 class TableWays:
@@ -132,8 +134,12 @@ class TableWays:
         stages = shard_stages_us(self.question.cost_model, rank.device, sharding, shape, work)
         hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
         full = (len(caches.rows), len(widths))
-        time_us = np.stack([np.broadcast_to(stages[stage], full) for stage in PLACED_STAGES], axis=-1)
-        return LeastPrices(time_us, np.broadcast_to(hbm, full).astype(np.float64), np.broadcast_to(ddr, full).astype(np.float64))
+        served = served_stages_us(self.question.cost_model, work, self.topology)
+        time_us, served_us = (
+            np.stack([np.broadcast_to(each.get(stage, 0.0), full) for stage in PLACED_STAGES], axis=-1) for each in (stages, served)
+        )
+        hbm, ddr = (np.broadcast_to(each, full).astype(np.float64) for each in (hbm, ddr))
+        return LeastPrices(time_us, hbm, ddr, served_us)
 
 
 def table_ways(question: Question, topology: Topology, *, may_mix: bool) -> list[TableWays]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from emplace.placement.stages import slowest_share
-from emplace.solver.model.indexing import sum_by_option, unit_option
+from emplace.solver.model.indexing import devices_covered, sum_by_option
 from emplace.solver.model.priced import PricedQuestion
-from emplace.solver.model.problem import Bools, Floats, Problem, Scope
+from emplace.solver.model.problem import Bools, Floats, Problem
 from emplace.solver.relaxation.aggregate import counts
 
 SHARED_BOUND = "least work and slowest rank"
@@ -23,16 +23,9 @@ SPARE = 0.02
 
 def option_work_us(problem: Problem) -> Floats:
     """[O] the mean over devices of what an option adds to them, all stages together."""
-    by_kind = problem.unit_time_us.sum(axis=2)
-    kinds = np.bincount(problem.device_kind[problem.device_is_trainer], minlength=problem.num_kinds)
-    nodes = len(np.unique(problem.device_node[problem.device_is_trainer]))
-    on_world = by_kind @ kinds
-    option = unit_option(problem)
-    scope, kind = problem.option_scope[option], problem.option_kind[option]
-    on_device = np.take_along_axis(by_kind, np.maximum(kind, 0)[:, None], axis=1)[:, 0]
     # All trainer nodes have equally many devices, of the same kinds.
-    work = np.where(scope == Scope.DEVICE, on_device, np.where(scope == Scope.NODE, on_world / nodes, on_world))
-    return np.asarray(sum_by_option(problem, work) * counts(problem) / problem.num_devices)
+    work = sum_by_option(problem, problem.unit_time_us.sum(axis=2)) * devices_covered(problem)
+    return np.asarray(work.sum(axis=1) * counts(problem) / problem.num_devices)
 
 
 def least_work_us(problem: Problem) -> float:

@@ -56,13 +56,12 @@ def combine(options: OptionArrays, groups: list[tuple[int, ...]], layout_kind: I
             chosen += picked
             loads.append(load)
     count = len(tables)
-    together = np.concatenate([np.empty((0, stages + 2)), *loads])
-    time_us = np.zeros((count, kinds, stages))
+    together = np.concatenate([np.empty((0, kinds * stages + 2)), *loads])
+    time_us = together[:, :-2].reshape(count, kinds, stages)
     hbm, ddr = np.zeros((count, kinds), np.int64), np.zeros((count, kinds), np.int64)
     each = np.arange(count)
     if count:
-        time_us[each, kind_of] = together[:, :stages]
-        hbm[each, kind_of], ddr[each, kind_of] = together[:, stages].astype(np.int64), together[:, stages + 1].astype(np.int64)
+        hbm[each, kind_of], ddr[each, kind_of] = together[:, -2].astype(np.int64), together[:, -1].astype(np.int64)
     arrays = OptionArrays(np.array(tables, np.int64), np.arange(count), np.arange(count + 1), time_us, hbm, ddr)
     return Combined(arrays, tuple(chosen), is_thinned)
 
@@ -77,13 +76,12 @@ def _by_kind(options: OptionArrays, layout_kind: Ints, table: int) -> dict[int, 
 def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[tuple[int, ...]], Floats, bool]:
     """Combinations of one option a table that no other beats in every stage, in HBM and in system memory."""
     picked: list[tuple[int, ...]] = [()]
-    loads = np.zeros((1, options.time_us.shape[-1] + 2))
+    loads = np.zeros((1, options.time_us[0].size + 2))
     thinned = False
     for these in choices:
         unit = options.first_unit[these]
-        own = np.concatenate(
-            [options.time_us[unit, kind], options.hbm_bytes[unit, kind][:, None], options.ddr_bytes[unit, kind][:, None]], axis=1
-        )
+        times_us = options.time_us[unit].reshape(len(unit), -1)
+        own = np.column_stack([times_us, options.hbm_bytes[unit, kind], options.ddr_bytes[unit, kind]])
         sums = (loads[:, None, :] + own[None, :, :]).reshape(-1, loads.shape[1])
         kept = np.flatnonzero(undominated(sums))
         kept = kept[np.argsort(sums[kept, -2], kind="stable")]

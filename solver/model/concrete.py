@@ -137,15 +137,17 @@ class ConcretePlacer:
         columns = divisions(way.sharding_type, table.embedding_dim, self._topology)
         columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, way.kernel))].any(axis=1)]
         fours, rank = columns // COLUMN_MULTIPLE, np.arange(columns.shape[1])[None, :]
-        time_us, hbm, ddr = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
-        ways = np.full((len(columns), 1), number)
-        return ConcreteOptions(ways, columns[:, None], time_us[rank, fours], hbm[rank, fours], ddr[rank, fours])
+        prices_us, hbm, ddr, served_us = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
+        ways, time_us = np.full((len(columns), 1), number), prices_us[rank, fours]
+        time_us[:, : len(self._topology.trainers)] += served_us[rank, fours].sum(axis=1, keepdims=True)
+        return ConcreteOptions(ways, columns[:, None], time_us, hbm[rank, fours], ddr[rank, fours])
 
-    def _rank_prices(self, index: int, way: ConcreteWay, used: Bools) -> tuple[Floats, Ints, Ints]:
-        """What so many fours of columns put on each rank: ([D, fours + 1, K] microseconds, [D, fours + 1] bytes of HBM, of system memory)."""
+    def _rank_prices(self, index: int, way: ConcreteWay, used: Bools) -> tuple[Floats, Ints, Ints, Floats]:
+        """What so many fours of columns put on each rank: ([D, fours + 1, K] microseconds, [D, fours + 1] bytes of HBM, of system memory),
+        and [D, fours + 1, K] microseconds that they put on every trainer."""
         table, ranks = self._table(index), self._topology.ranks
         fours = np.arange(1, table.embedding_dim // COLUMN_MULTIPLE + 1)
-        time_us = np.zeros((len(ranks), len(fours) + 1, len(PLACED_STAGES)))
+        time_us, served_us = np.zeros((2, len(ranks), len(fours) + 1, len(PLACED_STAGES)))
         hbm, ddr = np.zeros((len(ranks), len(fours) + 1), np.int64), np.zeros((len(ranks), len(fours) + 1), np.int64)
         known: dict[tuple[str, int], int] = {}
         for rank in (each for each in ranks if used[each.rank]):
@@ -155,8 +157,10 @@ class ConcretePlacer:
                 shape = ShardShape(np.array([[end - start]]), COLUMN_MULTIPLE * fours[None, :])
                 price = self._pricer.shards_of(self._sharding(table, way), rank, np.array([index]), shape)
                 time_us[same, 1:], hbm[same, 1:], ddr[same, 1:] = price.time_us[0], price.hbm_bytes[0], price.ddr_bytes[0]
-            time_us[rank.rank], hbm[rank.rank], ddr[rank.rank] = time_us[same], hbm[same], ddr[same]
-        return time_us, hbm, ddr
+                served_us[same, 1:] = price.served_us[0]
+            for each in (time_us, hbm, ddr, served_us):
+                each[rank.rank] = each[same]
+        return time_us, hbm, ddr, served_us
 
     def _sharding(self, table: Table, way: ConcreteWay) -> TableSharding:
         optimizer = self._question.model.optimizer

@@ -12,7 +12,7 @@ from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import DataType
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.stages import PLACED_STAGES, shard_stages_us
+from emplace.placement.stages import PLACED_STAGES, served_stages_us, shard_stages_us
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 from emplace.solver.model.fixed import Fixed
@@ -29,6 +29,8 @@ class ShardPrices:
     hbm_bytes: Ints
     """[n, pieces]"""
     ddr_bytes: Ints
+    served_us: Floats
+    """[n, pieces, K] what they put on every trainer, where they are on a server."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class ShardPricer:
         for table, placement in fixed.placements.items():
             for shard, price in self.placed_shards(placement, table):
                 load.time_us[shard.rank] += price.time_us[0, 0]
+                load.time_us[: len(self._topology.trainers)] += price.served_us[0, 0]
                 load.hbm_bytes[shard.rank] += price.hbm_bytes[0, 0]
                 load.ddr_bytes[shard.rank] += price.ddr_bytes[0, 0]
         return load
@@ -96,5 +99,9 @@ class ShardPricer:
         work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)
         stages = shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work)
         hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
-        time_us = np.stack([np.broadcast_to(stages[stage], columns.shape) for stage in PLACED_STAGES], axis=-1)
-        return ShardPrices(time_us, np.broadcast_to(hbm, columns.shape), np.broadcast_to(ddr, columns.shape))
+        served = served_stages_us(self._question.cost_model, work, self._topology) if rank.is_server else {}
+        time_us, served_us = (
+            np.stack([np.broadcast_to(each.get(stage, 0.0), columns.shape) for stage in PLACED_STAGES], axis=-1)
+            for each in (stages, served)
+        )
+        return ShardPrices(time_us, np.broadcast_to(hbm, columns.shape), np.broadcast_to(ddr, columns.shape), served_us)

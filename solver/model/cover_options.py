@@ -64,6 +64,8 @@ class _Priced:
     hbm: Floats
     """[n, W]"""
     ddr: Floats
+    served_us: Floats
+    """[n, W, K] what they put on every trainer, where they are on a server."""
 
 
 class CoverPricer:
@@ -79,6 +81,7 @@ class CoverPricer:
         pricer: ShardPricer,
     ) -> None:
         self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
+        self._is_trainer = np.array([not rank.is_server for rank in kinds])
         beside = BESIDE_SERVERS if topology.servers else tuple(ShardingType)
         self._types = [kind for kind in ShardingType if kind in types and kind in beside]
         tables = question.model.tables
@@ -190,6 +193,8 @@ class CoverPricer:
             ddr[:, number] = np.floor(_least(mean.ddr * scale, within))
             least_us[:, number] = _least(least.time_us, within)
             least_hbm[:, number], least_ddr[:, number] = _least(least.hbm, within), _least(least.ddr, within)
+            mean_us[:, self._is_trainer] += _least(mean.served_us * scale[:, :, None], within)[:, None]
+            least_us[:, self._is_trainer] += _least(least.served_us, within)[:, None]
         share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
         on_device = place[0] if kind in _ON_DEVICES else -1
         return CoverBlock(kind, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
@@ -240,7 +245,7 @@ class CoverPricer:
 
     def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
         price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
-        return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64))
+        return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
 
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
@@ -251,7 +256,7 @@ def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
 
 
 def _at(priced: _Priced, some: Ints) -> _Priced:
-    return _Priced(priced.time_us[some], priced.hbm[some], priced.ddr[some])
+    return _Priced(priced.time_us[some], priced.hbm[some], priced.ddr[some], priced.served_us[some])
 
 
 def _least(values: Floats, within: Bools) -> Floats:
@@ -263,11 +268,11 @@ def _least(values: Floats, within: Bools) -> Floats:
 def _mean(parts: list[_Priced], shares: list[Floats]) -> _Priced:
     time_us = sum(part.time_us * share[:, None, None] for part, share in zip(parts, shares, strict=True))
     hbm, ddr = (sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm", "ddr"))
-    return _Priced(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr))
+    return _Priced(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
 
 
 def _minimum(parts: list[_Priced], shares: list[Floats]) -> _Priced:
     """The least of the parts that there are."""
     there = np.stack([share > 1e-12 for share in shares], axis=1)
-    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm", "ddr")]
+    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm", "ddr", "served_us")]
     return _Priced(*(_least(each, there) for each in stacked))

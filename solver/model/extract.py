@@ -125,6 +125,7 @@ class _Books:
         """Book one shard, at the price of that index."""
         hbm, ddr = int(price.hbm_bytes[index, 0]), int(price.ddr_bytes[index, 0])
         self.time_us[rank] += price.time_us[index, 0]
+        self.time_us[: len(self.priced.topology.trainers)] += price.served_us[index, 0]
         self.hbm_bytes[rank] += hbm
         self.ddr_bytes[rank] += ddr
         return Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=hbm, ddr_bytes=ddr)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope, loaded_devices
 
 
 class FlatProblem(NamedTuple):
@@ -16,7 +16,7 @@ class FlatProblem(NamedTuple):
     """
 
     cover_first: Ints
-    """[D + N + 2] devices of target t are cover_device[cover_first[t] : cover_first[t + 1]]."""
+    """[D + N + 2] devices that target t loads are cover_device[cover_first[t] : cover_first[t + 1]]; a device that is a target is its first."""
     cover_device: Ints
     kind: Ints
     """[D]"""
@@ -51,7 +51,7 @@ def flatten(problem: Problem) -> FlatProblem:
     devices, kinds = problem.num_devices, problem.num_kinds
     trainers = np.flatnonzero(problem.device_is_trainer)
     nodes = _trainer_nodes(problem)
-    covers = [np.array([d]) for d in range(devices)]
+    covers = [loaded_devices(problem, Scope.DEVICE, device) for device in range(devices)]
     covers += [trainers[problem.device_node[trainers] == node] for node in nodes]
     covers.append(trainers)
     groups = [np.flatnonzero(problem.device_kind == kind) for kind in range(kinds)]
@@ -67,7 +67,7 @@ def flatten(problem: Problem) -> FlatProblem:
         pool=problem.device_pool,
         group_first=np.concatenate([[0], np.cumsum([len(targets) for targets in groups])]),
         group_target=np.concatenate(groups),
-        allowed=_allowed_targets(problem, covers),
+        allowed=_allowed_targets(problem, [*np.arange(devices)[:, None], *covers[devices:]]),
         candidate_first=first,
         candidate=np.arange(problem.num_options),
         option_first_unit=problem.option_first_unit,

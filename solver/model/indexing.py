@@ -44,12 +44,14 @@ def or_all(first: Ints, some: Bools, every: Bools) -> Bools:
 
 
 def devices_covered(problem: Problem) -> Ints:
-    """[O, G] how many devices of each kind one unit of an option loads, at least: nodes may differ."""
+    """[O, G] how many devices of each kind one unit of an option loads, at least: nodes may differ. On a server also all trainers."""
     kinds, trainers = problem.num_kinds, problem.device_is_trainer
     nodes = np.unique(problem.device_node[trainers])
     per_node = [np.bincount(problem.device_kind[trainers & (problem.device_node == node)], minlength=kinds) for node in nodes]
     covered = np.zeros((problem.num_options, kinds), dtype=np.int64)
     on_device = problem.option_scope == Scope.DEVICE
+    is_server_kind = np.bincount(problem.device_kind[trainers], minlength=kinds) == 0
+    covered[on_device & is_server_kind[problem.option_kind]] = np.bincount(problem.device_kind[trainers], minlength=kinds)
     covered[on_device, problem.option_kind[on_device]] = 1
     covered[problem.option_scope == Scope.NODE] = np.min(per_node, axis=0) if per_node else 0
     covered[problem.option_scope == Scope.WORLD] = np.bincount(problem.device_kind[trainers], minlength=kinds)

@@ -103,6 +103,7 @@ class LayoutPricer:
             charged = self._pricer.shards(layout, rank, data_type, table, shortest, columns)
             longest = charged if layout.row_blocks == 1 else self._pricer.shards(layout, rank, data_type, table, full, columns)
             time_us[:, :, kind] = charged.time_us
+            time_us[:, :, [not each.is_server for each in self._kinds]] += charged.served_us[:, :, None]
             hbm_bytes[:, :, kind], ddr_bytes[:, :, kind] = charged.hbm_bytes, charged.ddr_bytes
             slack[:, :, kind] = np.maximum(longest.hbm_bytes - charged.hbm_bytes, longest.ddr_bytes - charged.ddr_bytes)
         return OptionBlock(index, table, time_us, hbm_bytes, ddr_bytes, slack.sum(axis=1).max(axis=1))

@@ -3,6 +3,7 @@
 Every table takes exactly one of its options. An option has one or more units; each unit takes one target:
 
     scope DEVICE   a device of the option's kind       (table_wise: 1 unit; column_wise: one a piece)
+                   on a server its time counts on all trainers too, whose links carry what it serves
     scope NODE     a trainer node, all its devices      (table_row_wise, table_column_wise: 1 unit; grid_shard: one a piece)
     scope WORLD    all trainers, nothing to choose      (row_wise, data_parallel: 1 unit)
 
@@ -67,9 +68,9 @@ class Problem:
     """[O + 1] units of option o are first_unit[o] .. first_unit[o + 1] - 1."""
 
     unit_time_us: Floats
-    """[U, G, K] added to each device of kind g that the unit's target covers."""
+    """[U, G, K] added to each device of kind g that the unit's target loads."""
     unit_hbm_bytes: Ints
-    """[U, G]"""
+    """[U, G] likewise, on the devices that the target covers."""
     unit_ddr_bytes: Ints
     """[U, G]"""
 
@@ -129,9 +130,11 @@ def loads_of(problem: Problem, assignment: Assignment) -> Loads:
     for option, targets in zip(assignment.option, assignment.targets, strict=True):
         first = int(problem.option_first_unit[option])
         for offset, target in enumerate(targets):
-            devices = target_devices(problem, Scope(problem.option_scope[option]), target)
+            scope = Scope(problem.option_scope[option])
+            loaded = loaded_devices(problem, scope, target)
+            time_us[loaded] += problem.unit_time_us[first + offset, problem.device_kind[loaded]]
+            devices = target_devices(problem, scope, target)
             kinds = problem.device_kind[devices]
-            time_us[devices] += problem.unit_time_us[first + offset, kinds]
             hbm[devices] += problem.unit_hbm_bytes[first + offset, kinds]
             ddr[devices] += problem.unit_ddr_bytes[first + offset, kinds]
     return Loads(time_us, hbm, ddr)
@@ -144,6 +147,14 @@ def target_devices(problem: Problem, scope: Scope, target: int) -> Ints:
     if scope is Scope.NODE:
         return np.flatnonzero(problem.device_is_trainer & (problem.device_node == target))
     return np.flatnonzero(problem.device_is_trainer)
+
+
+def loaded_devices(problem: Problem, scope: Scope, target: int) -> Ints:
+    """The devices to whose time a unit there adds: those that its target covers first, and beside a server all trainers."""
+    covered = target_devices(problem, scope, target)
+    if scope is not Scope.DEVICE or problem.device_is_trainer[target]:
+        return covered
+    return np.concatenate([covered, np.flatnonzero(problem.device_is_trainer)])
 
 
 def objective_us(problem: Problem, loads: Loads) -> float:

@@ -42,20 +42,20 @@ inline double hbm_bytes(const FlatProblem& flat, Int unit, Int kind) {
 }
 
 inline void clear_pools(const FlatProblem& flat, const Room& room, Int target) {
-    for (const Int device : flat.covered(target)) {
+    for (const Int device : flat.holding(target)) {
         room.pool_bytes[flat.pool[device]] = 0.0;
     }
 }
 
 // Whether a target has room for a unit and keeps `keep` of the HBM that is to be kept.
 inline bool holds(const FlatProblem& flat, const Room& room, Int unit, Int target, double keep) {
-    for (const Int device : flat.covered(target)) {
+    for (const Int device : flat.holding(target)) {
         if (room.hbm[device] - keep * room.kept[device] < hbm_bytes(flat, unit, flat.kind[device])) {
             return false;
         }
     }
     bool fits = true;
-    for (const Int device : flat.covered(target)) {
+    for (const Int device : flat.holding(target)) {
         const Int pool = flat.pool[device];
         room.pool_bytes[pool] += flat.unit_ddr[unit][flat.kind[device]];
         fits = fits && room.pool_bytes[pool] <= room.ddr[pool];
@@ -67,7 +67,7 @@ inline bool holds(const FlatProblem& flat, const Room& room, Int unit, Int targe
 // All that is free on a target and in its pools.
 inline double free_bytes(const FlatProblem& flat, const Room& room, Int target) {
     double free = 0.0;
-    for (const Int device : flat.covered(target)) {
+    for (const Int device : flat.holding(target)) {
         const Int pool = flat.pool[device];
         free += room.hbm[device] + (room.pool_bytes[pool] == 0.0 ? room.ddr[pool] : 0.0);
         room.pool_bytes[pool] = 1.0;
@@ -78,7 +78,7 @@ inline double free_bytes(const FlatProblem& flat, const Room& room, Int target) 
 
 inline double busy_us(const FlatProblem& flat, const Room& room, Int target) {
     double busy = 0.0;
-    for (const Int device : flat.covered(target)) {
+    for (const Int device : flat.holding(target)) {
         busy = std::max(busy, room.time_us[device]);
     }
     return busy;

@@ -31,9 +31,15 @@ struct FlatProblem {
                 given["unit_load"],    given["unit_ddr"],     given["slot_first"],   given["slot_table"]};
     }
 
-    // Devices that a target covers: none for -1, where a unit found no place.
+    // Devices that a target loads: none for -1, where a unit found no place.
     FixedInts covered(Int target) const {
         return target < 0 ? cover_device.part(0, 0) : cover_device.part(cover_first[target], cover_first[target + 1]);
+    }
+
+    // Those of them that the target is, whose memory a unit there takes.
+    FixedInts holding(Int target) const {
+        const FixedInts loaded = covered(target);
+        return target >= 0 && target < kind.size() ? loaded.part(0, 1) : loaded;
     }
 
     // Targets that units of an option of this group may take.

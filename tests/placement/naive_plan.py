@@ -66,6 +66,8 @@ def naive_plan(
             ddr[number] += shard_ddr
             for stage, time_us in times.items():
                 stages[number][stage] += time_us
+            if rank.is_server:
+                _serve(stages[: len(topology.trainers)], question, load, columns[1] - columns[0])
         placements.append(
             TablePlacement(
                 name=table.name, sharding_type=choice[0], compute_kernel=choice[1], cache_load_factor=choice[2], shards=tuple(shards)
@@ -144,6 +146,17 @@ def _price(
     hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
     times = shard_stages_us(question.cost_model, rank.device, sharding, shape, work)
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
+
+
+def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLoad, width: int) -> None:
+    """Add what a server's shard sends to each trainer and gets from it, on the trainer's share of its node's network."""
+    cost, count = question.cost_model, len(trainers)
+    ids_us = (load.global_lookups * 8 + load.global_bags * 8) / count * cost.id_exchange.per_inter_node_byte_us
+    vectors_us = load.global_bags * width * 4 / count * cost.all_to_all.per_inter_node_byte_us
+    for stages in trainers:
+        stages[Stage.INPUT_DIST] += ids_us
+        stages[Stage.OUTPUT_DIST] += vectors_us
+        stages[Stage.GRADIENT_DIST] += vectors_us
 
 
 def _plan(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from emplace.placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, cache_lines, row_digits, touched_pages
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from emplace.placement.stages import Stage, served_stages_us
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import shard_workload
 from tests.placement.example_load import LOAD
@@ -94,14 +95,20 @@ def test_the_datasheet_prices_bytes_by_the_slowest_way() -> None:
     assert links.per_server_byte_us == pytest.approx(1e6 / 3.125e9)
 
 
-@pytest.mark.parametrize(("servers", "bytes_per_s"), [(2, 25e9 / 8), (80, 2 * 100e9 / 8 / 80)])
-def test_a_server_is_as_fast_as_its_link_or_its_share_of_the_trainers(servers: int, bytes_per_s: float) -> None:
+@pytest.mark.parametrize("servers", [2, 80])
+def test_what_a_server_exchanges_crosses_its_own_link_and_those_of_all_trainers(servers: int) -> None:
     data = gpu_host_data()
     data["remote_servers"]["count"] = servers
     host = HostSpec.model_validate(data)
-    where = build_topology(host, None, None, with_servers=True)
+    where, cost = build_topology(host, None, None, with_servers=True), bandwidth_prices(host)
     found = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=True)
-    assert bandwidth_prices(host).all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / bytes_per_s * 1e6)
+    assert cost.all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / (25e9 / 8) * 1e6)
+    # Two nodes of four trainers; each node has 100 Gbit/s.
+    served = served_stages_us(cost, found, where)
+    assert served[Stage.OUTPUT_DIST] == served[Stage.GRADIENT_DIST] == pytest.approx(32_768 / (2 * 100e9 / 8) * 1e6)
+    assert served[Stage.INPUT_DIST] == pytest.approx((1600 + 512) * 8 / (2 * 100e9 / 8) * 1e6)
+    on_trainer = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=False)
+    assert not any(served_stages_us(cost, on_trainer, where).values())
 
 
 def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_measured() -> None:

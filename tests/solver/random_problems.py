@@ -28,6 +28,9 @@ def rich_problem(seed: int) -> Problem:
             first.append(first[-1] + int(rng.integers(1, min(room, 2) + 1)))
     units = first[-1]
     devices = trainers + servers
+    # What is on a server adds to the trainers' time, and takes none of their memory.
+    of_unit = np.repeat(np.array(option_kind), np.diff(first))
+    holds = (of_unit < kinds)[:, None] | (of_unit[:, None] == np.arange(groups))
     tight = rng.uniform(0.6, 2.0)
     return Problem(
         device_kind=kind,
@@ -43,7 +46,7 @@ def rich_problem(seed: int) -> Problem:
         option_kind=np.array(option_kind),
         option_first_unit=np.array(first),
         unit_time_us=rng.uniform(0, 100, (units, groups, stages)) * (rng.random((units, groups, stages)) < 0.8),
-        unit_hbm_bytes=rng.integers(0, 60, (units, groups)),
-        unit_ddr_bytes=rng.integers(0, 60, (units, groups)) * (rng.random((units, groups)) < 0.5),
+        unit_hbm_bytes=rng.integers(0, 60, (units, groups)) * holds,
+        unit_ddr_bytes=rng.integers(0, 60, (units, groups)) * (rng.random((units, groups)) < 0.5) * holds,
         allowed=rng.random((max(table) + 1, devices)) < 0.85 if rng.random() < 0.3 else None,
     )

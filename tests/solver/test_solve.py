@@ -167,6 +167,25 @@ def test_servers_are_left_out_where_they_only_slow_down() -> None:
     assert not any(rank.is_server for rank in plan.ranks)
 
 
+def test_servers_that_hold_nothing_do_not_slow_a_step() -> None:
+    spec = [table(f"t{index}", 400_000, dim=64, pooling=20) for index in range(4)]
+    steps = []
+    for servers in (2, 40):
+        host = gpu_host(2, hbm="24MiB", ddr="24MiB", servers=servers)
+        on_two = [each | {"constraints": {"ranks": [2, 3]}} for each in spec]
+        steps.append(solved(question(host, on_two, work_limit=0.5)).step_time_us)
+    assert steps[0] == pytest.approx(steps[1])
+
+
+def test_more_servers_never_slow_a_model_that_needs_them() -> None:
+    spec = [table(f"t{index}", 200_000, dim=64, pooling=20) for index in range(3)]
+    hosts_ = [gpu_host(2, hbm="24MiB", ddr="24MiB", servers=servers) for servers in (1, 2, 3)]
+    plans = [solved(question(host, spec, tiers=["remote"])) for host in hosts_]
+    assert all(plan.status is PlanStatus.OPTIMAL for plan in plans)
+    steps = [plan.step_time_us or 0.0 for plan in plans]
+    assert steps[0] > steps[1] >= steps[2]
+
+
 def test_constraints_are_kept() -> None:
     spec = [
         table("pinned", 1000, constraints={"ranks": [1], "sharding_types": ["table_wise"]}),
