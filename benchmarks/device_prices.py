@@ -1,4 +1,4 @@
-"""What devices need, for questions about the solver: where launches take longest, every placement is as good as any."""
+"""What devices need, for questions about the solver: where launches or input take longest, every placement is as good as any."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from emplace.placement.host import HostSpec
 
 
 def device_prices(host: HostSpec) -> CostModel:
-    """The datasheet's prices without launches."""
-    return datasheet_cost_model(host).model_copy(update={"launches": None})
+    """The datasheet's prices without launches and without input."""
+    return datasheet_cost_model(host).model_copy(update={"launches": None, "ingest": None})

@@ -69,7 +69,7 @@ def _notes(question: Question) -> Iterator[str]:
 def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareChange]]:
     """Every change that the question can have, and by how much the bound moves with it at its dual prices."""
     types = frozenset(table.sharding_type for table in plan.tables)
-    launched_us = question.cost_model.launched_us(question.model)
+    floor_us = question.cost_model.floor(question.model).time_us
     prices = DualPrices.of(question, types, with_servers=any(rank.is_server for rank in plan.ranks))
     for edit in hardware_changes(question, plan):
         try:
@@ -79,8 +79,9 @@ def _estimated(question: Question, plan: Plan) -> Iterator[tuple[Edit, HardwareC
             continue  # more than a host or a job can have
         bound_us = None if prices is None else prices.bound_of(after)
         moved_us = None
-        if prices is not None and bound_us is not None:  # devices that wait for launches gain nothing by being faster
-            moved_us = _but_for_rounding(max(bound_us, launched_us) - max(prices.bound_us, launched_us), bound_us)
+        if prices is not None and bound_us is not None:  # devices that wait for launches or input gain nothing by being faster
+            after_us = max(bound_us, after.cost_model.floor(after.model).time_us)
+            moved_us = _but_for_rounding(after_us - max(prices.bound_us, floor_us), bound_us)
         yield edit, HardwareChange(change=edit.change, kind=edit.kind, patch=edit.patch, estimated_us=moved_us)
 
 

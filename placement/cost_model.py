@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from emplace.placement.dense_part import PASSES, DensePart, dense_part
 from emplace.placement.document import Document
+from emplace.placement.ingest import IngestCost
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, Precision, ShardingType
 from emplace.placement.stack import Stack
 from emplace.placement.units import MAX_SIZE_BYTES
@@ -211,6 +212,14 @@ class LaunchCost(Document):
         return self.fixed_us + model.num_features * self.per_feature_us + layers * self.per_layer_us + by_batch_us
 
 
+class Floor(NamedTuple):
+    """What no step is shorter than, whatever its devices need."""
+
+    time_us: float
+    name: str
+    """"launches" or "input"; "" where there is none."""
+
+
 class Regime(StrEnum):
     """What most of a point's time is: fixed, or growing with what is asked."""
 
@@ -262,6 +271,8 @@ class CostModel(Document):
     step_overhead_us: Coefficient
     launches: LaunchCost | None = None
     """Absent where the device is what runs the process, and everything is in its own times."""
+    ingest: IngestCost | None = None
+    """Absent where the input is on the machine already, as while profiling."""
     kernels: tuple[KernelCost, ...]
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None
@@ -288,9 +299,13 @@ class CostModel(Document):
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 
-    def launched_us(self, model: ModelSpec) -> float:
-        """Microseconds that no step of the model is shorter than, whatever its devices need."""
-        return 0.0 if self.launches is None else self.launches.time_us(model)
+    def floor(self, model: ModelSpec) -> Floor:
+        """What no step of the model is shorter than: its process launches kernels and its input arrives while devices work."""
+        launched_us = 0.0 if self.launches is None else self.launches.time_us(model)
+        arrived_us = 0.0 if self.ingest is None else self.ingest.time_us(model)
+        if launched_us == arrived_us == 0:
+            return Floor(0.0, "")
+        return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, "launches")
 
     @property
     def id_exchange(self) -> CollectiveCost:

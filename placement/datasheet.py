@@ -20,7 +20,8 @@ from emplace.placement.cost_model import (
     OtherBackward,
 )
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import DeviceKind, DeviceType, HostSpec
+from emplace.placement.host import DeviceKind, DeviceType, HostSpec, Node
+from emplace.placement.ingest import IngestCost
 from emplace.placement.model import ComputeKernel, Optimizer, Precision
 from emplace.placement.stack import Pace, Stack
 
@@ -45,7 +46,7 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
     kernels, dense = [], []
     for device in host.node.devices:
         prices = _Prices(of_type[device.type], pace)
-        kernels += prices.kernels_of(device)
+        kernels += prices.kernels_of(device, device_link(device, host.node))
         dense.append(prices.dense(device.kind, _rates(device)))
     if (remote := host.remote_servers) is not None:
         prices = _Prices(of_type[DeviceType.CPU], pace)
@@ -59,6 +60,7 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         host_name=host.name,
         stack=stack,
         step_overhead_us=stack.step_us.at(pace) if stack.device is DeviceType.CPU else 0.0,
+        ingest=trainers.ingest(host) if host.fingerprint is None else None,
         launches=trainers.launches() if stack.device is DeviceType.CUDA else None,
         kernels=tuple(kernels),
         all_to_all=links,
@@ -81,12 +83,12 @@ class _Prices:
     stack: Stack
     pace: Pace
 
-    def kernels_of(self, device: DeviceKind) -> list[KernelCost]:
-        """The kernels of a trainer's device."""
+    def kernels_of(self, device: DeviceKind, link_per_s: float | None) -> list[KernelCost]:
+        """The kernels of a trainer's device, whose link to system memory has this rate."""
         found = [self.kernel(device.kind, kernel, device.memory_bandwidth) for kernel in (ComputeKernel.FUSED, ComputeKernel.DENSE)]
-        if device.system_link is not None:
-            found.append(self._uvm(device.kind, device.memory_bandwidth, device.system_link))
-            found.append(self._uvm_caching(device.kind, device.memory_bandwidth, device.system_link))
+        if link_per_s is not None:
+            found.append(self._uvm(device.kind, device.memory_bandwidth, link_per_s))
+            found.append(self._uvm_caching(device.kind, device.memory_bandwidth, link_per_s))
         return found
 
     def kernel(self, device: str, kernel: ComputeKernel, memory_per_s: float) -> KernelCost:
@@ -182,6 +184,18 @@ class _Prices:
             per_value_us=self.stack.step_value_us.at(self.pace),
         )
 
+    def ingest(self, host: HostSpec) -> IngestCost:
+        """What feeds a trainer: its share of the node's network and cores, and its device's link."""
+        from_network, over_link = self.stack.input_network_share.at(self.pace), self.stack.input_link_share.at(self.pace)
+        links = [device_link(device, host.node) for device in host.node.devices]
+        link_us = max(0.0 if link is None else 1e6 / (link * self.stack.link_share.at(self.pace)) for link in links)
+        per_core_us = self.stack.input_core_ns.at(self.pace) / 1e3
+        return IngestCost(
+            per_network_byte_us=from_network * 1e6 * host.devices_per_node / (host.node.network * self.stack.network_share.at(self.pace)),
+            per_link_byte_us=over_link * link_us,
+            per_core_byte_us=0.0 if host.node.cores is None else from_network * per_core_us * host.devices_per_node / host.node.cores,
+        )
+
     def links(self, host: HostSpec) -> CollectiveCost:
         """A rank has its own link inside the node and an equal share of the node's network."""
         near, far = self.stack.intra_node_share.at(self.pace), self.stack.network_share.at(self.pace)
@@ -195,6 +209,15 @@ class _Prices:
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:
         """For each byte of a replicated parameter: its gradient is set to zero, added to and read, it and its state read and written."""
         return {optimizer: (3 + 2 * (1 + states)) * self._per_byte_us(memory_per_s) for optimizer, states in _STATES.items()}
+
+
+def device_link(device: DeviceKind, node: Node) -> float | None:
+    """Bytes per second between a device and system memory while all devices of the node use theirs; None of a CPU device."""
+    if device.system_link is None:
+        return None
+    own = device.system_link / (device.devices_per_link or 1)
+    devices = sum(each.count for each in node.devices)
+    return own if node.ddr_bandwidth is None else min(own, node.ddr_bandwidth / devices)
 
 
 def _rates(device: DeviceKind) -> dict[Precision, float]:

@@ -80,9 +80,9 @@ def constant_us(question: Question, topology: Topology) -> float:
 
 
 def step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
-    """How long a step lasts in which ranks need so long in each stage ([R, K]): no less than its launches."""
+    """How long a step lasts in which ranks need so long in each stage ([R, K]): no less than its launches and its input."""
     cost = question.cost_model
-    return max(cost.launched_us(question.model), cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum()))
+    return max(cost.floor(question.model).time_us, cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum()))
 
 
 def _base_stages_us(question: Question, topology: Topology) -> NDArray[np.float64]:

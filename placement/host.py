@@ -39,6 +39,8 @@ class DeviceKind(Document):
     hbm_reserve: Size | None = None
     memory_bandwidth: Rate
     system_link: Rate | None = None
+    devices_per_link: Count | None = None
+    """How many devices share one such link, behind a switch; absent where each has its own."""
     fp32_flops: Flops
     tf32_flops: Flops | None = None
     """The rate of its matrix units at TF32; absent where they have none."""
@@ -51,7 +53,7 @@ class DeviceKind(Document):
         cuda_only = {"hbm_capacity": self.hbm_capacity, "system_link": self.system_link}
         if self.type is DeviceType.CUDA and (missing := [key for key, value in cuda_only.items() if value is None]):
             raise ValueError(f"a cuda device needs {' and '.join(missing)}")
-        cuda_only["hbm_reserve"] = self.hbm_reserve
+        cuda_only |= {"hbm_reserve": self.hbm_reserve, "devices_per_link": self.devices_per_link}
         if self.type is DeviceType.CPU and (extra := [key for key, value in cuda_only.items() if value is not None]):
             raise ValueError(f"a cpu device has no {' and no '.join(extra)}: its tables live in the node's ddr_capacity")
         if self.hbm_capacity is not None and self.hbm_reserve is not None:
@@ -69,6 +71,10 @@ class Node(Document):
     """Bytes per second of each device, to the other devices of its node."""
     network: Rate
     """Bytes per second of each node, to other nodes and remote servers."""
+    cores: Count | None = None
+    """Cores of all CPUs of the node; absent where nothing is to be said of what they decode."""
+    ddr_bandwidth: Rate | None = None
+    """Of all system memory; absent where links to it are always slower."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")

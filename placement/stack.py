@@ -101,5 +101,11 @@ class Stack(Document):
     """The host's time for each sparse feature."""
     step_layer_us: Cost
     """The host's time for each dense layer."""
+    input_core_ns: Cost
+    """The time of one core for each byte of input that it receives and hands over, in nanoseconds."""
+    input_network_share: Cost
+    """How much of the input comes over the node's network: 0 where the training process or its node makes it."""
+    input_link_share: Cost
+    """How much of it crosses the device's link to system memory: 0 where it is made on the device."""
     step_value_us: Cost
     """The host's time for each id and dense value of its batch, where the training process makes batches itself."""

@@ -31,9 +31,6 @@ from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
-LAUNCHES = "launches"
-"""The bound of a step in which devices wait for the process that launches their kernels."""
-
 
 def solve_question(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None) -> Plan:
     """The best plan found with its proven gap; or a proof that none exists, explained; or undecided.
@@ -54,7 +51,7 @@ def solve_question(question: Question, monitor: Monitor | None = None, warm_star
             found = _or_else(_solved(answered, monitor, warm_start), found)
     else:
         answered, fewest, found = question, None, _solved(question, monitor, warm_start)
-    found = _with_launches(found, question)
+    found = _with_floor(found, question)
     explanation = explain(answered, monitor) if found.is_infeasible else None
     if not found.is_settled and found.limit is not Limit.INTERRUPTED and monitor.is_answered(found.objective_us, found.lower_bound_us):
         found = replace(found, limit=Limit.TARGET)
@@ -90,20 +87,20 @@ def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Place
     return replace(found, solution=first.solution, objective_us=first.objective_us)
 
 
-def _with_launches(found: Result[Placement], question: Question) -> Result[Placement]:
-    """What was found of the devices' times, with steps that are no shorter than their launches.
+def _with_floor(found: Result[Placement], question: Question) -> Result[Placement]:
+    """What was found of the devices' times, with steps that are no shorter than their launches and their input.
 
     The order of placements stays, so that the best one is a best one still; where moves have a price, the bound is looser than it could be.
     """
-    launched_us = question.cost_model.launched_us(question.model)
-    if found.is_infeasible or launched_us == 0:
+    floor = question.cost_model.floor(question.model)
+    if found.is_infeasible or floor.time_us == 0:
         return found
-    if launched_us > found.lower_bound_us:
-        found = replace(found, lower_bound_us=launched_us, bound=LAUNCHES)
+    if floor.time_us > found.lower_bound_us:
+        found = replace(found, lower_bound_us=floor.time_us, bound=floor.name)
     if found.solution is None:
         return found
     raw = found.solution
-    placed = replace(raw, step_time_us=max(raw.step_time_us, launched_us), constant_us=max(raw.constant_us, launched_us))
+    placed = replace(raw, step_time_us=max(raw.step_time_us, floor.time_us), constant_us=max(raw.constant_us, floor.time_us))
     return replace(found, solution=placed, objective_us=placed.cost_us)
 
 

@@ -41,10 +41,12 @@ def bandwidth_prices(host: HostSpec) -> CostModel:
 
 
 def device_prices(host: HostSpec) -> CostModel:
-    """The datasheet's, of a stack that launches nothing: they follow from the host's rates, and placements tell."""
+    """The datasheet's, of a stack that launches nothing and makes its input on devices: they follow from the host's rates, and placements tell."""
     stack = builtin_stack(DEFAULT_STACKS[host.node.devices[0].type])
     free = Cost(low=0.0, typical=0.0, high=0.0, source="a test")
-    quiet = stack.model_copy(update={"step_us": free, "step_feature_us": free, "step_layer_us": free})
+    quiet = stack.model_copy(
+        update=dict.fromkeys(("step_us", "step_feature_us", "step_layer_us", "input_network_share", "input_link_share"), free)
+    )
     return datasheet_cost_model(host, quiet)
 
 

@@ -99,8 +99,9 @@ def _facts(plan: Plan) -> RenderableType:
 
 def _decided(plan: Plan) -> str:
     question = plan.sized_question
-    if question.cost_model.launched_us(question.model) >= (plan.step_time_us or 0.0):
-        return f"nothing of the step: devices wait {microseconds(beside_stages_us(plan))} of it for launches"
+    floor = question.cost_model.floor(question.model)
+    if floor.time_us >= (plan.step_time_us or 0.0):
+        return f"nothing of the step: devices wait {microseconds(beside_stages_us(plan))} of it for {floor.name}"
     decided_us = (plan.step_time_us or 0.0) - constant_us(plan.sized_question, plan.topology())
     rest = "the rest is dense layers and overhead"
     return f"{microseconds(decided_us)}   {percent(decided_us / (plan.step_time_us or 1.0))} of the step, gap {percent(plan.placement_gap)}; {rest}"

@@ -62,8 +62,8 @@ def check(question: Question, proof: Proof) -> Proven:
     if (with_servers is None) != (proof.with_servers is None):
         return Proven((Violation(where="/proof/with_servers", what="must be there exactly where the question allows remote servers"),), 0.0)
     value_us = None if proof.bound_us is None else Fraction(proof.bound_us)
-    if value_us is not None and value_us <= question.cost_model.launched_us(question.model):
-        return Proven((), proof.bound_us)  # no step is shorter than its launches, whatever is placed
+    if value_us is not None and value_us <= question.cost_model.floor(question.model).time_us:
+        return Proven((), proof.bound_us)  # no step is shorter than its launches and its input, whatever is placed
     parts = [("/proof/trainers", trainers, proof.trainers), ("/proof/with_servers", with_servers, proof.with_servers)]
     found = [v for where, topology, part in parts if topology and part for v in _unproven(question, topology, part, value_us, where)]
     return Proven(tuple(found), 0.0 if found else proof.bound_us)

@@ -36,9 +36,9 @@ LOWER_VALUES = 3
 def prove(plan: Plan) -> Proof:
     """The strongest proof that is found up to what the plan claims. Raises InvalidDocument for a question that no job can have."""
     claimed = None if plan.status is PlanStatus.INFEASIBLE else Fraction(plan.lower_bound_us or 0.0) * (1 - AIMED_BELOW)
-    launched_us = plan.question.cost_model.launched_us(plan.question.model)
-    if claimed is not None and claimed <= launched_us:  # which needs no weights
-        return Proof(bound_us=launched_us, trainers=ProofPart(), with_servers=_no_weights(plan.question))
+    floor_us = plan.question.cost_model.floor(plan.question.model).time_us
+    if claimed is not None and claimed <= floor_us:  # which needs no weights
+        return Proof(bound_us=floor_us, trainers=ProofPart(), with_servers=_no_weights(plan.question))
     trainers, with_servers = (None if topology is None else _Part.of(plan.question, topology) for topology in topologies(plan.question))
     assert trainers is not None
     proven = [part.highest(claimed) for part in (trainers, with_servers) if part is not None]

@@ -48,9 +48,9 @@ def test_a_check_holds_a_model_against_budgets(budgets: dict[str, Any], fits: bo
 def test_a_check_ends_when_the_answer_is_certain_unless_the_best_plan_is_asked_for() -> None:
     first = emplace.check("m1", "big-basin-32g", work_limit=3600.0)
     assert (first.fits, first.stopped_by) == (True, "target")
-    within = emplace.check("m1", "big-basin-32g", max_step_time_us=8000.0, work_limit=3600.0)
+    within = emplace.check("m1", "big-basin-32g", max_step_time_us=15_000.0, work_limit=3600.0)
     assert (within.fits, within.stopped_by) == (True, "target")
-    beyond = emplace.check("m1", "big-basin-32g", max_step_time_us=7700.0, work_limit=3600.0)
+    beyond = emplace.check("m1", "big-basin-32g", max_step_time_us=14_000.0, work_limit=3600.0)
     assert (beyond.fits, beyond.stopped_by) == (False, "target")
     best = emplace.check("rm1", "big-basin-32g", plan=True, work_limit=0.2)
     assert best.stopped_by in ("gap", "exact", "limit")

@@ -167,10 +167,11 @@ def _plan(
     hbm: list[int],
     ddr: list[int],
 ) -> Plan:
-    launched = 0.0 if question.cost_model.launches is None else question.cost_model.launches.time_us(question.model)
-    step = max(launched, question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage))
+    cost, model = question.cost_model, question.model
+    floor = max(0.0 if each is None else each.time_us(model) for each in (cost.launches, cost.ingest))
+    step = max(floor, question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage))
     bases = [_base(question, topology, rank) for rank in topology.ranks]
-    nothing = max(launched, question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage))
+    nothing = max(floor, question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage))
     totals = [sum(rank.values()) for rank in stages]
     of_trainers = totals[: len(topology.trainers)]
     node_ddr = [0] * len(topology.node_ddr_capacity_bytes)

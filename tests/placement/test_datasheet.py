@@ -63,12 +63,50 @@ def one_table(*, rows: int = 100_000, ids: int = 20, access: Any = "uniform", **
 @pytest.mark.parametrize("choice", [FUSED, UVM, ROWS, REPLICATED, cached(0.25)], ids=lambda choice: choice[1])
 def test_a_step_is_no_shorter_than_its_launches_and_the_audit_says_so(choice: Choice) -> None:
     plan = priced(model(), gpu_host(), choice)
-    launched_us = plan.question.cost_model.launched_us(plan.question.model)
+    launched_us = plan.question.cost_model.floor(plan.question.model).time_us
     assert launched_us > 3000
     assert step_us(plan) == pytest.approx(launched_us)
     assert audit(plan) == []
     shorter = plan.model_copy(update={"step_time_us": launched_us / 2})
     assert "/step_time_us" in {violation.where for violation in audit(shorter)}
+
+
+def test_a_step_is_no_shorter_than_its_input_takes_to_arrive() -> None:
+    data = gpu_host_data(nodes=1)
+    data["node"]["network"] = "1Gbit/s"
+    spec, slow = model(local_batch_size=4096), HostSpec.model_validate(data)
+    plan = priced(spec, slow, FUSED)
+    ids = sum(feature.lengths.mean for table in spec.tables for feature in table.features)
+    batch_bytes = 4096 * (8 * ids + 4 * spec.num_features + 4 * (spec.dense_features + 1))
+    share = builtin_stack("torchrec-eager").network_share.typical
+    assert step_us(plan) == pytest.approx(batch_bytes * slow.devices_per_node / (1e9 / 8 * share) * 1e6)
+    assert plan.question.cost_model.floor(spec).name == "input"
+    assert audit(plan) == []
+    at_hand = HostSpec.model_validate(data | {"fingerprint": "this machine"})
+    assert step_us(priced(spec, at_hand, FUSED)) < step_us(plan) / 2
+
+
+def test_few_cores_and_a_shared_link_hold_the_input_up() -> None:
+    spec, steps = model(local_batch_size=65_536), []
+    for change in ({}, {"cores": 4}, {"cores": 1}):
+        data = gpu_host_data()
+        data["node"] |= {"network": "10TB/s"} | change
+        steps.append(priced(spec, HostSpec.model_validate(data), FUSED).question.cost_model.floor(spec).time_us)
+    assert steps[0] < steps[1] == pytest.approx(steps[2] / 4)
+
+
+def test_links_to_system_memory_are_shared_behind_switches_and_no_faster_than_the_memory() -> None:
+    def uvm_us(**changes: Any) -> float:
+        data = gpu_host_data()
+        devices_per_link = changes.pop("devices_per_link", None)
+        data["node"] |= changes
+        data["node"]["devices"][0]["devices_per_link"] = devices_per_link
+        return stage_us(priced(one_table(ids=50), HostSpec.model_validate(data), UVM), Stage.LOOKUP_BACKWARD)
+
+    alone, shared, scarce = uvm_us(), uvm_us(devices_per_link=2), uvm_us(ddr_bandwidth="16GB/s")
+    assert alone < shared < 2 * alone
+    assert shared < scarce
+    assert uvm_us(ddr_bandwidth="1TB/s") == alone
 
 
 def test_throughput_saturates_with_the_batch() -> None:
@@ -172,7 +210,7 @@ def test_more_of_a_rate_never_slows_a_placement(what: str, choice: Choice) -> No
     for part in node["devices"] if what in FASTER else [node]:
         number, unit = "".join(filter(lambda c: c.isdigit() or c == ".", part[what])), part[what].lstrip("0123456789.")
         part[what] = f"{float(number) * 3:g}{unit}"
-    steps = [step_us(priced(model(), HostSpec.model_validate(data), choice, launches=None)) for data in (slow, fast)]
+    steps = [step_us(priced(model(), HostSpec.model_validate(data), choice, launches=None, ingest=None)) for data in (slow, fast)]
     assert steps[1] <= steps[0]
 
 
@@ -241,7 +279,7 @@ def test_a_node_of_cpus_and_gpus_has_prices_of_both_in_any_order() -> None:
 def test_every_built_in_host_has_prices_at_every_pace(pace: Pace) -> None:
     for name in host_names():
         cost = datasheet_cost_model(builtin_host(name), None, pace)
-        assert cost.launched_us(builtin_model("m1")) > 0 or cost.step_overhead_us > 0
+        assert cost.floor(builtin_model("m1")).time_us > 0 or cost.step_overhead_us > 0
 
 
 def test_ranges_that_fall_are_refused() -> None:

@@ -43,7 +43,7 @@ def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: E
 
 
 def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace, tmp_path: Path) -> None:
-    slow_device = (write_model(tmp_path / "slow.json", local_batch_size=65_536), *HOST, "--stack", "hugectr-graph")
+    slow_device = (write_model(tmp_path / "slow.json", local_batch_size=65_536), *HOST, "--stack", "tensorflow-distributed-embeddings")
     first = json.loads(emplace_here("check", *slow_device, "--format", "json").stdout)["checks"][0]
     best = json.loads(emplace_here("check", *slow_device, "--plan", "--format", "json").stdout)["checks"][0]
     assert first["stopped_by"] == "target"
