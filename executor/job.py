@@ -52,6 +52,8 @@ class RankReport(Document):
 
     rank: int
     step_times_us: tuple[float, ...]
+    reference_us: tuple[tuple[float, ...], ...] = ()
+    """Times of the reference step before, between and after the steps; empty where nothing is to be compared with them."""
     stages_us: dict[Stage, float]
     peak_bytes: int = 0
     """As `peak_memory.peak_bytes`; 0 until that is measured, last of all."""

@@ -39,6 +39,8 @@ class Launch:
     rounds: int = 1
     """With more than one, the plans take turns, so that whatever else the machine does slows all of them alike. All are in memory then,
     and each one's peak is measured in a pass as long as the warm-up."""
+    allowed_error: float | None = None
+    """How far the prediction may be off, as a share of what is measured; None for the cost model's own stated error."""
     trace: Path | None = None
     """The file whose examples to train on; drawn batches without it."""
 

@@ -38,9 +38,12 @@ from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
 from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
+from emplace.runtime.reference_step import ReferenceStep
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
+REFERENCE_STEPS = 10
+"""Steps of the reference that are timed at a time."""
 
 
 def main() -> None:
@@ -166,6 +169,8 @@ class Trial:
 def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> list[RankReport]:
     """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
+    if len(trials) == 1 and has_reference(plans[0]):
+        return [_beside_reference(trials[0], job, ReferenceStep(job.seed, device))]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
         steps = job.steps * (number + 1) // job.rounds - job.steps * number // job.rounds
@@ -173,6 +178,21 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
         for index in order:
             trials[index].train(steps, after_another=len(trials) > 1)
     return [trial.report() for trial in trials]
+
+
+def _beside_reference(trial: Trial, job: Job, reference: ReferenceStep) -> RankReport:
+    """Train in two halves, with the reference step timed before, between and after them."""
+    times = [tuple(reference.times_us(REFERENCE_STEPS))]
+    for steps in (job.steps // 2, job.steps - job.steps // 2):
+        trial.train(steps, after_another=True)
+        times.append(tuple(reference.times_us(REFERENCE_STEPS)))
+    return trial.report().model_copy(update={"reference_us": tuple(times)})
+
+
+def has_reference(plan: Plan) -> bool:
+    """Whether the cost model was measured beside the reference step, on as many ranks."""
+    cost_model = plan.question.cost_model
+    return cost_model.reference_step_us is not None and cost_model.ranks == dist.get_world_size()
 
 
 def _batches(plan: Plan, job: Job, steps: int) -> list[Batch]:

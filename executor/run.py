@@ -16,7 +16,7 @@ from emplace.executor.refusal import refuse_foreign, refuse_unsound
 from emplace.executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
 from emplace.hardware.discover import discover_host
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
+from emplace.placement.measurement import Measurement, RankMeasurement, ReferenceTimes, Verdict
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
 from emplace.runtime.files import write_whole
@@ -44,7 +44,7 @@ def run_plans(plans: Sequence[Plan], launch: Launch) -> list[Measurement]:
         refuse_foreign(plan, host)
         refuse_unsound(plan)
     job, reports = launch_plans(plans, launch)
-    return [measurement(plan, job, of_plan, launch.trace) for plan, of_plan in zip(plans, reports, strict=True)]
+    return [measurement(plan, job, of_plan, launch.trace, launch.allowed_error) for plan, of_plan in zip(plans, reports, strict=True)]
 
 
 def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[RankReport]]]:
@@ -106,18 +106,20 @@ def _read_reports(folder: Path, plan_index: int, ranks: int) -> list[RankReport]
         raise ExecutionFailed(f"a rank ended without its report: {error}") from None
 
 
-def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path | None = None) -> Measurement:
+def measurement(
+    plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path | None = None, allowed_error: float | None = None
+) -> Measurement:
     """The measurement that the ranks' reports make, with the verdicts on it. The plan's audit has passed before anything ran."""
     # Steps start together, so a step lasts as long as its slowest rank.
     step_times = np.max([report.step_times_us for report in reports], axis=0)
     step_time_us = float(np.median(step_times))
-    examples = plan.question.model.local_batch_size * plan.num_trainers
+    examples, reference = plan.question.model.local_batch_size * plan.num_trainers, _reference(plan, reports)
     verdicts = (
         AUDITED,
         placement_verdict(plan, [shard for report in reports for shard in report.held]),
         numerics_verdict(plan, reports[0].update_errors),
         memory_verdict(plan, reports),
-        throughput_verdict(plan, step_times),
+        throughput_verdict(plan, step_times, reference, allowed_error),
     )
     return Measurement(
         plan_digest=plan.content_digest(),
@@ -133,6 +135,7 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path
         step_time_p5_us=float(np.quantile(step_times, 0.05)),
         step_time_p95_us=float(np.quantile(step_times, 0.95)),
         predicted_step_time_us=plan.step_time_us or 0.0,
+        reference=reference,
         throughput_samples_per_s=examples / step_time_us * 1e6,
         predicted_throughput_samples_per_s=plan.throughput_samples_per_s or 0.0,
         ranks=tuple(
@@ -149,3 +152,12 @@ def measurement(plan: Plan, job: Job, reports: Sequence[RankReport], trace: Path
         verdicts=verdicts,
         verified=all(verdict.passed is True for verdict in verdicts),
     )
+
+
+def _reference(plan: Plan, reports: Sequence[RankReport]) -> ReferenceTimes | None:
+    """Each step of the reference lasts as long as on its slowest rank."""
+    profiled_us = plan.question.cost_model.reference_step_us
+    if profiled_us is None or not reports[0].reference_us:
+        return None
+    medians = [float(np.median(np.max(times, axis=0))) for times in zip(*(report.reference_us for report in reports), strict=True)]
+    return ReferenceTimes(profiled_us=profiled_us, before_us=medians[0], between_us=medians[1], after_us=medians[2])

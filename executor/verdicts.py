@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from emplace.executor.job import HeldShard, RankReport, UpdateError
-from emplace.placement.cost_model import CostSource
+from emplace.placement.cost_model import WHOLE_STEPS, CostModel, CostSource
 from emplace.placement.host import DeviceType
-from emplace.placement.measurement import Verdict
+from emplace.placement.measurement import ReferenceTimes, Verdict
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
@@ -28,8 +28,9 @@ MEMORY_ALLOWANCE_BYTES = 64 * 2**20
 STABLE_SHARE = 0.2
 """Half of the 95% confidence interval of the median step time, as a share of the median, may be so much."""
 
-PREDICTION_SHARE = 0.5
-"""How far a step time predicted from this machine's measured cost model may be from the measured one."""
+MOST_ERROR, LEAST_ERROR = 0.25, 0.1
+"""How far a step time predicted from this machine's measured cost model may be from the measured one: as far as the worst whole step
+that its fit had not seen, but no further than the first of these, and as far as the second at least."""
 
 _SHOWN = 3
 
@@ -90,10 +91,19 @@ def memory_verdict(plan: Plan, reports: Sequence[RankReport]) -> Verdict:
     return Verdict(name="memory", passed=closest.peak_bytes <= limits[closest.rank], detail=detail)
 
 
-def throughput_verdict(plan: Plan, step_times_us: NDArray[np.float64]) -> Verdict:
+def allowed_error(cost_model: CostModel) -> float:
+    """How far a prediction may be off, as a share of what was measured: the cost model's own stated error for whole steps."""
+    stated = [residual.worst for residual in cost_model.residuals if residual.what == WHOLE_STEPS and residual.regime is None]
+    return min(MOST_ERROR, max(LEAST_ERROR, *stated)) if stated else MOST_ERROR
+
+
+def throughput_verdict(
+    plan: Plan, step_times_us: NDArray[np.float64], reference: ReferenceTimes | None = None, allowed: float | None = None
+) -> Verdict:
     """Whether the step time is known well, and agrees with a prediction that was measured on this machine.
 
-    A datasheet's prediction is shown and not judged: it is not expected to match.
+    The prediction is of the machine as it was in its profile; where the reference step says how much slower or faster it is now, that is
+    taken into account. A datasheet's prediction is shown and not judged: it is not expected to match.
     """
     steps, middle = len(step_times_us), float(np.median(step_times_us))
     interval = median_interval(step_times_us)
@@ -101,13 +111,16 @@ def throughput_verdict(plan: Plan, step_times_us: NDArray[np.float64]) -> Verdic
         return Verdict(name="throughput", passed=False, detail=f"{steps} steps are too few to know the median; take at least 6")
     half = (interval[1] - interval[0]) / 2 / middle
     predicted = plan.step_time_us or 0.0
-    off = predicted / middle - 1
     detail = f"{middle / 1e3:.2f} ms a step over {steps} steps, the median known to ±{half:.0%} ({STABLE_SHARE:.0%} allowed); "
-    detail += f"predicted {predicted / 1e3:.2f} ms ({off:+.0%}) from a {plan.cost_model.source} cost model"
+    detail += f"predicted {predicted / 1e3:.2f} ms ({predicted / middle - 1:+.0%}) from a {plan.cost_model.source} cost model"
     passed = half <= STABLE_SHARE
     if plan.cost_model.source is CostSource.MEASURED:
-        detail += f", {PREDICTION_SHARE:.0%} allowed"
-        if abs(off) > PREDICTION_SHARE:
+        allowed = allowed_error(plan.question.cost_model) if allowed is None else allowed
+        off = predicted * (1.0 if reference is None else reference.slowness) / middle - 1
+        if reference is not None:
+            detail += f"; {off:+.0%} at the machine's present speed, {1 / reference.slowness:.2f} times that of its profile"
+        detail += f", {allowed:.0%} allowed"
+        if abs(off) > allowed:
             passed = False
             detail += f"; {_why_off(plan)}"
     return Verdict(name="throughput", passed=passed, detail=detail)

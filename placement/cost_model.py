@@ -227,6 +227,10 @@ class Regime(StrEnum):
     WORK = "work"
 
 
+WHOLE_STEPS = "whole steps"
+"""What the residual of whole training steps is of."""
+
+
 class Residual(Document):
     """How far the fit is from points it did not see: mean and median absolute error as a share of the measured time."""
 
@@ -296,6 +300,8 @@ class CostModel(Document):
     largest: LargestMeasured | None = None
     noise: Figure | None = None
     """Repeat noise of the machine while measuring: median relative difference of two equal measurements."""
+    reference_step_us: Annotated[float, Field(strict=True, gt=0)] | None = None
+    """The median time of the reference step (runtime/reference_step.py) while measuring: what tells a slower machine from wrong prices."""
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 

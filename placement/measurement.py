@@ -47,6 +47,20 @@ class Emulation(Document):
     """What ran otherwise than planned, and why."""
 
 
+class ReferenceTimes(Document):
+    """Medians of the reference step: in the profile that prices come from, and around and amid the training."""
+
+    profiled_us: float
+    before_us: float
+    between_us: float
+    after_us: float
+
+    @property
+    def slowness(self) -> float:
+        """How many times as long as in the profile the same work took: the median of the three."""
+        return sorted((self.before_us, self.between_us, self.after_us))[1] / self.profiled_us
+
+
 class Measurement(Document):
     """What a run of a plan took, and what it verified.
 
@@ -71,6 +85,8 @@ class Measurement(Document):
     step_time_p5_us: float | None = None
     step_time_p95_us: float | None = None
     predicted_step_time_us: float
+    reference: ReferenceTimes | None = None
+    """Absent where the cost model was not measured with it, or with another number of ranks."""
     throughput_samples_per_s: float | None = None
     predicted_throughput_samples_per_s: float
     ranks: tuple[RankMeasurement, ...]

@@ -28,6 +28,15 @@ def run(
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="Train on these recorded batches (.pt, .parquet, .csv), not drawn ones.")
     ] = None,
+    allowed_error: Annotated[
+        float | None,
+        typer.Option(
+            "--allowed-error",
+            metavar="SHARE",
+            min=0.0,
+            help="How far a prediction from measured prices may be off. Default: their own stated error, at most 0.25.",
+        ),
+    ] = None,
     format: Format = OutputFormat.TEXT,
     out: Out = None,
 ) -> int:
@@ -44,7 +53,7 @@ def run(
     _at_least_one(steps=steps, timeout=timeout)
     found = read_plan(plan)
     refuse_unsound(found, str(plan))
-    launch = Launch(steps, seed, Path(tempfile.gettempdir()), timeout, report=note, trace=trace)
+    launch = Launch(steps, seed, Path(tempfile.gettempdir()), timeout, report=note, trace=trace, allowed_error=allowed_error)
     measured = (emulate_plan if emulate else run_plan)(found, launch)
     give(measured, run_view(found, measured), format, out)
     return 1 if measured.status == "not verified" else 0

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from emplace.app.reports.figures import microseconds, rate
 from emplace.app.reports.tables import plain_table, section
-from emplace.placement.measurement import Emulation, Measurement
+from emplace.placement.measurement import Emulation, Measurement, ReferenceTimes
 from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
 
@@ -44,7 +44,17 @@ def _figures(measured: Measurement) -> RenderableType:
     ):
         table.add_row(what, spelled(predicted), spelled(found), f"{predicted / found:.2f}" if found else "-")
     spread = Text(f"measured steps: 5% under {microseconds(measured.step_time_p5_us)}, 5% over {microseconds(measured.step_time_p95_us)}")
-    return section("predicted beside measured", Group(table, spread))
+    lines: list[RenderableType] = [table, spread]
+    if (reference := measured.reference) is not None:
+        lines.append(Text(_machine(reference)))
+    return section("predicted beside measured", Group(*lines))
+
+
+def _machine(reference: ReferenceTimes) -> str:
+    now = ", ".join(microseconds(time_us) for time_us in (reference.before_us, reference.between_us, reference.after_us))
+    change = "slower" if reference.slowness > 1 else "faster"
+    speed = f"the machine is {abs(reference.slowness - 1):.0%} {change} than then"
+    return f"reference step: {microseconds(reference.profiled_us)} in the profile; before, between and after the steps {now}: {speed}"
 
 
 def _memory(measured: Measurement) -> RenderableType:

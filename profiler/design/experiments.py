@@ -57,7 +57,6 @@ _TOGETHER = (
 
 
 _REFERENCE = ReferencePoints(
-    step=StepPoint(types=(ShardingType.TABLE_WISE,), tables=2, rows=100_000, columns=64, lookups_per_bag=8, batch=256, width=256),
     collective=CollectivePoint(operation=Operation.OUTPUT_ALL_TO_ALL, sent_bytes=2**19),
     dense=DensePoint(batch=256, interaction=Interaction.CAT, features=8, columns=64, bottom=(256,), top=(256,)),
     lookup=LookupPoint(

@@ -85,9 +85,9 @@ class StepPoint(Document):
 
 
 class ReferencePoints(Document):
-    """Points that are measured again in every round of their kind, to see how fast the machine is at that moment."""
+    """Points that are measured again in every round of their kind, to see how fast the machine is at that moment. Of whole steps it is
+    runtime.reference_step's."""
 
-    step: StepPoint
     collective: CollectivePoint
     dense: DensePoint
     lookup: LookupPoint

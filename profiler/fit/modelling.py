@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.cost_model import CostModel, KernelCost, LargestMeasured, OtherBackward, Residual
+from emplace.placement.cost_model import WHOLE_STEPS, CostModel, KernelCost, LargestMeasured, OtherBackward, Residual
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import ToolError
@@ -19,11 +19,10 @@ from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
-from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together
+from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together, usual_reference_us
 from emplace.profiler.fit.step_fit import (
     COLLECTIVES,
     DENSE_LAYERS,
-    WHOLE_STEPS,
     Known,
     StepFit,
     fit_points,
@@ -71,6 +70,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
         "residuals": (*residuals, *errors, *step_errors),
         "noise": repeat_noise(samples),
         "drift": drift(samples),
+        "reference_step_us": usual_reference_us(samples, Kind.STEP),
     }
     return model.model_copy(update=found | {"largest": _largest(design, timed)})
 

@@ -90,6 +90,16 @@ def drift(samples: list[list[Sample]]) -> float:
     return max((float(np.divide(*np.quantile(times, [0.9, 0.1]))) - 1.0 for times in by_kind.values()), default=0.0)
 
 
+def usual_reference_us(samples: list[list[Sample]], kind: Kind) -> float | None:
+    """The median time of the reference of a kind, over all rounds; None where it was never timed."""
+    by_key: dict[Key, list[tuple[float, ...]]] = defaultdict(list)
+    for sample in (sample for rank in samples for sample in rank):
+        if sample.kind is kind and sample.reference_us:
+            by_key[sample.key].append(sample.reference_us)
+    times = [_typical(kind)(found) for found in by_key.values() if len(found) == len(samples)]
+    return median(times) if times else None
+
+
 def _slowness(by_key: dict[Key, list[Sample]]) -> dict[Key, float]:
     """How slow the machine was while each sample was measured: the reference's time in that round over its median time in all rounds."""
     times = {

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.cost_model import CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from emplace.placement.cost_model import WHOLE_STEPS, CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
 from emplace.placement.dense_part import dense_part
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import DeviceType, HostSpec
@@ -36,7 +36,7 @@ from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, 
 from emplace.profiler.fit.regression import Array, fit_nonnegative, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed
 
-WHOLE_STEPS, DENSE_LAYERS = "whole steps", "dense layers"
+DENSE_LAYERS = "dense layers"
 _FEWEST_SIZES = 2
 """An optimizer is fitted where replicated parameters of so many sizes were measured."""
 _GAINED = 1.2

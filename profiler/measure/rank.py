@@ -31,6 +31,7 @@ from emplace.profiler.measure.step import StepExercise
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
+from emplace.runtime.reference_step import ReferenceStep
 
 
 @record
@@ -95,7 +96,7 @@ def _exercise(design: Design, kind: Kind, index: int, device: torch.device) -> E
 def _reference(design: Design, kind: Kind, device: torch.device) -> Exercise:
     match kind:
         case Kind.STEP:
-            return StepExercise(design.reference.step, design.seed, device)
+            return ReferenceStep(design.seed, device)
         case Kind.COLLECTIVE:
             return collective_exercise(design.reference.collective, device)
         case Kind.DENSE:

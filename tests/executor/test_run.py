@@ -15,6 +15,7 @@ from emplace.placement.model import DataType, ModelSpec, ShardingType
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, every_layout, make_model, make_model_of_seven, mixed_layouts, served_layouts
+from tests.prices import bandwidth_prices
 
 pytestmark = pytest.mark.torch
 
@@ -80,10 +81,23 @@ def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
 
 def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path: Path) -> None:
     model, half = make_model_of_seven("every"), _in_half(make_model_of_seven("every-half"))
-    plans = [build_plan(model, here, every_layout(model), ranks=4, nodes=2) for model in (model, half)]
+    profiled = bandwidth_prices(here).model_copy(update={"ranks": 4, "reference_step_us": 5000.0})
+    on_others = profiled.model_copy(update={"ranks": 2})
+    plans = [
+        build_plan(model, here, every_layout(model), ranks=4, nodes=2, cost=cost) for model, cost in ((model, profiled), (half, on_others))
+    ]
     assert {table.sharding_type for table in plans[0].tables} == set(ShardingType)
-    for measurement in _run(plans, tmp_path, []):
+    beside, without = _run(plans, tmp_path, [])
+    for measurement in (beside, without):
         _assert_right(measurement)
+        assert all(len(rank.step_times_us) == measurement.steps == 10 for rank in measurement.ranks)
+    # The reference step is timed around and amid the training, where it was profiled on as many ranks.
+    assert without.reference is None
+    assert beside.reference is not None
+    assert beside.reference.profiled_us == 5000
+    times_us = (beside.reference.before_us, beside.reference.between_us, beside.reference.after_us)
+    assert all(100 < each < 1e6 for each in times_us)
+    assert beside.reference.slowness == sorted(times_us)[1] / 5000
 
 
 def _in_half(model: ModelSpec) -> ModelSpec:

@@ -10,17 +10,21 @@ import pytest
 from emplace.executor.job import HeldShard, RankReport, UpdateError
 from emplace.executor.verdicts import (
     MEMORY_ALLOWANCE_BYTES,
+    allowed_error,
     median_interval,
     memory_verdict,
     numerics_verdict,
     placement_verdict,
     throughput_verdict,
 )
-from emplace.placement.cost_model import CostSource
+from emplace.placement.cost_model import CostSource, Regime, Residual
 from emplace.placement.host import HostSpec
+from emplace.placement.measurement import ReferenceTimes
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan
 from tests.executor.plans import build_plan, make_model, mixed_layouts
+from tests.placement.example_models import gpu_host
+from tests.prices import bandwidth_prices
 
 
 @pytest.fixture
@@ -130,13 +134,37 @@ def test_a_datasheet_prediction_is_shown_but_not_judged(plan: Plan) -> None:
     assert "(-99%) from a datasheet cost model" in verdict.detail
 
 
-@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.9, True), (2.2, False), (0.7, True), (0.6, False)])
+@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.3, True), (1.4, False), (1.9, False), (0.82, True), (0.78, False)])
 def test_a_measured_prediction_is_judged(plan: Plan, factor: float, passed: bool) -> None:
     measured = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"source": CostSource.MEASURED})})
     assert plan.step_time_us is not None
     verdict = throughput_verdict(measured, np.full(20, factor * plan.step_time_us))
     assert verdict.passed is passed
+    assert "25% allowed" in verdict.detail
     assert ("profile again" in verdict.detail) is not passed
     assert "extrapolated" not in verdict.detail
     beyond = measured.model_copy(update={"extrapolated": ("more rows than were measured",)})
     assert ("extrapolated" in throughput_verdict(beyond, np.full(20, factor * plan.step_time_us)).detail) is not passed
+    assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us), allowed=0.5).passed
+    assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us), allowed=0.01).passed is (factor == 1)
+
+
+def test_a_prediction_is_judged_at_the_machines_present_speed(plan: Plan) -> None:
+    measured = plan.model_copy(update={"cost_model": plan.cost_model.model_copy(update={"source": CostSource.MEASURED})})
+    assert plan.step_time_us is not None
+    steps = np.full(20, 1.9 * plan.step_time_us)
+    slower, as_before = (ReferenceTimes(profiled_us=100.0, before_us=now, between_us=now, after_us=now + 50.0) for now in (190.0, 100.0))
+    assert throughput_verdict(measured, steps, slower).passed
+    assert not throughput_verdict(measured, steps, as_before).passed
+    assert not throughput_verdict(measured, np.full(20, plan.step_time_us), slower).passed
+
+
+@pytest.mark.parametrize(("worst", "allowed"), [(None, 0.25), (0.6, 0.25), (0.18, 0.18), (0.02, 0.1)])
+def test_a_prediction_may_be_off_by_what_the_cost_model_says_of_whole_steps(worst: float | None, allowed: float) -> None:
+    cost = bandwidth_prices(gpu_host())
+    if worst is not None:
+        stated = Residual(what="whole steps", points=20, mape=worst / 3, median=worst / 3, worst=worst)
+        of_work = stated.model_copy(update={"regime": Regime.WORK, "worst": 0.9})
+        other = stated.model_copy(update={"what": "dense layers", "worst": 0.9})
+        cost = cost.model_copy(update={"residuals": (stated, of_work, other)})
+    assert allowed_error(cost) == pytest.approx(allowed)

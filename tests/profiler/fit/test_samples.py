@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emplace.profiler.design.points import Kind, Sample
-from emplace.profiler.fit.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together
+from emplace.profiler.fit.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together, usual_reference_us
 from tests.profiler.fit.known_costs import (
     design_of,
     samples_of,
@@ -43,6 +43,8 @@ def test_a_slow_moment_of_the_machine_is_noticed_and_can_be_taken_out() -> None:
         assert [one.forward_us for one in usual] == pytest.approx([100, 200, 300])
         assert [one.backward_us for one in usual] == pytest.approx([100, 200, 300])
         assert 0.2 < drift([of_rank, of_rank]) <= 0.5
+        assert usual_reference_us([of_rank, of_rank], kind) == 40
+        assert usual_reference_us([of_rank, of_rank], Kind.LOOKUP) is None
 
 
 def test_a_point_of_two_sweeps_is_their_mean_each_at_its_speed() -> None:
