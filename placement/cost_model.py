@@ -151,11 +151,17 @@ class CollectiveCost(Document):
     per_intra_node_byte_us: Coefficient
     per_inter_node_byte_us: Coefficient
     per_server_byte_us: Coefficient = 0.0
+    per_peer_us: Coefficient = 0.0
+    """For each other rank, which gets a message of its own."""
+
+    def start_us(self, ranks: int) -> float:
+        """Microseconds of a collective of so many ranks, however few its bytes."""
+        return self.fixed_us + (ranks - 1) * self.per_peer_us
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
         """Microseconds that grow with the bytes, on the slower of a trainer's links and a server's own.
 
-        Without `fixed_us`, which a step pays once for each sharding type in use.
+        Without `start_us`, which a step pays once for each sharding type in use.
         """
         intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
         of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us

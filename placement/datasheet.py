@@ -65,7 +65,7 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         kernels=tuple(kernels),
         all_to_all=links,
         reduce_scatter=links,
-        all_reduce=links,
+        all_reduce=links.model_copy(update={"per_peer_us": 0.0}),
         per_updated_byte_us=trainers.updates(slowest),
         dense=tuple(dense),
     )
@@ -201,9 +201,10 @@ class _Prices:
         near, far = self.stack.intra_node_share.at(self.pace), self.stack.network_share.at(self.pace)
         return CollectiveCost(
             fixed_us=self.stack.collective_us.at(self.pace),
-            per_intra_node_byte_us=1e6 / (host.node.intra_node_link * near),
+            per_intra_node_byte_us=1e6 * (host.node.intra_node_hops or 1.0) / (host.node.intra_node_link * near),
             per_inter_node_byte_us=1e6 * host.devices_per_node / (host.node.network * far),
             per_server_byte_us=1e6 / (host.remote_servers.network * far) if host.remote_servers else 0.0,
+            per_peer_us=self.stack.peer_us.at(self.pace),
         )
 
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:

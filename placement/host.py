@@ -69,6 +69,8 @@ class Node(Document):
     ddr_reserve: Size
     intra_node_link: Rate
     """Bytes per second of each device, to the other devices of its node."""
+    intra_node_hops: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
+    """How many such links a byte between two devices crosses, on average over all pairs; absent where each reaches all others directly."""
     network: Rate
     """Bytes per second of each node, to other nodes and remote servers."""
     cores: Count | None = None

@@ -160,7 +160,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
     devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
     near, far = all_reduce_share(topology)
     dense_bytes = dense.parameters * OUTPUT_BYTES
-    reduce_us = cost.all_reduce.fixed_us + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
+    reduce_us = cost.all_reduce.start_us(trainers) + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
     updated_us = float(cost.update_us(layers_optimizer(model.optimizer), dense_bytes))
     return {
         Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features, model.dense_precision) for device in devices),
@@ -174,15 +174,15 @@ def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topolo
     TorchRec 1.8 builds an input distribution, lookups and an output distribution for each sharding type of a collection
     (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own.
     """
-    overhead_us = cost.sharding_type_us.get(sharding_type, 0.0)
-    if len(topology.ranks) == 1:
+    overhead_us, ranks = cost.sharding_type_us.get(sharding_type, 0.0), len(topology.ranks)
+    if ranks == 1:
         return {Stage.LOOKUP_FORWARD: overhead_us}
     if sharding_type is ShardingType.DATA_PARALLEL:
-        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.fixed_us}
+        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.start_us(ranks)}
     dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
     return {
-        Stage.INPUT_DIST: cost.id_exchange.fixed_us,
+        Stage.INPUT_DIST: cost.id_exchange.start_us(ranks),
         Stage.LOOKUP_FORWARD: overhead_us,
-        Stage.OUTPUT_DIST: dist.fixed_us,
-        Stage.GRADIENT_DIST: dist.fixed_us,
+        Stage.OUTPUT_DIST: dist.start_us(ranks),
+        Stage.GRADIENT_DIST: dist.start_us(ranks),
     }

@@ -109,6 +109,19 @@ def test_links_to_system_memory_are_shared_behind_switches_and_no_faster_than_th
     assert uvm_us(ddr_bandwidth="1TB/s") == alone
 
 
+def test_what_crosses_more_links_takes_longer_and_so_do_more_peers() -> None:
+    def exchange_us(count: int = 4, **node: Any) -> float:
+        data = gpu_host_data(nodes=1)
+        data["node"]["devices"][0]["count"] = count
+        data["node"] |= node
+        return stage_us(priced(one_table(ids=50), HostSpec.model_validate(data), FUSED), Stage.OUTPUT_DIST)
+
+    stack = builtin_stack("torchrec-eager")
+    direct, staged = exchange_us(), exchange_us(intra_node_hops=2.0)
+    start_us = stack.collective_us.typical + 3 * stack.peer_us.typical
+    assert staged - start_us == pytest.approx(2 * (direct - start_us))
+
+
 def test_throughput_saturates_with_the_batch() -> None:
     def rate(batch: int) -> float:
         return batch / step_us(priced(model(local_batch_size=batch), gpu_host(), FUSED))
