@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
-from emplace.placement.derived_loads import derive_loads
-from emplace.placement.plan import Plan
+from emplace.placement.derived_loads import STAGES, derive_loads
+from emplace.placement.plan import Plan, Question
 from emplace.placement.stack import Pace, Stack
+from emplace.placement.stages import Stage, stage_lengths_us
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,16 @@ def step_range(plan: Plan) -> StepRange | None:
 
 def step_under_us(plan: Plan, stack: Stack, pace: Pace = Pace.TYPICAL) -> float:
     """Microseconds of a step with the plan's placement at the datasheet prices of a stack."""
+    return derive_loads(_under(plan, stack, pace), plan.tables, plan.topology()).step_time_us
+
+
+def stages_under_us(plan: Plan, stack: Stack) -> dict[Stage, float]:
+    """How long each stage lasts, likewise."""
+    question = _under(plan, stack, Pace.TYPICAL)
+    loads_us = derive_loads(question, plan.tables, plan.topology()).stages_us
+    return dict(zip(STAGES, stage_lengths_us(loads_us, question.cost_model).tolist(), strict=True))
+
+
+def _under(plan: Plan, stack: Stack, pace: Pace) -> Question:
     question = plan.sized_question
-    priced = question.model_copy(update={"cost_model": datasheet_cost_model(question.host, stack, pace)})
-    return derive_loads(priced, plan.tables, plan.topology()).step_time_us
+    return question.model_copy(update={"cost_model": datasheet_cost_model(question.host, stack, pace)})

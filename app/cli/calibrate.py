@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,12 @@ from emplace.app.cli.output import note, print_text, save
 from emplace.app.reports.figures import microseconds
 from emplace.placement.audit import audit, refuse
 from emplace.placement.calibration import Calibration, calibrated
+from emplace.placement.kineto import TraceTimes, read_trace
 from emplace.placement.plan import Plan
+from emplace.placement.stage_calibration import StageCalibration, calibrated_by_stages
+
+EXPLAINED = 0.02
+"""Share of a measured time within which it counts as explained."""
 
 
 def calibrate(
@@ -21,21 +27,46 @@ def calibrate(
     measured_step_ms: Annotated[
         float, typer.Option("--measured-step-ms", metavar="X", min=1e-3, max=1e9, help="How long its steps took, in milliseconds.")
     ],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="KINETO.json",
+            help="A trace of PyTorch's profiler of some of these steps on one rank: it says how long each stage took.",
+        ),
+    ] = None,
     out: Out = None,
 ) -> None:
     """Print the software stack under which the plan lasts as long as it was measured to.
 
     Plan with it on that host: --stack FILE. What the step says nothing of stays as the plan's own stack has it. A step that no
-    figure within its range explains is refused (exit code 2): something else takes the time then.
+    figure within its range explains is refused (exit code 2): something else takes the time then. With a trace the figures of each
+    stage move by themselves, and what ranges don't explain is said.
     """
     found = read_plan(plan)
     refuse(str(plan), audit(found))
     measured_us = measured_step_ms * 1000
-    calibration = calibrated(found, measured_us)
-    text = yaml.safe_dump(calibration.stack.to_data(), sort_keys=False, default_flow_style=None, width=10_000)
+    if trace is None:
+        calibration = calibrated(found, measured_us)
+        stack, said = calibration.stack, _said(found, calibration, measured_us)
+    else:
+        times = read_trace(trace)
+        by_stages = calibrated_by_stages(found, measured_us, times.stages_us)
+        stack, said = by_stages.stack, "\n".join(_fitted(by_stages, times))
+    text = yaml.safe_dump(stack.to_data(), sort_keys=False, default_flow_style=None, width=10_000)
     save(out, text)
     print_text(text)
-    note(_said(found, calibration, measured_us))
+    note(said)
+
+
+def _fitted(calibration: StageCalibration, times: TraceTimes) -> Iterator[str]:
+    """A line for each part of the step."""
+    where = "on devices" if times.on_device else "on CPUs"
+    yield f"{times.steps} steps of {microseconds(times.step_us)} in the trace, {where}"
+    for fit in calibration.fits:
+        left = "" if abs(fit.explained_us - fit.measured_us) <= EXPLAINED * fit.measured_us else ": the stack's ranges don't explain it"
+        measured, explained = microseconds(fit.measured_us), microseconds(fit.explained_us)
+        yield f"  {fit.name}: predicted {microseconds(fit.predicted_us)}, measured {measured}, now {explained}{left}"
 
 
 def _said(plan: Plan, calibration: Calibration, measured_us: float) -> str:

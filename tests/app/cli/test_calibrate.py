@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from emplace.placement.stages import Stage
 from tests.app.cli.command import Emplace, write_model
+from tests.placement.test_kineto import device_trace
 
 
 def test_a_plan_under_the_calibrated_stack_lasts_as_long_as_was_measured(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
@@ -20,6 +23,19 @@ def test_a_plan_under_the_calibrated_stack_lasts_as_long_as_was_measured(emplace
     plan = json.loads(again.stdout)
     assert plan["step_time_us"] == pytest.approx(5500, rel=1e-3)
     assert plan["question"]["cost_model"]["stack"]["name"] == "torchrec-eager-calibrated"
+
+
+def test_a_trace_says_what_each_stage_took(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
+    lengths = dict.fromkeys(Stage, 50.0)
+    (tmp_path / "kineto.json").write_text(json.dumps(device_trace(lengths, 5500.0)))
+    done = emplace_here("calibrate", small_plan, "--measured-step-ms", "5.5", "--trace", "kineto.json", "--out", "here.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "2 steps of 5,500.0 us in the trace, on devices" in done.stderr
+    assert re.search(r"step: predicted .* us, measured 5,500.0 us, now 5,500.0 us$", done.stderr, re.MULTILINE)
+    assert "the stack's ranges don't explain it" in done.stderr
+    refused = emplace_here("calibrate", small_plan, "--measured-step-ms", "5.5", "--trace", small_plan)
+    assert refused.returncode == 2
+    assert "/traceEvents" in refused.stderr
 
 
 def test_a_step_out_of_reach_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:

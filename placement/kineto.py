@@ -1,0 +1,171 @@
+"""Stage times from a trace of PyTorch's profiler (Kineto's JSON, Chrome's trace format) of a training loop with TorchRec.
+
+TorchRec and FBGEMM name what they do: `record_function` ranges of modules and awaitables, autograd nodes of lookups and exchanges. A kernel
+on a device belongs to the stage in whose range it was launched; without devices the ranges themselves are the time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.stages import Stage
+
+MOST_BYTES = 2**31
+"""Of a trace, unpacked."""
+STAGE_NAMES = {
+    Stage.INPUT_DIST: r"## (all2all_data:|KJT|SplitsAllToAll|dist_init)|\[(splits_dist|input_dist)",
+    Stage.LOOKUP_FORWARD: r"\[lookup\]",
+    Stage.OUTPUT_DIST: r"\[output_dist|## (All2All_Pooled_fwd|alltoall_fwd|reduce_scatter\w*_fwd|EmbeddingBagCollectionAwaitable|PooledEmbeddings)",
+    Stage.GRADIENT_DIST: r"(All2All|ReduceScatter|AllGather)\w*Backward|## (All2All_Pooled_bwd|alltoall_bwd|reduce_scatter\w*_bwd)",
+    Stage.LOOKUP_BACKWARD: r"(torch::autograd::CppNode<)?SplitLookupFunction|fbgemm::split_embedding_backward",
+    Stage.ALL_REDUCE: r"(gloo|nccl):all_?reduce|Optimizer\.step#",
+}
+"""How names of ranges begin. The dense layers are all else."""
+_STEP = re.compile(r"ProfilerStep#\d+")
+_RANGES, _LAUNCHES, _ON_DEVICE = ("user_annotation", "cpu_op"), ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
+
+Interval = tuple[float, float]
+Thread = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class TraceTimes:
+    """What the steps of a trace took, on one rank. Waiting for slower ranks is inside the exchange that waited."""
+
+    steps: int
+    step_us: float
+    """Median."""
+    stages_us: dict[Stage, float]
+    """Means: of devices, how long any of their kernels ran; without devices, how long ranges lasted."""
+    on_device: bool
+
+
+def read_trace(path: Path) -> TraceTimes:
+    """The times of a trace file (.json, .json.gz). Raises InvalidDocument for one that holds no steps or no lookups of TorchRec's."""
+    source = str(path)
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise InvalidDocument(source, [BrokenRule("", source, f"can't be read: {error}")]) from None
+    if len(text) > MOST_BYTES:
+        raise InvalidDocument(source, [BrokenRule("", source, "must be smaller than 2 GiB: profile fewer steps")])
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidDocument(source, [BrokenRule("", source, f"is no JSON: {error}")]) from None
+    events = data.get("traceEvents") if isinstance(data, dict) else None
+    if not isinstance(events, list):
+        raise InvalidDocument(source, [BrokenRule("/traceEvents", "", "must be the events of a trace that PyTorch's profiler exported")])
+    return _times([event for event in events if _is_complete(event)], source)
+
+
+def _is_complete(event: Any) -> bool:
+    """Whether it is something with a name, a beginning and a length."""
+    return (
+        isinstance(event, dict)
+        and event.get("ph") == "X"
+        and isinstance(event.get("name"), str)
+        and all(isinstance(event.get(key), int | float) and not isinstance(event.get(key), bool) for key in ("ts", "dur"))
+    )
+
+
+def _times(events: list[dict[str, Any]], source: str) -> TraceTimes:
+    steps = [_interval(event) for event in events if event.get("cat") == "user_annotation" and _STEP.fullmatch(event["name"])]
+    if not steps:
+        rule = "must hold steps (ProfilerStep#0, ...): call the profiler's step() after each training step"
+        raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
+    ranges = _ranges(event for event in events if event.get("cat") in _RANGES and _within(steps, event["ts"]))
+    if not any(stage is Stage.LOOKUP_FORWARD for found in ranges.values() for _, stage in found):
+        rule = "must hold lookups of TorchRec's ([lookup]_...): was it recorded with a sharded EmbeddingBagCollection, CPU activities included?"
+        raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
+    on_device = [event for event in events if event.get("cat") in _ON_DEVICE]
+    by_stage = _of_devices(events, on_device, ranges, steps) if on_device else _of_ranges(ranges)
+    step_us = median(end - start for start, end in steps)
+    stages_us = {stage: _length(intervals) / len(steps) for stage, intervals in by_stage.items()}
+    if not on_device:
+        working = _length([each for intervals in by_stage.values() for each in intervals]) / len(steps)
+        stages_us[Stage.DENSE] = max(0.0, step_us - working)
+    return TraceTimes(len(steps), step_us, {stage: stages_us.get(stage, 0.0) for stage in Stage}, bool(on_device))
+
+
+def _interval(event: dict[str, Any]) -> Interval:
+    return float(event["ts"]), float(event["ts"]) + float(event["dur"])
+
+
+def _within(steps: list[Interval], ts: float) -> bool:
+    return any(start <= ts < end for start, end in steps)
+
+
+def _ranges(events: Iterable[dict[str, Any]]) -> dict[Thread, list[tuple[Interval, Stage]]]:
+    """By thread, the ranges that are of a stage, in the order of their beginning."""
+    patterns = {stage: re.compile(pattern) for stage, pattern in STAGE_NAMES.items()}
+    found: dict[Thread, list[tuple[Interval, Stage]]] = defaultdict(list)
+    for event in events:
+        stage = next((stage for stage, pattern in patterns.items() if pattern.match(event["name"])), None)
+        if stage is not None:
+            found[event.get("pid"), event.get("tid")].append((_interval(event), stage))
+    return {thread: sorted(each) for thread, each in found.items()}
+
+
+def _of_ranges(ranges: dict[Thread, list[tuple[Interval, Stage]]]) -> dict[Stage, list[Interval]]:
+    by_stage: dict[Stage, list[Interval]] = defaultdict(list)
+    for found in ranges.values():
+        for interval, stage in found:
+            by_stage[stage].append(interval)
+    return by_stage
+
+
+def _of_devices(
+    events: list[dict[str, Any]], on_device: list[dict[str, Any]], ranges: dict[Thread, list[tuple[Interval, Stage]]], steps: list[Interval]
+) -> dict[Stage, list[Interval]]:
+    """What ran on devices, by the stage in whose range it was launched during a step."""
+    launched = {_correlation(event): event for event in events if event.get("cat") in _LAUNCHES}
+    by_stage: dict[Stage, list[Interval]] = defaultdict(list)
+    for event in on_device:
+        launch = launched.get(_correlation(event))
+        if launch is not None and _within(steps, launch["ts"]):
+            around = ranges.get((launch.get("pid"), launch.get("tid")), [])
+            by_stage[_stage_at(around, float(launch["ts"]))].append(_interval(event))
+    return by_stage
+
+
+def _correlation(event: dict[str, Any]) -> Any:
+    arguments = event.get("args")
+    return arguments.get("correlation") if isinstance(arguments, dict) else None
+
+
+def _stage_at(ranges: list[tuple[Interval, Stage]], ts: float) -> Stage:
+    """The stage of the innermost range around a moment: of those that began before it, the last that has not ended."""
+    for (_, end), stage in reversed(ranges[: bisect_right(ranges, ts, key=lambda each: each[0][0])]):
+        if ts < end:
+            return stage
+    return Stage.DENSE
+
+
+def _length(intervals: list[Interval]) -> float:
+    return sum(end - start for start, end in _joined(intervals))
+
+
+def _joined(intervals: list[Interval]) -> Iterator[Interval]:
+    """Without overlaps."""
+    begun: Interval | None = None
+    for start, end in sorted(intervals):
+        if begun is None or start > begun[1]:
+            if begun is not None:
+                yield begun
+            begun = start, end
+        else:
+            begun = begun[0], max(begun[1], end)
+    if begun is not None:
+        yield begun
