@@ -7,12 +7,13 @@ servers that hold tables for it. One rank drives one device; on a CPU host a ran
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.model import Name
+from emplace.placement.node_shorthand import spelled_out
 from emplace.placement.units import Flops, Rate, Size, format_size
 
 MAX_RANKS = 16_384
@@ -114,10 +115,16 @@ class HostSpec(Document):
     description: str | None = None
     nodes: Count = 1
     node: Node
+    """Also in one line, such as `8 x h100-80g, NVLink, 3200Gbit/s, 2TiB` (placement/node_shorthand.py)."""
     remote_servers: RemoteServers | None = None
     fingerprint: str | None = None
     """Identifies the physical machine of a discovered host; a measured cost model carries the same."""
     sources: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_node_at_length(cls, data: Any) -> Any:
+        return spelled_out(data)
 
     @property
     def devices_per_node(self) -> int:

@@ -33,6 +33,7 @@ HOSTS = [
     "dgx-b200",
     "dgx-h100",
     "dgx-h200",
+    "gb200-nvl72",
     "mi300x-8",
     "zion",
 ]
