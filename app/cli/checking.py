@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from emplace.app.cli.options import about_file
+from emplace.app.cli.inputs import about_file
 from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.gate import Budgets, CheckResult, enough_us, judge

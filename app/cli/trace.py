@@ -10,7 +10,8 @@ import typer
 import yaml
 
 from emplace.app.cli.extras import require_extra
-from emplace.app.cli.options import Out, read_model
+from emplace.app.cli.inputs import read_model
+from emplace.app.cli.options import Out
 from emplace.app.cli.output import as_json, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.placement.document import Document

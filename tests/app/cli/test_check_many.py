@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from emplace.app.cli.checking import Check, check_all
-from emplace.app.cli.options import read_model
+from emplace.app.cli.inputs import read_model
 from emplace.app.reports.checked import RefusedCheck
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.errors import ToolError

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from inspect import cleandoc
 from pathlib import Path
 
 import pytest
+import typer
 
+from emplace.app.cli.commands import LISTED, cli
 from tests.app.cli.command import write_model
 
 HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic")
@@ -58,3 +61,21 @@ def test_the_version_is_there_before_anything_is_imported() -> None:
     program = f"import sys; from emplace.app.cli.main import exit_code; assert exit_code(['--version']) == 0; print(*sorted(set(sys.modules) & {{*{HEAVY!r}, 'numpy', 'pydantic', 'typer'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == [f"emplace {version('emplace')}", ""]
+
+
+HEAVY_FOR_HELP = (*HEAVY, "numpy", "rich", "yaml", "emplace.placement.document", "emplace.planning")
+"""pydantic alone is what typer makes use of to convert numbers."""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["check", "--help"]])
+def test_help_imports_neither_documents_nor_numerics(arguments: list[str]) -> None:
+    program = f"import sys; from emplace.app.cli.main import exit_code; exit_code({arguments!r}); print(*sorted(set(sys.modules) & {set(HEAVY_FOR_HELP)!r}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("Usage: emplace ")
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_list_of_commands_says_what_each_ones_help_says_first() -> None:
+    for name, (_, said) in LISTED.items():
+        first, _, _ = cleandoc(typer.main.get_command(cli).commands[name].help).partition("\n\n")  # type: ignore[attr-defined]
+        assert first == said, name
