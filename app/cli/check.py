@@ -13,11 +13,21 @@ from emplace.app.cli.options import CheckFormat
 
 def check(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Built-in models, model files, or patterns such as 'models/*.yaml'.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL...]", help="Built-in models, model files, or patterns such as 'models/*.yaml'. Default: the config's."
+        ),
+    ] = None,
     hosts: Annotated[
-        list[str], typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local'; repeat it for several.")
-    ],
+        list[str] | None,
+        typer.Option(
+            "--host", metavar="HOST", help="A built-in host, a host file, or 'local'; repeat it for several. Default: the config's."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The config, instead of the nearest emplace.toml where MODEL or --host is missing."),
+    ] = None,
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
@@ -46,6 +56,10 @@ def check(
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Write emplace.toml, or --config, with budgets of today's steps and --margin, and check nothing.")
+    ] = False,
+    margin: Annotated[float, typer.Option("--margin", min=0, metavar="PCT", help="With --init: percent over today's step.")] = 10.0,
     soft_fail: Annotated[bool, typer.Option("--soft-fail", help="Report a no, but exit 0 (undecided stays 3).")] = False,
 ) -> int:
     """Does each MODEL fit each HOST, within the budgets?
@@ -56,7 +70,9 @@ def check(
     checked all the same.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
-    from emplace.app.cli.gate import Asked, gate
+    from emplace.app.cli.asked import Asked
+    from emplace.app.cli.gate import gate
+    from emplace.app.cli.gate import init as init_config
 
     settings = {
         "nodes": nodes,
@@ -71,15 +87,17 @@ def check(
         "time_limit": time_limit,
         "work_limit": work_limit,
         "seed": seed,
-        "cost_model": cost_model,
+        "cost_model": None if cost_model is None else str(cost_model),
         "stack": stack,
     }
     asked = Asked(
-        models=tuple(models),
-        hosts=tuple(hosts),
+        models=tuple(models or ()),
+        hosts=tuple(hosts or ()),
         settings={key: value for key, value in settings.items() if value is not None},
         baselines=tuple(baseline or ()),
         whole=plan,
         server=server,
     )
-    return gate(asked, format, out, soft_fail=soft_fail)
+    if init:
+        return init_config(asked, config or Path("emplace.toml"), margin)
+    return gate(asked, config, format, out, soft_fail=soft_fail)

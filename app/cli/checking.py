@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from emplace.app.cli.inputs import about_file
 from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.checked import RefusedCheck, refused
+from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
@@ -43,9 +44,14 @@ class Check:
     """What it is priced by; the host's own figures without either."""
     server: str | None = None
     """The service that answers, where this process does not."""
+    where: str | None = None
+    """The host as it was named."""
+    level: Strictness = Strictness.ERROR
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    """What comes of a no."""
 
 
-def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | RefusedCheck]:
+def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[Outcome | RefusedCheck]:
     """The answers in the order of the checks. One check alone is answered in this process, and tells `monitor` how it goes.
 
     Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
@@ -59,7 +65,7 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[C
         yield answered(check, monitor)
 
 
-def answered(check: Check, monitor: Monitor) -> CheckResult | RefusedCheck:
+def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
     """The answer, or why the question is bad input. Raises ToolError."""
     started = time.perf_counter()
     try:
@@ -67,7 +73,9 @@ def answered(check: Check, monitor: Monitor) -> CheckResult | RefusedCheck:
     except InvalidDocument as error:
         return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
-    return result.model_copy(update={"source": check.source, "seconds": seconds, "line": _line(check, result)})
+    found = {"source": check.source, "seconds": seconds, "line": _line(check, result)}
+    strict = {"where": check.where, "level": check.level, "acknowledged": check.acknowledged}
+    return Outcome.model_construct(**dict(result) | found | strict)
 
 
 def _line(check: Check, result: CheckResult) -> int | None:
@@ -93,7 +101,7 @@ def _result(check: Check, monitor: Monitor) -> CheckResult:
     return judge(answer(question, monitor.wanting(target_us)), check.budgets)
 
 
-def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckResult | RefusedCheck]:
+def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[Outcome | RefusedCheck]:
     # Here, because a single check, which most are, needs none of it.
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -122,5 +130,5 @@ def _begin(parent_pid: int) -> None:
     die_with(parent_pid, signal.SIGKILL)
 
 
-def _alone(check: Check) -> CheckResult | RefusedCheck:
+def _alone(check: Check) -> Outcome | RefusedCheck:
     return answered(check, Monitor())

@@ -19,7 +19,7 @@ def plan_options(
     *,
     nodes: int | None = None,
     ranks: int | None = None,
-    tiers: str | None = None,
+    tiers: str | list[str] | None = None,
     hbm_reserve: str | None = None,
     ddr_reserve: str | None = None,
     time_limit: float | None = None,
@@ -36,7 +36,7 @@ def plan_options(
     given = {
         "nodes": nodes,
         "ranks": ranks,
-        "tiers": None if tiers is None else _tiers(tiers),
+        "tiers": _tiers(tiers) if isinstance(tiers, str) else tiers,
         "hbm_reserve": hbm_reserve,
         "ddr_reserve": ddr_reserve,
         "start": None if start is None else [table.to_data() for table in read_plan(start).tables],
