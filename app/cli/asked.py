@@ -16,6 +16,8 @@ class Asked:
     settings: dict[str, Any]
     """The options and budgets that are given, by their names in documents."""
     baselines: tuple[Path, ...] = ()
+    against: tuple[str, ...] = ()
+    """A commit, or files of plans, to compare with."""
     whole: bool = False
     """Whether the best plan is looked for too."""
     server: str | None = None

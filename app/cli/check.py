@@ -41,8 +41,12 @@ def check(
         list[Path] | None,
         typer.Option("--baseline", metavar="PLAN.json", help="A plan to compare with; repeat it for several models or hosts."),
     ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", metavar="REF|PLAN.json", help="Say what changed since this commit, such as origin/main, or these plans."),
+    ] = None,
     max_regression: Annotated[
-        float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
+        float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the step of --baseline or --against.")
     ] = None,
     sure: Annotated[
         bool, typer.Option("--sure", help="Budgets must hold over the whole range of a step that nobody measured, or are undecided.")
@@ -54,6 +58,7 @@ def check(
     cost_model: options.CostModelFile = None,
     stack: options.StackName = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
+    why: Annotated[bool, typer.Option("--why", help="In the text, say all that is known of each answer.")] = False,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
     init: Annotated[
@@ -95,9 +100,10 @@ def check(
         hosts=tuple(hosts or ()),
         settings={key: value for key, value in settings.items() if value is not None},
         baselines=tuple(baseline or ()),
+        against=tuple(against or ()),
         whole=plan,
         server=server,
     )
     if init:
         return init_config(asked, config or Path("emplace.toml"), margin)
-    return gate(asked, config, format, out, soft_fail=soft_fail)
+    return gate(asked, config, format, out, why=why, soft_fail=soft_fail)

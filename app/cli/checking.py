@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from emplace.app.cli.before import Before
+from emplace.app.cli.comparing import Prices, compared
 from emplace.app.cli.inputs import about_file
 from emplace.app.cli.remote import check_on_server
+from emplace.app.reports.change import Change
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
 from emplace.gate import Budgets, CheckResult, enough_us, judge
@@ -49,6 +52,9 @@ class Check:
     level: Strictness = Strictness.ERROR
     acknowledged: tuple[Acknowledgement, ...] = ()
     """What comes of a no."""
+    before: Before | None = None
+    max_regression: float | None = None
+    """What it is held against, and percent by which the step may be longer."""
 
 
 def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[Outcome | RefusedCheck]:
@@ -69,12 +75,12 @@ def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
     """The answer, or why the question is bad input. Raises ToolError."""
     started = time.perf_counter()
     try:
-        result = _result(check, monitor)
+        result, change = _result(check, monitor)
     except InvalidDocument as error:
         return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
     found = {"source": check.source, "seconds": seconds, "line": _line(check, result)}
-    strict = {"where": check.where, "level": check.level, "acknowledged": check.acknowledged}
+    strict = {"change": change, "where": check.where, "level": check.level, "acknowledged": check.acknowledged}
     return Outcome.model_construct(**dict(result) | found | strict)
 
 
@@ -91,14 +97,17 @@ def _line(check: Check, result: CheckResult) -> int | None:
         return None
 
 
-def _result(check: Check, monitor: Monitor) -> CheckResult:
+def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, Change | None]:
     if check.server is not None:
         return check_on_server(
             check.server, check.model, check.host, check.options, check.cost_model, check.stack, check.budgets, whole=check.whole
-        )
+        ), None
     question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    if check.before is not None:
+        prices = Prices(check.cost_model, check.stack)
+        return compared(check.before, question, prices, check.budgets, check.max_regression, whole=check.whole, monitor=monitor)
     target_us = None if check.whole else enough_us(question, check.budgets)
-    return judge(answer(question, monitor.wanting(target_us)), check.budgets)
+    return judge(answer(question, monitor.wanting(target_us)), check.budgets), None
 
 
 def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[Outcome | RefusedCheck]:

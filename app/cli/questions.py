@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emplace.app.cli.asked import Asked
+from emplace.app.cli.before import Against
 from emplace.app.cli.checking import Check
 from emplace.app.cli.config import Acknowledged, ConfigFile, Override, acknowledgement
 from emplace.app.cli.inputs import plan_options, read_cost_model, read_model, read_plan, read_stack
@@ -66,11 +67,12 @@ def questions(asked: Asked, file: ConfigFile | None) -> Questions:
     ]
     wanted = [pair for pair in pairs if pair.settings.get("level") != Strictness.OFF]
     baselines = _baselines(wanted, asked)
-    checks = [_check(asked, of_config, pair, baseline) for pair, baseline in zip(wanted, baselines, strict=True)]
+    against = Against(asked.against) if asked.against else None
+    checks = [_check(asked, of_config, pair, baseline, against) for pair, baseline in zip(wanted, baselines, strict=True)]
     return Questions(tuple(checks), tuple(bad), len(pairs) - len(wanted))
 
 
-def _check(asked: Asked, of_config: _Resolved | None, pair: _Pair, baseline: Plan | None) -> Check:
+def _check(asked: Asked, of_config: _Resolved | None, pair: _Pair, baseline: Plan | None, against: Against | None) -> Check:
     settings = pair.settings
     return Check(
         source=pair.source,
@@ -83,6 +85,8 @@ def _check(asked: Asked, of_config: _Resolved | None, pair: _Pair, baseline: Pla
         stack=read_stack(settings.get("stack")),
         server=asked.server,
         where=pair.where,
+        before=None if against is None else against.before(pair.source, pair.where, pair.model, pair.host),
+        max_regression=settings.get("max_regression"),
         level=Strictness(settings.get("level", Strictness.ERROR)),
         acknowledged=tuple(
             acknowledgement(each, date.today()) for each in (of_config.acknowledged(pair.source, pair.where) if of_config else ())
@@ -191,8 +195,12 @@ def _budgets(settings: dict[str, Any], baseline: Plan | None) -> Budgets:
 
 def _baselines(pairs: Sequence[_Pair], asked: Asked) -> Sequence[Plan | None]:
     """For each pair the baseline of the model's name on the host, else of the model's name alone. Raises InvalidDocument."""
-    if bool(asked.baselines) != ("max_regression" in asked.settings):
+    if asked.baselines and "max_regression" not in asked.settings:
         raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])
+    if "max_regression" in asked.settings and not (asked.baselines or asked.against):
+        raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--max-regression goes with --baseline or --against")])
+    if asked.against and (asked.baselines or asked.server):
+        raise InvalidDocument("options", [BrokenRule("/against", "", "--against goes with neither --baseline nor --server")])
     plans = [read_plan(path) for path in asked.baselines]
     if not plans:
         return [None] * len(pairs)

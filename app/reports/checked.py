@@ -54,3 +54,5 @@ class Checked:
 
     results: tuple[Outcome, ...]
     refused: tuple[RefusedCheck, ...] = ()
+    why: bool = False
+    """Whether each no is to be explained at length."""

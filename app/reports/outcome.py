@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from enum import StrEnum
 
+from emplace.app.reports.change import Change
 from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.document import Document
 
@@ -38,6 +39,8 @@ class Outcome(CheckResult):
     """The host as it was named: a built-in name or a file."""
     level: Strictness = Strictness.ERROR
     acknowledged: tuple[Acknowledgement, ...] = ()
+    change: Change | None = None
+    """From what it is held against, where that was asked for."""
 
     @property
     def broken_rules(self) -> list[str]:
