@@ -20,4 +20,6 @@ class Asked:
     """A commit, or files of plans, to compare with."""
     whole: bool = False
     """Whether the best plan is looked for too."""
+    why: bool = False
+    """Whether all that is known is to be said."""
     server: str | None = None

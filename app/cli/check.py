@@ -58,7 +58,12 @@ def check(
     cost_model: options.CostModelFile = None,
     stack: options.StackName = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
-    why: Annotated[bool, typer.Option("--why", help="In the text, say all that is known of each answer.")] = False,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="In the text, say all that is known, with patches; fixes are planned with, to say how long the step is."
+        ),
+    ] = False,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
     init: Annotated[
@@ -102,8 +107,9 @@ def check(
         baselines=tuple(baseline or ()),
         against=tuple(against or ()),
         whole=plan,
+        why=why,
         server=server,
     )
     if init:
         return init_config(asked, config or Path("emplace.toml"), margin)
-    return gate(asked, config, format, out, why=why, soft_fail=soft_fail)
+    return gate(asked, config, format, out, soft_fail=soft_fail)

@@ -15,6 +15,7 @@ from emplace.app.cli.remote import check_on_server
 from emplace.app.reports.change import Change
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
+from emplace.app.reports.paste import Paste
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
@@ -52,6 +53,8 @@ class Check:
     level: Strictness = Strictness.ERROR
     acknowledged: tuple[Acknowledgement, ...] = ()
     """What comes of a no."""
+    why: bool = False
+    """Whether each fix is planned with, to say how long the step is then."""
     before: Before | None = None
     max_regression: float | None = None
     """What it is held against, and percent by which the step may be longer."""
@@ -80,7 +83,13 @@ def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
         return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
     found = {"source": check.source, "seconds": seconds, "line": _line(check, result)}
-    strict = {"change": change, "where": check.where, "level": check.level, "acknowledged": check.acknowledged}
+    strict = {
+        "change": change,
+        "pastes": _pastes(check, result, monitor),
+        "where": check.where,
+        "level": check.level,
+        "acknowledged": check.acknowledged,
+    }
     return Outcome.model_construct(**dict(result) | found | strict)
 
 
@@ -95,6 +104,15 @@ def _line(check: Check, result: CheckResult) -> int | None:
         return lines_in(file, [pointer])[pointer]
     except InvalidDocument:
         return None
+
+
+def _pastes(check: Check, result: CheckResult, monitor: Monitor) -> tuple[Paste, ...]:
+    if result.explanation is None or not result.explanation.fixes:
+        return ()
+    from emplace.app.cli.pasting import pastes
+
+    question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    return pastes(question, result.explanation, check.source, check.where, with_steps=check.why, monitor=monitor)
 
 
 def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, Change | None]:

@@ -20,12 +20,12 @@ from emplace.app.reports.outcome import Outcome
 from emplace.placement.errors import BrokenRule, InvalidDocument
 
 
-def gate(asked: Asked, config_path: Path | None, format: CheckFormat, out: Path | None, *, why: bool, soft_fail: bool) -> int:
+def gate(asked: Asked, config_path: Path | None, format: CheckFormat, out: Path | None, *, soft_fail: bool) -> int:
     """The exit code. Raises InvalidDocument and UnknownName for what is asked of no model in particular."""
     found = questions(asked, config_for(asked, config_path))
     if found.num_off:
         note(f"emplace: {found.num_off} not checked: level off")
-    checked = replace(answers(found), why=why)
+    checked = replace(answers(found), why=asked.why)
     for each in checked.refused:
         note(f"emplace: {each.message}")
     _report(checked, format, out)

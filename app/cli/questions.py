@@ -85,6 +85,7 @@ def _check(asked: Asked, of_config: _Resolved | None, pair: _Pair, baseline: Pla
         stack=read_stack(settings.get("stack")),
         server=asked.server,
         where=pair.where,
+        why=asked.why,
         before=None if against is None else against.before(pair.source, pair.where, pair.model, pair.host),
         max_regression=settings.get("max_regression"),
         level=Strictness(settings.get("level", Strictness.ERROR)),

@@ -11,6 +11,7 @@ from pathlib import Path
 from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.paste import Paste
 from emplace.gate import CheckResult, CheckVerdict
 
 
@@ -39,6 +40,7 @@ class Finding:
     what: str
     """Tells this finding from others of its rule and source, in words that stay the same while it does: no figures, no lines."""
     line: int | None = None
+    pastes: tuple[Paste, ...] = ()
 
     @property
     def located(self) -> str:
@@ -91,7 +93,7 @@ def _broken(result: Outcome, rule: str, message: str, what: str, line: int | Non
     known = result.known(rule)
     said = message if known is None else f"{message} ({known.said})"
     level = Level.WARNING if result.warns_only(rule) else Level.ERROR
-    return Finding(rule, level, said, result.source or result.model, what, line)
+    return Finding(rule, level, said, result.source or result.model, what, line, result.pastes if rule == "capacity" else ())
 
 
 def _explained(result: CheckResult) -> str:

@@ -21,6 +21,18 @@ def markdown_report(checked: Checked) -> str:
         lines += [_line([_escaped(row[index]) for index in kept]) for row in map(_marked, rows)]
     for result in shown:
         lines += _folded(f"{result.source or result.model} on {result.host}", _listed(result))
+        for paste in result.pastes:
+            if paste.patch:
+                lines += [
+                    "",
+                    f"<details><summary>patch: {_html(paste.change)}</summary>",
+                    "",
+                    "```diff",
+                    *paste.patch.rstrip("\n").split("\n"),
+                    "```",
+                    "",
+                ]
+                lines.append("</details>")
     for each in checked.refused:
         lines += _folded(each.summary, [f"- {line}" for line in each.message.splitlines()])
     return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ from datetime import date
 from enum import StrEnum
 
 from emplace.app.reports.change import Change
+from emplace.app.reports.paste import Paste
 from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.document import Document
 
@@ -39,6 +40,8 @@ class Outcome(CheckResult):
     """The host as it was named: a built-in name or a file."""
     level: Strictness = Strictness.ERROR
     acknowledged: tuple[Acknowledgement, ...] = ()
+    pastes: tuple[Paste, ...] = ()
+    """One for each fix of the explanation."""
     change: Change | None = None
     """From what it is held against, where that was asked for."""
 

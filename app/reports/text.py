@@ -11,7 +11,7 @@ from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.outcome import Outcome
 from emplace.app.reports.rows import HEADING, is_shown, row_of, row_of_refused, sentence
-from emplace.placement.plan import AT_TARGET
+from emplace.placement.plan import AT_TARGET, Explanation
 
 _SHOWN = 3
 """Reasons and fixes of a no, where nothing longer was asked for."""
@@ -30,9 +30,21 @@ def text_report(checked: Checked) -> str:
     for result in shown:
         if said := list(details(result, in_full=at_length, why=checked.why)):
             lines += ["", *paragraph(f"{result.source or result.model} on {result.host}", columns), *_wrapped(said, columns)]
+    for result in shown if checked.why else ():
+        lines += _patches(result)
     for each in checked.refused:
         lines += ["", *paragraph(each.summary, columns), *_wrapped(each.message.splitlines(), columns)]
     return "\n".join(lines) + "\n"
+
+
+def _patches(result: Outcome) -> list[str]:
+    """To be pasted: neither wrapped nor indented."""
+    return [
+        line
+        for paste in result.pastes
+        if paste.patch
+        for line in ("", f"git apply, to {paste.change}:", "", *paste.patch.rstrip("\n").split("\n"))
+    ]
 
 
 def details(result: Outcome, *, in_full: bool, why: bool) -> Iterator[str]:
@@ -49,7 +61,14 @@ def details(result: Outcome, *, in_full: bool, why: bool) -> Iterator[str]:
     yield from (f"- {reason}" for reason in _cut(explanation.reasons, why))
     if explanation.fixes:
         yield "what would make it fit:"
-        yield from (f"- {fix}" for fix in _cut([describe_fix(fix) for fix in explanation.fixes], why))
+        yield from (f"- {fix}" for fix in _cut(_fixes(result, explanation), why))
+
+
+def _fixes(result: Outcome, explanation: Explanation) -> list[str]:
+    """With the step that each leads to, where that was asked for."""
+    steps = [paste.step_time_us for paste in result.pastes] or [None] * len(explanation.fixes)
+    then = ("" if step_us is None else f"; then the step takes {microseconds(step_us)}" for step_us in steps)
+    return [f"{describe_fix(fix)}{said}" for fix, said in zip(explanation.fixes, then, strict=True)]
 
 
 def _cut(lines: Sequence[str], why: bool) -> list[str]:
