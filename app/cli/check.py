@@ -66,6 +66,10 @@ def check(
     ] = False,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option("--report", metavar="FORMAT=FILE", help="Write a report in this format, too; repeat it for several."),
+    ] = None,
     init: Annotated[
         bool, typer.Option("--init", help="Write emplace.toml, or --config, with budgets of today's steps and --margin, and check nothing.")
     ] = False,
@@ -81,7 +85,7 @@ def check(
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
     from emplace.app.cli.asked import Asked
-    from emplace.app.cli.gate import gate
+    from emplace.app.cli.gate import Reports, gate
     from emplace.app.cli.gate import init as init_config
 
     settings = {
@@ -112,4 +116,4 @@ def check(
     )
     if init:
         return init_config(asked, config or Path("emplace.toml"), margin)
-    return gate(asked, config, format, out, soft_fail=soft_fail)
+    return gate(asked, config, Reports(format, out, tuple(report or ())), soft_fail=soft_fail)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from emplace.app.cli.asked import Asked
@@ -20,15 +20,39 @@ from emplace.app.reports.outcome import Outcome
 from emplace.placement.errors import BrokenRule, InvalidDocument
 
 
-def gate(asked: Asked, config_path: Path | None, format: CheckFormat, out: Path | None, *, soft_fail: bool) -> int:
+@dataclass(frozen=True)
+class Reports:
+    """What is to be written where."""
+
+    format: CheckFormat
+    """On stdout, or in `out`."""
+    out: Path | None
+    more: tuple[str, ...] = ()
+    """`FORMAT=FILE` each."""
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The further files with their formats. Raises InvalidDocument."""
+        split = [(each, *each.partition("=")[::2]) for each in self.more]
+        for each, format, file in split:
+            if format not in REPORTERS or not file:
+                raise InvalidDocument(
+                    "options", [BrokenRule("/report", each, f"must be FORMAT=FILE, FORMAT one of {', '.join(REPORTERS)}")]
+                )
+        return [(format, Path(file)) for _, format, file in split]
+
+
+def gate(asked: Asked, config_path: Path | None, reports: Reports, *, soft_fail: bool) -> int:
     """The exit code. Raises InvalidDocument and UnknownName for what is asked of no model in particular."""
+    files = reports.files()
     found = questions(asked, config_for(asked, config_path))
     if found.num_off:
         note(f"emplace: {found.num_off} not checked: level off")
     checked = replace(answers(found), why=asked.why)
     for each in checked.refused:
         note(f"emplace: {each.message}")
-    _report(checked, format, out)
+    for format, path in files:
+        save(path, REPORTERS[format](checked))
+    _report(checked, reports.format, reports.out)
     return _exit_code(checked, soft_fail)
 
 
