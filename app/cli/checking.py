@@ -16,10 +16,10 @@ from emplace.app.reports.change import Change
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
 from emplace.app.reports.paste import Paste
-from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, ToolError
+from emplace.placement.errors import InvalidDocument, MissingPackage, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
@@ -79,6 +79,8 @@ def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
     started = time.perf_counter()
     try:
         result, change = _result(check, monitor)
+    except MissingPackage as error:
+        result, change = _undecided(check, error), None
     except InvalidDocument as error:
         return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
@@ -104,6 +106,19 @@ def _line(check: Check, result: CheckResult) -> int | None:
         return lines_in(file, [pointer])[pointer]
     except InvalidDocument:
         return None
+
+
+def _undecided(check: Check, error: MissingPackage) -> CheckResult:
+    """Nothing easy decides it, and a small installation has nothing else."""
+    question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    return CheckResult(
+        model=check.model.name,
+        host=check.host.name,
+        fits=None,
+        verdict=CheckVerdict.UNDECIDED,
+        summary=f"{check.model.name} on {check.host.name} is undecided: {error}",
+        cost_source=question.cost_model.source,
+    )
 
 
 def _pastes(check: Check, result: CheckResult, monitor: Monitor) -> tuple[Paste, ...]:

@@ -79,3 +79,32 @@ def test_the_list_of_commands_says_what_each_ones_help_says_first() -> None:
     for name, (_, said) in LISTED.items():
         first, _, _ = cleandoc(typer.main.get_command(cli).commands[name].help).partition("\n\n")  # type: ignore[attr-defined]
         assert first == said, name
+
+
+SMALL = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("ortools", "scipy", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from emplace.app.cli.main import exit_code
+sys.exit(exit_code(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("check", "m3", "--host", "big-basin-32g"), 0, "m3 on big-basin-32g fits."),
+        (("check", "m3", "--host", "big-basin-16g", "--tiers", "hbm"), 1, "m3 on big-basin-16g does not fit."),
+        (("check", "m1", "--host", "big-basin-32g", "--max-step-time-us", "1"), 1, "breaks max-step-time"),
+        (("check", "m2", "--host", "zion", "--plan", "--work-limit", "1"), 3, "m2 on zion is undecided: this takes OR-Tools"),
+        (("plan", "m2", "--host", "zion", "--work-limit", "1"), 2, "this takes OR-Tools, which is not installed: pip install"),
+    ],
+)
+def test_a_small_installation_answers_what_is_easy_and_says_what_it_lacks(arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", SMALL, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
