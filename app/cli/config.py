@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from emplace.app.cli.toml_lines import toml_lines
 from emplace.app.reports.outcome import Acknowledgement, Strictness
@@ -69,6 +69,13 @@ class Override(Settings):
     hosts: Names | None = None
 
 
+def _day(value: Any) -> Any:
+    """pydantic takes a number for the seconds since 1970."""
+    if not isinstance(value, (date, str)):
+        raise ValueError("must be a day, such as 2027-01-31")
+    return value
+
+
 class Acknowledged(Document):
     """A broken rule that is known, and is a warning until the end of a day."""
 
@@ -76,7 +83,7 @@ class Acknowledged(Document):
     hosts: Names | None = None
     rule: Rule
     reason: Annotated[str, Field(min_length=1)]
-    until: date
+    until: Annotated[date, BeforeValidator(_day)]
 
 
 class Config(Settings):
