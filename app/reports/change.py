@@ -71,7 +71,9 @@ def change_cell(change: Change | None) -> str:
         return ""
     if change.kind is not Kind.CHANGED:
         return str(change.kind)
-    return "?" if change.step_share is None else _signed(change.step_share)
+    if not change.comparable:
+        return "not comparable"
+    return "" if change.step_share is None else _signed(change.step_share)
 
 
 def change_lines(change: Change | None) -> list[str]:
