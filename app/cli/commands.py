@@ -28,6 +28,10 @@ LISTED = {
     ),
     "calibrate": ("calibrate:calibrate", "Print the software stack under which the plan lasts as long as it was measured to."),
     "describe": ("describe:describe", "Print the model document of a TorchRec module: its tables, optimizers, and dense layers."),
+    "convert": (
+        "convert:convert",
+        "Print the model document of a configuration that another project reads; stderr names what is not carried over.",
+    ),
     "schema": ("schema:schema", "Print the JSON Schema of a model, a host or emplace.toml, for editors."),
     "serve": ("service:serve", "Serve the API, the dashboard and a worker."),
     "worker": ("service:worker", "Add a worker on the database of EMPLACE_DATABASE_URL."),

@@ -14,6 +14,11 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class SpecFormat(StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
 class CheckFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
