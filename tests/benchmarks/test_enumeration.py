@@ -43,7 +43,7 @@ def test_a_bound_that_is_too_high_and_a_wrong_infeasible_are_found(number: int) 
 
 def test_the_gates_answers_hold() -> None:
     """Budgets of exactly the best step among them, which rounding must not break."""
-    lines = [gate_answers.judged(0, number) for number in (*range(9), 29)]
+    lines = [gate_answers.judged(0, number) for number in (*range(5), 29)]
     assert {line["verdict"] for line in lines} == {"holds"}
     assert {line["fits"] for line in lines} == {True, False}
 
