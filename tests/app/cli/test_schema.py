@@ -84,6 +84,7 @@ def is_read(kind: str, document: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_kept_is_what_the_command_prints(emplace_here: Emplace, kind: str) -> None:
+    """Written anew by python -m tests.app.cli.stored_docs."""
     assert emplace_here("schema", kind).stdout == (ROOT / "docs/reference/schemas" / f"{kind}.schema.json").read_text()
 
 

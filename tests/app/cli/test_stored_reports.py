@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.app.cli.stored_reports import NAMES, STORED, made
+from tests.app.cli.stored_docs import NAMES, STORED, made
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_the_stored_reports_are_those_of_today(reports: dict[str, str]) -> None:
-    """Written anew by python -m tests.app.cli.stored_reports."""
+    """Written anew by python -m tests.app.cli.stored_docs."""
     stored = {path.name: path.read_text() for path in STORED.iterdir()}
     assert set(stored) == set(reports) == {f"{name}.{ending}" for name in ("passing", "failing") for ending in (*NAMES.values(), "80.txt")}
     for name, text in reports.items():

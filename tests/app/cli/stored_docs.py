@@ -1,6 +1,7 @@
-"""The reports in docs/how-to/reports/: what the sample repository says as it is, and after a change that no longer fits.
+"""What the docs keep of the command's output: the reports in docs/how-to/reports/, of the sample repository as it is and after a change
+that no longer fits, and the JSON Schemas. All of it is written anew by
 
-python -m tests.app.cli.stored_reports
+python -m tests.app.cli.stored_docs
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.app.cli.command import run_emplace
 
 ROOT = Path(__file__).parents[3]
 STORED = ROOT / "docs" / "how-to" / "reports"
+SCHEMAS = ROOT / "docs" / "reference" / "schemas"
 NAMES = {
     "text": "txt",
     "markdown": "md",
@@ -62,7 +64,8 @@ def _steady(text: str) -> str:
 
 
 def main() -> None:
-    STORED.mkdir(exist_ok=True)
+    for kind in ("model", "host", "config"):
+        run_emplace("schema", kind, "--out", SCHEMAS / f"{kind}.schema.json", cwd=ROOT, home=ROOT)
     with tempfile.TemporaryDirectory() as folder:
         for name, text in made(Path(folder)).items():
             (STORED / name).write_text(text)
