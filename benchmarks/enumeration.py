@@ -72,14 +72,14 @@ def beaten_by(plan: Plan) -> Found | None:
     below_us = float("inf") if plan.lower_bound_us is None else plan.lower_bound_us * (1 - SAME_US)
     if plan.status is PlanStatus.UNDECIDED and plan.lower_bound_us is None:
         return None
-    found = [one for topology in _topologies(question) if (one := best_below(question, topology, below_us)) is not None]
+    found = [one for topology in topologies(question) if (one := best_below(question, topology, below_us)) is not None]
     best = min(found, key=lambda one: one.step_time_us, default=None)
     if best is not None and (violations := audit(_as_plan(question, best))):
         raise ValueError(f"the audit refuses what was enumerated: {violations[0]}")
     return best
 
 
-def _topologies(question: Question) -> Iterator[Any]:
+def topologies(question: Question) -> Iterator[Any]:
     """The ranks of a plan: trainers alone, or with the servers."""
     yield question.topology(with_servers=False)
     if question.host.remote_servers is not None and question.options.allows(Tier.REMOTE):

@@ -22,6 +22,9 @@ from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
 from emplace.placement.price_range import StepRange, step_range
 from emplace.placement.workload import Objective
 
+_ROUNDING = 1e-9
+"""As a share of a step time."""
+
 
 class CheckVerdict(StrEnum):
     FITS = "fits"
@@ -112,7 +115,7 @@ def enough_us(question: Question, budgets: Budgets) -> float | None:
         return None
     if budgets.sure and question.cost_model.stack is not None:
         return None
-    return min((limit.longest_us for limit in _limits(question, budgets)), default=math.inf)
+    return min((limit.enough_us for limit in _limits(question, budgets)), default=math.inf)
 
 
 def judge(plan: Plan, budgets: Budgets) -> CheckResult:
@@ -151,6 +154,11 @@ class _Limit:
     words: str
     examples: int | None = None
     """Examples of a step, where the budget is a rate."""
+
+    @property
+    def enough_us(self) -> float:
+        """With what sums of the same figures in another order may differ by: a budget of just the best step is kept."""
+        return self.longest_us * (1 + _ROUNDING)
 
 
 def _limits(question: Question, budgets: Budgets) -> list[_Limit]:
@@ -191,7 +199,7 @@ def _judged(plan: Plan, limit: _Limit, spread: StepRange | None, *, must_be_sure
     result = _judge_budget(plan, limit)
     if spread is None or result.kept is None:
         return result
-    is_sure = spread.slow_us <= limit.longest_us if result.kept else spread.fast_us > limit.longest_us
+    is_sure = spread.slow_us <= limit.enough_us if result.kept else spread.fast_us > limit.enough_us
     if is_sure:
         return result.model_copy(update={"sure": True})
     doubt = f"not sure: nothing is measured, and this plan's step may take {spread.fast_us:,.1f} to {spread.slow_us:,.1f} us"
@@ -202,9 +210,9 @@ def _judged(plan: Plan, limit: _Limit, spread: StepRange | None, *, must_be_sure
 
 def _judge_budget(plan: Plan, limit: _Limit) -> BudgetResult:
     step_us, bound_us = plan.step_time_us, plan.lower_bound_us or 0.0
-    if step_us is not None and step_us <= limit.longest_us:
+    if step_us is not None and step_us <= limit.enough_us:
         kept, message = True, f"kept: {limit.words}"
-    elif bound_us > limit.longest_us:
+    elif bound_us > limit.enough_us:
         kept, message = False, f"broken: {limit.words}; {_out_of_reach(limit, bound_us)}"
     else:
         best = "no plan was found" if step_us is None else f"the best plan found takes {step_us:,.1f} us"

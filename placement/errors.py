@@ -4,6 +4,7 @@ EmplaceError
  |- InvalidDocument             a spec, plan or cost model breaks a rule: says file, line, field, value and rule
  |- UnknownName                 no built-in model or host of that name, and no such file
  |- ToolError                   the request is fine, but this machine or installation can't do it
+ |   |- MissingPackage          the question takes a package that is not installed; says which, and how to install it
  |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
  |- RanksFailed                 processes under torchrun ended early (runtime.torchrun); profiler and executor say so as errors of their own
  |   `- RanksTimedOut           they did not end in time (runtime.torchrun)
@@ -61,3 +62,10 @@ class UnknownName(EmplaceError):
 
 class ToolError(EmplaceError):
     """The input is fine; something this needs is missing or failed."""
+
+
+class MissingPackage(ToolError):
+    """The answer takes a package that a small installation leaves out."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"this takes {package}, which is not installed: pip install 'emplace[solve]' (docs/dependencies.md)")

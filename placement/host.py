@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.model import Name
-from emplace.placement.node_shorthand import spelled_out
+from emplace.placement.node_shorthand import EXAMPLE, spelled_out
 from emplace.placement.units import Flops, Rate, Size, format_size
 
 MAX_RANKS = 16_384
@@ -107,6 +107,12 @@ class RemoteServers(Document):
         return self
 
 
+def _or_one_line(schema: dict[str, Any]) -> None:
+    """The schema of a node that may be a line."""
+    at_length = {"$ref": schema.pop("$ref")}
+    schema["anyOf"] = [at_length, {"type": "string", "examples": [EXAMPLE]}]
+
+
 class HostSpec(Document):
     """Equal nodes and what links them. `sources` says where each figure comes from."""
 
@@ -114,7 +120,7 @@ class HostSpec(Document):
     name: Name
     description: str | None = None
     nodes: Count = 1
-    node: Node
+    node: Annotated[Node, Field(json_schema_extra=_or_one_line)]
     """Also in one line, such as `8 x h100-80g, NVLink, 3200Gbit/s, 2TiB` (placement/node_shorthand.py)."""
     remote_servers: RemoteServers | None = None
     fingerprint: str | None = None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from emplace.placement.document import Document, broken_rule
-from emplace.placement.special_functions import exprel, normal_quantile, root
+from emplace.placement.special_functions import exprel, normal_cdf, normal_quantile, poisson_cdf, root
 
 MAX_LENGTH = 1_000_000
 """The longest length of a feature; an unbounded distribution's tail beyond it is put on it."""
@@ -121,14 +121,13 @@ class PoissonLength(Document):
     poisson: Annotated[float, Field(strict=True, gt=0, le=MAX_LENGTH / 2)]
 
     def distribution(self) -> LengthDistribution:
-        import scipy  # takes longer to import than a check that needs none of it
-
-        longest = int(np.ceil(scipy.special.pdtrik(1 - _NEGLIGIBLE, self.poisson)))
+        first, cdf = poisson_cdf(self.poisson)
+        longest = first + int(np.searchsorted(cdf, 1 - _NEGLIGIBLE))
         # As far below the mean as the longest is above; a Poisson's lower tail is the thinner one.
         shortest = max(0, int(2 * self.poisson) - longest - 1)
         starts = np.unique(np.linspace(shortest, longest, _SINGLE_LENGTHS + _GROWING_BINS).astype(np.int64))
         ends = np.append(starts[1:], longest + 1)
-        return _from_cdf(starts, ends, scipy.special.pdtr(ends - 1, self.poisson))
+        return _from_cdf(starts, ends, cdf[np.maximum(ends - 1 - first, 0)])
 
 
 class Lognormal(Document):
@@ -142,13 +141,11 @@ class LognormalLength(Document):
     lognormal: Lognormal
 
     def distribution(self) -> LengthDistribution:
-        import scipy
-
         sigma = self.lognormal.sigma
         mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * normal_quantile(_NEGLIGIBLE)
         longest = min(int(np.ceil(np.exp(mu + reach))), MAX_LENGTH)
         starts, ends = _bins(min(int(np.exp(mu - reach)), longest), longest)
-        return _from_cdf(starts, ends, scipy.special.ndtr((np.log(ends - 0.5) - mu) / sigma))
+        return _from_cdf(starts, ends, normal_cdf((np.log(ends - 0.5) - mu) / sigma))
 
 
 class PowerLaw(Document):

@@ -24,7 +24,7 @@ from emplace.placement.model import NAME_PATTERN
 from emplace.placement.pointer import parts_of, pointer_to
 from emplace.placement.yaml_text import parse_yaml
 
-__all__ = ["MAX_DOCUMENT_BYTES", "from_data", "in_file", "lines_in", "parse_json", "parse_yaml", "read_file", "read_text"]
+__all__ = ["MAX_DOCUMENT_BYTES", "from_data", "in_file", "lines_in", "parse_json", "parse_yaml", "read_file", "read_text", "text_of"]
 
 MAX_DOCUMENT_BYTES = 32 * 2**20
 _MAX_SHOWN = 20
@@ -35,7 +35,7 @@ D = TypeVar("D", bound=Document)
 
 def read_file(path: Path, kind: type[D]) -> D:
     """The document in a YAML or JSON file. Raises InvalidDocument."""
-    return read_text(_text_of(path), kind, source=str(path), as_json=_is_json(path))
+    return read_text(text_of(path), kind, source=str(path), as_json=_is_json(path))
 
 
 def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
@@ -52,15 +52,16 @@ def read_text(text: str, kind: type[D], *, source: str, as_json: bool) -> D:
 def in_file(error: InvalidDocument, path: Path) -> InvalidDocument:
     """The same about the file that a document was read from: what a document breaks may show only in the question it is part of."""
     named = InvalidDocument(str(path), error.broken_rules)
-    return _with_lines(named, _text_of(path), as_json=_is_json(path))
+    return _with_lines(named, text_of(path), as_json=_is_json(path))
 
 
 def lines_in(path: Path, pointers: Sequence[str]) -> dict[str, int]:
     """The line of each pointer's value in a file that holds a document. Raises InvalidDocument for one that can't be read any more."""
-    return lines_of(_text_of(path), pointers, as_json=_is_json(path))
+    return lines_of(text_of(path), pointers, as_json=_is_json(path))
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What a file of at most 32 MiB holds. Raises InvalidDocument."""
     data = b""
     try:
         if path.stat().st_size > MAX_DOCUMENT_BYTES:

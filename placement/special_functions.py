@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_POISSON_REACH = 12
+"""Standard deviations from the mean, and whole numbers more, beyond which a Poisson variable lies with less than rounding's probability."""
 _MOST_STEPS = 100
 _ROOT_TOLERANCE, _ROOT_ROUNDING = 2e-12, 4 * float(np.finfo(np.float64).eps)
 """How near a root is found: absolutely, and as a share of it."""
@@ -19,6 +21,24 @@ _ROOT_TOLERANCE, _ROOT_ROUNDING = 2e-12, 4 * float(np.finfo(np.float64).eps)
 def normal_quantile(q: float) -> float:
     """The value that a standard normal variable does not exceed with probability `q`."""
     return NormalDist().inv_cdf(q)
+
+
+def normal_cdf(x: Floats) -> Floats:
+    """The probability that a standard normal variable does not exceed each value."""
+    return np.array([math.erfc(-each / math.sqrt(2)) / 2 for each in np.atleast_1d(x).tolist()])
+
+
+def poisson_cdf(mean: float) -> tuple[int, Floats]:
+    """(first, cdf): with probability `cdf[i]` a Poisson variable does not exceed `first + i`; beyond both ends lies less than rounding.
+
+    Each probability follows from its neighbour's, outward from the most likely number: no power and no factorial loses digits.
+    """
+    mode = int(mean)
+    reach = int(_POISSON_REACH * math.sqrt(mean)) + _POISSON_REACH
+    up = np.cumprod(mean / np.arange(mode + 1, mode + 2 * reach + 1))
+    down = np.cumprod(np.arange(mode, max(mode - reach, 0), -1) / mean)
+    mass = np.concatenate([down[::-1], [1.0], up])
+    return mode - len(down), np.cumsum(mass) / mass.sum()
 
 
 def exprel(x: Floats) -> Floats:

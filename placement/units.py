@@ -100,16 +100,22 @@ def show_gib(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:.2f} MiB" if abs(size_bytes) >= 2**20 / 100 else f"{size_bytes} B"
 
 
-Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), WithJsonSchema({"type": "string", "examples": ["40GiB"]})]
+def _schema(units: dict[str, Any], example: str) -> WithJsonSchema:
+    """What an editor can check of it."""
+    names = "|".join(sorted(units, key=len, reverse=True))
+    return WithJsonSchema({"type": "string", "pattern": rf"^\s*{NUMBER}\s*({names})\s*$", "examples": [example]})
+
+
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), _schema(_SIZE_UNITS, "40GiB")]
 Rate = Annotated[
     float,
     BeforeValidator(parse_rate),
     PlainSerializer(format_rate),
-    WithJsonSchema({"type": "string", "examples": ["900GB/s"]}),
+    _schema(_RATE_UNITS, "900GB/s"),
 ]
 Flops = Annotated[
     float,
     BeforeValidator(parse_flops),
     PlainSerializer(format_flops),
-    WithJsonSchema({"type": "string", "examples": ["15.7TFLOP/s"]}),
+    _schema(_FLOP_UNITS, "15.7TFLOP/s"),
 ]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.options import Format, OutputFormat, read_plan
+from emplace.app.cli.inputs import read_plan
+from emplace.app.cli.options import Format, OutputFormat
 from emplace.app.cli.output import as_json, print_text
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 import yaml
 
-from emplace.app.cli.options import Out, read_plan
+from emplace.app.cli.inputs import read_plan
+from emplace.app.cli.options import Out
 from emplace.app.cli.output import note, print_text, save
 from emplace.app.reports.figures import microseconds
 from emplace.placement.audit import audit, refuse

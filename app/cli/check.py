@@ -1,50 +1,33 @@
-"""`emplace check`: the gate for continuous integration."""
+"""`emplace check`: the gate for continuous integration. Here is what can be asked; gate.py answers."""
 
 from __future__ import annotations
 
-import glob
-from collections import Counter
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from emplace.app.cli import options
-from emplace.app.cli.checking import Check, check_all
-from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
-from emplace.app.cli.options import plan_options, read_cost_model, read_model, read_plan, read_stack
-from emplace.app.cli.output import note, print_text, save
-from emplace.app.cli.progress import StatusLine
-from emplace.app.reports.check import REPORTERS
-from emplace.app.reports.checked import Checked, RefusedCheck, refused
-from emplace.gate import Budgets, CheckResult
-from emplace.placement.errors import BrokenRule, EmplaceError, InvalidDocument
-from emplace.placement.host import HostSpec
-from emplace.placement.model import ModelSpec
-from emplace.placement.plan import DEFAULT_LIMIT_S, Plan
-from emplace.placement.reading import from_data
-from emplace.planning import resolve_host
-
-
-class CheckFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    GITHUB = "github"
-    MARKDOWN = "markdown"
-    GITLAB = "gitlab"
+from emplace.app.cli.options import CheckFormat
 
 
 def check(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Built-in models, model files, or patterns such as 'models/*.yaml'.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL...]", help="Built-in models, model files, or patterns such as 'models/*.yaml'. Default: the config's."
+        ),
+    ] = None,
     hosts: Annotated[
-        list[str], typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local'; repeat it for several.")
-    ],
+        list[str] | None,
+        typer.Option(
+            "--host", metavar="HOST", help="A built-in host, a host file, or 'local'; repeat it for several. Default: the config's."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The config, instead of the nearest emplace.toml where MODEL or --host is missing."),
+    ] = None,
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
@@ -58,8 +41,12 @@ def check(
         list[Path] | None,
         typer.Option("--baseline", metavar="PLAN.json", help="A plan to compare with; repeat it for several models or hosts."),
     ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", metavar="REF|PLAN.json", help="Say what changed since this commit, such as origin/main, or these plans."),
+    ] = None,
     max_regression: Annotated[
-        float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the baseline's step time.")
+        float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the step of --baseline or --against.")
     ] = None,
     sure: Annotated[
         bool, typer.Option("--sure", help="Budgets must hold over the whole range of a step that nobody measured, or are undecided.")
@@ -71,8 +58,22 @@ def check(
     cost_model: options.CostModelFile = None,
     stack: options.StackName = None,
     server: Annotated[str | None, typer.Option("--server", metavar="URL", help="Let this Emplace service answer.")] = None,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="In the text, say all that is known, with patches; fixes are planned with, to say how long the step is."
+        ),
+    ] = False,
     format: Annotated[CheckFormat, typer.Option("--format", help="What to print, or to write to --out.")] = CheckFormat.TEXT,
     out: options.Out = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option("--report", metavar="FORMAT=FILE", help="Write a report in this format, too; repeat it for several."),
+    ] = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Write emplace.toml, or --config, with budgets of today's steps and --margin, and check nothing.")
+    ] = False,
+    margin: Annotated[float, typer.Option("--margin", min=0, metavar="PCT", help="With --init: percent over today's step.")] = 10.0,
     soft_fail: Annotated[bool, typer.Option("--soft-fail", help="Report a no, but exit 0 (undecided stays 3).")] = False,
 ) -> int:
     """Does each MODEL fit each HOST, within the budgets?
@@ -83,99 +84,36 @@ def check(
     checked all the same.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
-    specs, bad = _read_models(_expanded(models))
-    where = [resolve_host(host) for host in dict.fromkeys(hosts)]
-    prices = (read_cost_model(cost_model), read_stack(stack))
-    pairs = [(source, spec, host) for source, spec in specs for host in where]
-    limits = _budgets([(spec, host) for _, spec, host in pairs], max_step_time_us, min_throughput, baseline or [], max_regression, sure)
-    chosen = plan_options(
-        nodes=nodes,
-        ranks=ranks,
-        tiers=tiers,
-        hbm_reserve=hbm_reserve,
-        ddr_reserve=ddr_reserve,
-        time_limit=DEFAULT_LIMIT_S if time_limit is work_limit is None else time_limit,
-        work_limit=work_limit,
-        seed=seed,
-    )
-    checks = [Check(*pair, limit, chosen, plan, *prices, server) for pair, limit in zip(pairs, limits, strict=True)]
-    with StatusLine() as status:
-        answers = list(check_all(checks, status.say, status.monitor))
-    results = tuple(each for each in answers if isinstance(each, CheckResult))
-    checked = Checked(results, (*bad, *(each for each in answers if isinstance(each, RefusedCheck))))
-    for each in checked.refused:
-        note(f"emplace: {each.message}")
-    _report(checked, format, out)
-    return _exit_code(checked, soft_fail)
+    from emplace.app.cli.asked import Asked
+    from emplace.app.cli.gate import Reports, gate
+    from emplace.app.cli.gate import init as init_config
 
-
-def _expanded(models: list[str]) -> list[str]:
-    """Patterns, which a shell may have left as they are, become the files that they match, each once."""
-    matched = [sorted(glob.glob(name, recursive=True)) or [name] if glob.has_magic(name) else [name] for name in models]
-    return list(dict.fromkeys(name for names in matched for name in names))
-
-
-def _read_models(names: list[str]) -> tuple[list[tuple[str, ModelSpec]], list[RefusedCheck]]:
-    """Each model with where it came from, and those that can't be read."""
-    specs, bad = [], []
-    for name in names:
-        try:
-            specs.append((name, read_model(name)))
-        except EmplaceError as error:
-            bad.append(refused(name, None, error))
-    return specs, bad
-
-
-def _budgets(
-    pairs: Sequence[tuple[ModelSpec, HostSpec]],
-    max_step_time_us: float | None,
-    min_throughput: float | None,
-    baseline_paths: list[Path],
-    max_regression: float | None,
-    sure: bool,
-) -> list[Budgets]:
-    """One set of budgets for each model on each host. Raises InvalidDocument."""
-    if bool(baseline_paths) != (max_regression is not None):
-        raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])
-    given: dict[str, Any] = {
+    settings = {
+        "nodes": nodes,
+        "ranks": ranks,
+        "tiers": tiers,
+        "hbm_reserve": hbm_reserve,
+        "ddr_reserve": ddr_reserve,
         "max_step_time_us": max_step_time_us,
         "min_throughput": min_throughput,
         "max_regression": max_regression,
         "sure": sure or None,
+        "time_limit": time_limit,
+        "work_limit": work_limit,
+        "seed": seed,
+        "cost_model": None if cost_model is None else str(cost_model),
+        "stack": stack,
     }
-    stated = {key: value for key, value in given.items() if value is not None}
-    if not baseline_paths:
-        return [from_data(stated, Budgets, source="options")] * len(pairs)
-    return [from_data(stated | {"baseline": plan}, Budgets, source="options") for plan in _baselines(pairs, baseline_paths)]
-
-
-def _baselines(pairs: Sequence[tuple[ModelSpec, HostSpec]], paths: list[Path]) -> list[Plan]:
-    """For each pair the baseline of the model's name on the host, else of the model's name alone."""
-    plans = [read_plan(path) for path in paths]
-    names = Counter((plan.model.name, plan.host.name) for plan in plans)
-    twice = [f"{model} on {host}" for (model, host), count in names.items() if count > 1]
-    if twice:
-        raise InvalidDocument("options", [BrokenRule("/baseline", "", f"more than one baseline is a plan of {', '.join(twice)}: give one")])
-    by_model = {plan.model.name: plan for plan in plans}
-    by_both = {(plan.model.name, plan.host.name): plan for plan in plans}
-    missing = dict.fromkeys(spec.name for spec, _ in pairs if spec.name not in by_model)
-    if missing:
-        raise InvalidDocument("options", [BrokenRule("/baseline", "", f"no baseline is a plan of {', '.join(missing)}")])
-    return [by_both.get((spec.name, host.name), by_model[spec.name]) for spec, host in pairs]
-
-
-def _report(checked: Checked, format: CheckFormat, out: Path | None) -> None:
-    report = REPORTERS[format](checked)
-    if out is not None:
-        save(out, report)
-    to_stdout = report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](checked)
-    print_text(to_stdout)
-
-
-def _exit_code(checked: Checked, soft_fail: bool) -> int:
-    if checked.refused:
-        return BAD_INPUT
-    answers = [result.fits for result in checked.results]
-    if False in answers and not soft_fail:
-        return PROVEN_NO
-    return UNDECIDED if None in answers else YES
+    asked = Asked(
+        models=tuple(models or ()),
+        hosts=tuple(hosts or ()),
+        settings={key: value for key, value in settings.items() if value is not None},
+        baselines=tuple(baseline or ()),
+        against=tuple(against or ()),
+        whole=plan,
+        why=why,
+        server=server,
+    )
+    if init:
+        return init_config(asked, config or Path("emplace.toml"), margin)
+    return gate(asked, config, Reports(format, out, tuple(report or ())), soft_fail=soft_fail)

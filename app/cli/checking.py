@@ -8,13 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from emplace.app.cli.options import about_file
+from emplace.app.cli.before import Before
+from emplace.app.cli.comparing import Prices, compared
+from emplace.app.cli.inputs import about_file
 from emplace.app.cli.remote import check_on_server
+from emplace.app.reports.change import Change
 from emplace.app.reports.checked import RefusedCheck, refused
-from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
+from emplace.app.reports.paste import Paste
+from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, ToolError
+from emplace.placement.errors import InvalidDocument, MissingPackage, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
@@ -43,9 +48,19 @@ class Check:
     """What it is priced by; the host's own figures without either."""
     server: str | None = None
     """The service that answers, where this process does not."""
+    where: str | None = None
+    """The host as it was named."""
+    level: Strictness = Strictness.ERROR
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    """What comes of a no."""
+    why: bool = False
+    """Whether each fix is planned with, to say how long the step is then."""
+    before: Before | None = None
+    max_regression: float | None = None
+    """What it is held against, and percent by which the step may be longer."""
 
 
-def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckResult | RefusedCheck]:
+def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[Outcome | RefusedCheck]:
     """The answers in the order of the checks. One check alone is answered in this process, and tells `monitor` how it goes.
 
     Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
@@ -59,15 +74,25 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[C
         yield answered(check, monitor)
 
 
-def answered(check: Check, monitor: Monitor) -> CheckResult | RefusedCheck:
+def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
     """The answer, or why the question is bad input. Raises ToolError."""
     started = time.perf_counter()
     try:
-        result = _result(check, monitor)
+        result, change = _result(check, monitor)
+    except MissingPackage as error:
+        result, change = _undecided(check, error), None
     except InvalidDocument as error:
         return refused(check.source, check.host.name, about_file(error, check.source))
     seconds = time.perf_counter() - started
-    return result.model_copy(update={"source": check.source, "seconds": seconds, "line": _line(check, result)})
+    found = {"source": check.source, "seconds": seconds, "line": _line(check, result)}
+    strict = {
+        "change": change,
+        "pastes": _pastes(check, result, monitor),
+        "where": check.where,
+        "level": check.level,
+        "acknowledged": check.acknowledged,
+    }
+    return Outcome.model_construct(**dict(result) | found | strict)
 
 
 def _line(check: Check, result: CheckResult) -> int | None:
@@ -83,17 +108,42 @@ def _line(check: Check, result: CheckResult) -> int | None:
         return None
 
 
-def _result(check: Check, monitor: Monitor) -> CheckResult:
+def _undecided(check: Check, error: MissingPackage) -> CheckResult:
+    """Nothing easy decides it, and a small installation has nothing else."""
+    question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    return CheckResult(
+        model=check.model.name,
+        host=check.host.name,
+        fits=None,
+        verdict=CheckVerdict.UNDECIDED,
+        summary=f"{check.model.name} on {check.host.name} is undecided: {error}",
+        cost_source=question.cost_model.source,
+    )
+
+
+def _pastes(check: Check, result: CheckResult, monitor: Monitor) -> tuple[Paste, ...]:
+    if result.explanation is None or not result.explanation.fixes:
+        return ()
+    from emplace.app.cli.pasting import pastes
+
+    question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    return pastes(question, result.explanation, check.source, check.where, with_steps=check.why, monitor=monitor)
+
+
+def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, Change | None]:
     if check.server is not None:
         return check_on_server(
             check.server, check.model, check.host, check.options, check.cost_model, check.stack, check.budgets, whole=check.whole
-        )
+        ), None
     question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
+    if check.before is not None:
+        prices = Prices(check.cost_model, check.stack)
+        return compared(check.before, question, prices, check.budgets, check.max_regression, whole=check.whole, monitor=monitor)
     target_us = None if check.whole else enough_us(question, check.budgets)
-    return judge(answer(question, monitor.wanting(target_us)), check.budgets)
+    return judge(answer(question, monitor.wanting(target_us)), check.budgets), None
 
 
-def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckResult | RefusedCheck]:
+def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[Outcome | RefusedCheck]:
     # Here, because a single check, which most are, needs none of it.
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -122,5 +172,5 @@ def _begin(parent_pid: int) -> None:
     die_with(parent_pid, signal.SIGKILL)
 
 
-def _alone(check: Check) -> CheckResult | RefusedCheck:
+def _alone(check: Check) -> Outcome | RefusedCheck:
     return answered(check, Monitor())

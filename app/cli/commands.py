@@ -1,40 +1,101 @@
-"""The commands, put together."""
+"""The commands, put together. Each is imported when it is asked for: help of all needs none of them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
-from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, plan, profile, run, service, trace
-from emplace.app.cli.output import print_text
+LISTED = {
+    "models": ("catalog:models", "List the built-in models, or print one as YAML."),
+    "hosts": ("catalog:hosts", "List the built-in hosts, or print one as YAML ('local' is this machine)."),
+    "plan": ("plan:plan", "Decide where each table of MODEL lives on HOST, and prove how good that is."),
+    "check": ("check:check", "Does each MODEL fit each HOST, within the budgets?"),
+    "audit": ("audit:audit", "Re-derive coverage, capacity and times of a plan; name every violation."),
+    "diff": ("diff:diff", "Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."),
+    "import": ("imports:import_torchrec", "Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most."),
+    "profile": (
+        "profile:profile",
+        "Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'.",
+    ),
+    "run": ("run:run", "Train under PLAN on this machine, verify what ran, and show predicted beside measured."),
+    "trace": (
+        "trace:trace",
+        "Measure how many ids each feature carries and how lookups spread over each table's rows; print the model with both.",
+    ),
+    "calibrate": ("calibrate:calibrate", "Print the software stack under which the plan lasts as long as it was measured to."),
+    "describe": ("describe:describe", "Print the model document of a TorchRec module: its tables, optimizers, and dense layers."),
+    "convert": (
+        "convert:convert",
+        "Print the model document of a configuration that another project reads; stderr names what is not carried over.",
+    ),
+    "schema": ("schema:schema", "Print the JSON Schema of a model, a host or emplace.toml, for editors."),
+    "serve": ("service:serve", "Serve the API, the dashboard and a worker."),
+    "worker": ("service:worker", "Add a worker on the database of EMPLACE_DATABASE_URL."),
+}
+"""Where each command is, and the first line of its help."""
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands by name, each made when it is looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, _, function = LISTED[name][0].partition(":")
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+            alone.command(name)(getattr(import_module(f"emplace.app.cli.{module}"), function))
+            self._made[name] = typer.main.get_command(alone)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LISTED)
+
+    def __len__(self) -> int:
+        return len(LISTED)
+
+
+class _Listed(TyperGroup):
+    """A group whose help says what `LISTED` does."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = cast("Any", _Commands())
+
+    def list_commands(self, _: Any) -> list[str]:
+        return list(LISTED)
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, said) in LISTED.items()])
+
 
 cli = typer.Typer(
     name="emplace",
+    cls=_Listed,
     help="Decide where the embedding tables of a recommendation model live, prove how good the decision is, and check it by running it.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-cli.command("models")(catalog.models)
-cli.command("hosts")(catalog.hosts)
-cli.command("plan")(plan.plan)
-cli.command("check")(check.check)
-cli.command("audit")(audit.audit)
-cli.command("diff")(diff.diff)
-cli.command("import")(imports.import_torchrec)
-cli.command("profile")(profile.profile)
-cli.command("run")(run.run)
-cli.command("trace")(trace.trace)
-cli.command("calibrate")(calibrate.calibrate)
-cli.command("describe")(describe.describe)
-cli.command("serve")(service.serve)
-cli.command("worker")(service.worker)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
+
+        from emplace.app.cli.output import print_text
 
         print_text(f"emplace {version('emplace')}\n")
         raise typer.Exit

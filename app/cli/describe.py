@@ -8,9 +8,8 @@ import typer
 import yaml
 
 from emplace.app.cli.extras import require_extra
-from emplace.app.cli.options import Out
+from emplace.app.cli.options import Out, SpecFormat
 from emplace.app.cli.output import as_json, print_text, save
-from emplace.app.cli.trace import SpecFormat
 from emplace.placement.host import DeviceType
 
 

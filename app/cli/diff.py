@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.options import Format, OutputFormat, read_plan
+from emplace.app.cli.inputs import read_plan
+from emplace.app.cli.options import Format, OutputFormat
 from emplace.app.cli.output import give
 from emplace.app.diff import diff_plans
 from emplace.app.reports.diff_text import diff_view

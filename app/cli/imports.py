@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options
-from emplace.app.cli.options import Format, Out, OutputFormat, plan_options, read_cost_model, read_model
+from emplace.app.cli.inputs import plan_options, read_cost_model, read_model
+from emplace.app.cli.options import Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.plan_text import plan_view
 from emplace.placement.audit import audit

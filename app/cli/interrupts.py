@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-from emplace.solver.progress import ShouldStop
 
 _seen = False
 """A plain flag: a handler that takes a lock could wait for itself."""
@@ -28,7 +26,7 @@ def raise_what_was_lost() -> None:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[ShouldStop]:
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Within it the first Ctrl-C asks to stop, which the function that comes tells; another one interrupts as always."""
     asked, before = False, signal.getsignal(signal.SIGINT)
 

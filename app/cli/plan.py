@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options
+from emplace.app.cli.inputs import naming_file, plan_options, read_cost_model, read_model, read_plan, read_stack
 from emplace.app.cli.interrupts import asked_to_stop
-from emplace.app.cli.options import OutputFormat, naming_file, plan_options, read_cost_model, read_model, read_plan, read_stack
+from emplace.app.cli.options import OutputFormat
 from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.figures import count

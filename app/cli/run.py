@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli.extras import require_extra
-from emplace.app.cli.options import Format, Out, OutputFormat, read_plan
+from emplace.app.cli.inputs import read_plan
+from emplace.app.cli.options import Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.run_text import run_view
 from emplace.placement.errors import BrokenRule, InvalidDocument

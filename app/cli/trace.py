@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,8 @@ import typer
 import yaml
 
 from emplace.app.cli.extras import require_extra
-from emplace.app.cli.options import Out, read_model
+from emplace.app.cli.inputs import read_model
+from emplace.app.cli.options import Out, SpecFormat
 from emplace.app.cli.output import as_json, note, print_text, save
 from emplace.app.cli.progress import StatusLine
 from emplace.placement.document import Document
@@ -25,11 +25,6 @@ class _NewModel(Document):
 
     embedding_dim: EmbeddingDim
     local_batch_size: BatchSize
-
-
-class SpecFormat(StrEnum):
-    YAML = "yaml"
-    JSON = "json"
 
 
 def trace(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.explanation_text import describe_fix
+from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.paste import Paste
 from emplace.gate import CheckResult, CheckVerdict
 
 
@@ -38,6 +40,7 @@ class Finding:
     what: str
     """Tells this finding from others of its rule and source, in words that stay the same while it does: no figures, no lines."""
     line: int | None = None
+    pastes: tuple[Paste, ...] = ()
 
     @property
     def located(self) -> str:
@@ -68,19 +71,29 @@ def findings_of_refused(refused: RefusedCheck) -> list[Finding]:
     return found
 
 
-def findings_of(result: CheckResult) -> list[Finding]:
+def findings_of(result: Outcome) -> list[Finding]:
+    """What is broken is an error; a warning where the config says so, or where it is acknowledged. What is open is a warning."""
     source = result.source or result.model
     if result.verdict is CheckVerdict.DOES_NOT_FIT:
         message = f"{result.summary}. {_explained(result)}".strip()
-        return [Finding("capacity", Level.ERROR, message, source, result.host, result.line)]
+        return [_broken(result, "capacity", message, result.host, result.line)]
     found = []
     for budget in result.budgets:
-        if budget.kept is not True:
-            rule, level = (budget.rule, Level.ERROR) if budget.kept is False else ("undecided", Level.WARNING)
-            found.append(Finding(rule, level, f"{result.model} on {result.host}: {budget.message}", source, f"{result.host} {budget.rule}"))
+        message, what = f"{result.model} on {result.host}: {budget.message}", f"{result.host} {budget.rule}"
+        if budget.kept is False:
+            found.append(_broken(result, budget.rule, message, what))
+        elif budget.kept is None:
+            found.append(Finding("undecided", Level.WARNING, message, source, what))
     if not found and result.verdict is CheckVerdict.UNDECIDED:
         found.append(Finding("undecided", Level.WARNING, result.summary, source, result.host))
     return found
+
+
+def _broken(result: Outcome, rule: str, message: str, what: str, line: int | None = None) -> Finding:
+    known = result.known(rule)
+    said = message if known is None else f"{message} ({known.said})"
+    level = Level.WARNING if result.warns_only(rule) else Level.ERROR
+    return Finding(rule, level, said, result.source or result.model, what, line, result.pastes if rule == "capacity" else ())
 
 
 def _explained(result: CheckResult) -> str:

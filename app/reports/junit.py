@@ -1,4 +1,5 @@
-"""A check as JUnit XML: one test case per model and host; a proven no fails, an undecided one and bad input err."""
+"""A check as JUnit XML: one test case per model and host; a proven no fails, an undecided one and bad input err; one that
+only warns passes, and is told in system-out."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit_report(checked: Checked) -> str:
     """Valid by Ant's schema, which has an order and no attributes on the root, and by Jenkins'."""
     results, refused = checked.results, checked.refused
-    failures = sum(result.fits is False for result in results)
-    errors = sum(result.fits is None for result in results) + len(refused)
+    failures = sum(result.fails for result in results)
+    errors = sum(result.is_open for result in results) + len(refused)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
         root,
@@ -34,13 +35,16 @@ def junit_report(checked: Checked) -> str:
         time=_seconds(sum(result.seconds or 0.0 for result in results)),
     )
     ElementTree.SubElement(suite, "properties")
+    warnings: list[str] = []
     for result in results:
         case = _case(suite, result.host, result.source or result.model, result.seconds or 0.0)
-        if result.fits is not True:
-            _add_findings(case, "failure" if result.fits is False else "error", findings_of(result))
+        if result.fails or result.is_open:
+            _add_findings(case, "failure" if result.fails else "error", findings_of(result))
+        else:
+            warnings += [_valid(finding.located) for finding in findings_of(result)]
     for each in refused:
         _add_findings(_case(suite, each.host or "", each.source, 0.0), "error", findings_of_refused(each))
-    ElementTree.SubElement(suite, "system-out")
+    ElementTree.SubElement(suite, "system-out").text = "\n".join(warnings)
     ElementTree.SubElement(suite, "system-err")
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

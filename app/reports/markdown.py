@@ -1,65 +1,67 @@
-"""A check as Markdown, for a comment on a change or a job summary."""
+"""A check as Markdown, for a comment on a change or a job summary: a sentence, a table, and the rest folded."""
 
 from __future__ import annotations
 
-from emplace.app.reports.checked import Checked, RefusedCheck
-from emplace.app.reports.explanation_text import describe_fix
-from emplace.app.reports.figures import microseconds, percent, rate
-from emplace.gate import CheckResult, CheckVerdict
-from emplace.placement.units import show_gib
+from emplace.app.reports.checked import Checked
+from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.rows import HEADING, Row, is_shown, row_of, row_of_refused, sentence
+from emplace.app.reports.text import details
 
 MARKER = "<!-- emplace check -->"
 """Begins every report, and is not shown: by it a comment is found again, to be replaced by a newer one."""
-_WORDS = {
-    CheckVerdict.FITS: "fits",
-    CheckVerdict.DOES_NOT_FIT: "**does not fit**",
-    CheckVerdict.OVER_BUDGET: "**over budget**",
-    CheckVerdict.UNDECIDED: "undecided",
-}
 
 
 def markdown_report(checked: Checked) -> str:
-    lines = [
-        MARKER,
-        "",
-        "| model | host | answer | predicted step | gap | of what placement decides | throughput | fullest memory | figures |",
-        "|---|---|---|--:|--:|--:|--:|--:|---|",
-    ]
-    lines += [_row(result) for result in checked.results] + [_refused_row(each) for each in checked.refused]
-    for result in checked.results:
-        lines += _details(result)
+    shown = [result for result in checked.results if is_shown(result)]
+    rows = [*map(row_of, shown), *map(row_of_refused, checked.refused)]
+    lines = [MARKER, "", f"**{_escaped(sentence(checked))}**"]
+    if rows:
+        kept = [index for index in range(len(HEADING)) if any(row[index] for row in rows)]
+        lines += ["", _line([HEADING[index] for index in kept]), _line(["--:" if index in (3, 4, 6) else "---" for index in kept])]
+        lines += [_line([_escaped(row[index]) for index in kept]) for row in map(_marked, rows)]
+    for result in shown:
+        lines += _folded(f"{result.source or result.model} on {result.host}", _listed(result))
+        for paste in result.pastes:
+            if paste.patch:
+                lines += [
+                    "",
+                    f"<details><summary>patch: {_html(paste.change)}</summary>",
+                    "",
+                    "```diff",
+                    *paste.patch.rstrip("\n").split("\n"),
+                    "```",
+                    "",
+                ]
+                lines.append("</details>")
     for each in checked.refused:
-        lines += ["", f"**{_escaped(each.summary)}**", "", *(f"- {_escaped(line)}" for line in each.message.splitlines())]
+        lines += _folded(each.summary, [f"- {line}" for line in each.message.splitlines()])
     return "\n".join(lines) + "\n"
 
 
-def _row(result: CheckResult) -> str:
-    memory = result.tightest_memory if result.step_time_us is not None else None
-    cells = (
-        _escaped(result.source or result.model),
-        result.host,
-        _WORDS[result.verdict],
-        microseconds(result.step_time_us),
-        percent(result.gap),
-        percent(result.placement_gap),
-        rate(result.throughput_samples_per_s),
-        f"{show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)}, {memory.where}" if memory else "-",
-        str(result.cost_source),
-    )
+def _marked(row: Row) -> Row:
+    return row if row.answer == "fits" else row._replace(answer=f"**{row.answer}**")
+
+
+def _listed(result: Outcome) -> list[str]:
+    """As a list: what belongs to the line before it stands below it."""
+    return [
+        f"{'  ' * (line.startswith((' ', '- ')))}- {line.strip().removeprefix('- ')}" for line in details(result, in_full=True, why=True)
+    ]
+
+
+def _folded(title: str, lines: list[str]) -> list[str]:
+    if not lines:
+        return []
+    return ["", f"<details><summary>{_html(title)}</summary>", "", *map(_escaped, lines), "", "</details>"]
+
+
+def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _refused_row(refused: RefusedCheck) -> str:
-    return f"| {' | '.join((_escaped(refused.source), refused.host or '-', '**bad input**', *'------'))} |"
-
-
-def _details(result: CheckResult) -> list[str]:
-    lines = [f"- {_escaped(budget.message)}" for budget in result.budgets]
-    if result.explanation is not None:
-        lines += [f"- {_escaped(reason)}" for reason in result.explanation.reasons]
-        lines += [f"- fix: {_escaped(describe_fix(fix))}" for fix in result.explanation.fixes]
-    return ["", f"**{_escaped(result.summary)}**", "", *lines] if lines else []
 
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from emplace.app.reports.checked import Checked
 from emplace.app.reports.findings import RULES, Finding, findings
+from emplace.app.reports.paste import Paste
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -23,6 +24,7 @@ def sarif_report(checked: Checked) -> str:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
+    fixes = [_fix(paste, paste.file) for paste in finding.pastes if paste.file is not None]
     return {
         "ruleId": finding.rule,
         "ruleIndex": list(RULES).index(finding.rule),
@@ -32,7 +34,24 @@ def _result(finding: Finding) -> dict[str, Any]:
             {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.source)}, "region": {"startLine": finding.line or 1}}}
         ],
         "partialFingerprints": {"primaryLocationLineHash": finding.fingerprint},
-    }
+    } | ({"fixes": fixes} if fixes else {})
+
+
+def _fix(paste: Paste, file: str) -> dict[str, Any]:
+    replacements = [
+        {
+            "deletedRegion": {
+                "startLine": each.line,
+                "startColumn": each.column,
+                "endLine": each.end_line,
+                "endColumn": each.end_column,
+            },
+            "insertedContent": {"text": each.text},
+        }
+        for each in paste.replacements
+    ]
+    change = {"artifactLocation": {"uri": _uri(file)}, "replacements": replacements}
+    return {"description": {"text": paste.change}, "artifactChanges": [change]}
 
 
 def _uri(source: str) -> str:

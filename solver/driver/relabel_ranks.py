@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from emplace.placement.errors import MissingPackage
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import bytes_to_move
 from emplace.placement.plan import Question, Shard, TablePlacement
@@ -47,7 +48,10 @@ def relabelled(
 
 def _matched(value: Floats) -> Ints:
     """[n] the column of each row, each given once, that add up to the most."""
-    import scipy  # takes longer to import than an easy check
+    try:
+        import scipy  # takes longer to import than an easy check
+    except ModuleNotFoundError:
+        raise MissingPackage("SciPy") from None
 
     return np.asarray(scipy.optimize.linear_sum_assignment(value, maximize=True)[1])
 

@@ -122,8 +122,8 @@ def describe(shortage: Shortage, priced: PricedQuestion) -> str:
     together = " together" if len(shortage.tiers) > 1 else ""
     pinned = " and pinned tables" if priced.fixed.placements else ""
     return (
-        f"{where}{together}: the tables need at least {_exact(shortage.needed_bytes)}, {_exact(shortage.capacity_bytes)} are there "
-        f"beside what every rank holds anyway{pinned}: {_exact(shortage.over_bytes)} over; the largest tables are {named}"
+        f"{where}{together}: the tables need at least {show_gib(shortage.needed_bytes)}, {show_gib(shortage.capacity_bytes)} are there "
+        f"beside what every rank holds anyway{pinned}: {show_gib(shortage.over_bytes)} over; the largest tables are {named}"
     )
 
 
@@ -131,10 +131,6 @@ def largest(shortage: Shortage) -> list[int]:
     """The items that take most, the largest first."""
     order: list[int] = np.argsort(-shortage.per_table_bytes, kind="stable")[:_SHOWN_TABLES].tolist()
     return order
-
-
-def _exact(size_bytes: int) -> str:
-    return f"{size_bytes} bytes ({show_gib(size_bytes)})"
 
 
 def rank_reasons(priced: PricedQuestion) -> Iterator[str]:
@@ -149,15 +145,15 @@ def rank_reasons(priced: PricedQuestion) -> Iterator[str]:
         left = int(hbm[index] if on_cuda else ddr[rank.node])
         if left < 0:
             yield (
-                f"each rank on {kind} holds {_exact(own)} beside its tables (dense layers, batch, activations): "
-                f"{_exact(-left)} more than {'its HBM has' if on_cuda else 'the system memory of its node has for all its ranks'}; "
+                f"each rank on {kind} holds {show_gib(own)} beside its tables (dense layers, batch, activations): "
+                f"{show_gib(-left)} more than {'its HBM has' if on_cuda else 'the system memory of its node has for all its ranks'}; "
                 "a smaller local_batch_size or smaller dense layers would help"
             )
     for index in np.flatnonzero((pinned_hbm > hbm) & (hbm >= 0)).tolist():
-        yield f"rank {index}: the tables pinned to it need {_exact(int(pinned_hbm[index]))} of HBM, {_exact(int(pinned_hbm[index] - hbm[index]))} over"
+        yield f"rank {index}: the tables pinned to it need {show_gib(int(pinned_hbm[index]))} of HBM, {show_gib(int(pinned_hbm[index] - hbm[index]))} over"
     for pool in np.flatnonzero((priced.problem.ddr_capacity < 0) & (ddr >= 0)).tolist():
         over = -int(priced.problem.ddr_capacity[pool])
-        yield f"node {pool}: the tables pinned to its ranks need {_exact(over)} more system memory than it has"
+        yield f"node {pool}: the tables pinned to its ranks need {show_gib(over)} more system memory than it has"
 
 
 def table_reasons(priced: PricedQuestion) -> Iterator[tuple[str, str]]:
@@ -183,7 +179,7 @@ def table_reasons(priced: PricedQuestion) -> Iterator[tuple[str, str]]:
         elif (least := int(over[options].min())) > 0:
             layout = priced.layouts_of(options.start + int(over[options].argmin()))[0]
             form = f"even its most split form ({layout.sharding_type}, {layout.kernel})" if len(item) == 1 else "them together"
-            yield name, f"no device has room for {form}: {_exact(least)} over"
+            yield name, f"no device has room for {form}: {show_gib(least)} over"
 
 
 def _least_overshoot(problem: Problem) -> Ints:

@@ -66,14 +66,18 @@ def _components(model: ModelSpec, free: list[int]) -> list[tuple[int, ...]]:
         for other in group
         if one in number and other in number
     ]
-    if not pairs:
-        return [(index,) for index in free]
-    import scipy  # takes longer to import than an easy check
-
-    tied = np.zeros((len(free), len(free)), dtype=bool)
-    tied[tuple(np.array(pairs).T)] = True
-    _, label = scipy.sparse.csgraph.connected_components(tied)
-    return [tuple(np.array(free)[label == each].tolist()) for each in dict.fromkeys(label.tolist())]
+    first = list(range(len(free)))
+    for one, other in pairs:
+        while first[one] != one:
+            one = first[one]
+        while first[other] != other:
+            other = first[other]
+        first[max(one, other)] = min(one, other)
+    tied: dict[int, list[int]] = {}
+    for place in range(len(free)):
+        first[place] = first[first[place]]  # those before it point at the first of their own already
+        tied.setdefault(first[place], []).append(free[place])
+    return [tuple(tables) for tables in tied.values()]
 
 
 def _combined(

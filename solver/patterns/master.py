@@ -15,10 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.linear_solver import pywraplp
 
+from emplace.placement.errors import MissingPackage
 from emplace.placement.sums import add_up
 from emplace.solver.model.problem import Floats, Ints
+
+try:
+    from ortools.linear_solver import pywraplp
+except ModuleNotFoundError:
+    raise MissingPackage("OR-Tools") from None
 
 
 @dataclass(frozen=True)

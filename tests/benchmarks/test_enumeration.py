@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import gate_answers
 from benchmarks.enumeration import beaten_by, judged, summary
 from benchmarks.small_questions import small_question
 from emplace.placement.plan import Explanation, PlanStatus
@@ -38,3 +39,18 @@ def test_a_bound_that_is_too_high_and_a_wrong_infeasible_are_found(number: int) 
     assert better.step_time_us < plan.step_time_us * 1.001
     infeasible = plan.model_copy(update={"status": PlanStatus.INFEASIBLE, "lower_bound_us": None})
     assert beaten_by(infeasible) is not None
+
+
+def test_the_gates_answers_hold() -> None:
+    """Budgets of exactly the best step among them, which rounding must not break."""
+    lines = [gate_answers.judged(0, number) for number in (*range(5), 29)]
+    assert {line["verdict"] for line in lines} == {"holds"}
+    assert {line["fits"] for line in lines} == {True, False}
+
+
+def test_a_wrong_no_is_found() -> None:
+    _, question = small_question(1, 2, 0.1)
+    step_us = answer(question).step_time_us
+    assert step_us is not None
+    assert gate_answers.is_kept(question, step_us * 1.001)
+    assert not gate_answers.is_kept(question, step_us * 0.5)

@@ -71,7 +71,7 @@ def test_enough_is_the_narrowest_budget(plan: Plan) -> None:
 def test_what_is_enough_for_the_fewest_devices_may_depend_on_their_number(plan: Plan) -> None:
     options = plan.question.options.model_copy(update={"objective": Objective.DEVICES})
     fewest = plan.question.model_copy(update={"options": options})
-    assert enough_us(fewest, Budgets(max_step_time_us=700.0)) == 700.0
+    assert enough_us(fewest, Budgets(max_step_time_us=700.0)) == pytest.approx(700.0)
     assert enough_us(fewest, Budgets(min_throughput=1.0)) is None
     assert enough_us(fewest, Budgets(baseline=plan, max_regression=5)) is None
 

@@ -12,6 +12,9 @@ from typing import Any
 
 COMMAND = Path(sys.executable).parent / "emplace"
 
+WIDE = "400"
+"""Columns of text, so that no path is folded."""
+
 Emplace = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -35,7 +38,7 @@ def start_emplace(*arguments: str, cwd: Path, home: Path) -> subprocess.Popen[by
 
 def _environment(home: Path) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("EMPLACE_")}
-    return inherited | {"EMPLACE_HOME": str(home)}
+    return inherited | {"EMPLACE_HOME": str(home), "COLUMNS": WIDE}
 
 
 def small_model(**changes: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emplace.app.cli.main import exit_code
-from tests.app.cli.command import Emplace, run_emplace, write_model
+from tests.app.cli.command import WIDE, Emplace, run_emplace, write_model
 
 
 @pytest.fixture
@@ -24,6 +24,7 @@ def emplace_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     """The same without a process of its own, for the many command lines that are refused before any work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EMPLACE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", WIDE)
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         given = list(map(str, arguments))

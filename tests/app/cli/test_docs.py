@@ -29,8 +29,8 @@ SOURCES = (
     "solver",
     "tests",
 )
-ELSEWHERE = {"--help", "--no-deps", "--build-arg", "--constraint", "--requirement"}
-"""Options of pip, docker and typer."""
+ELSEWHERE = {"--help", "--no-deps", "--build-arg", "--constraint", "--requirement", "--depth", "--rm"}
+"""Options of git, pip, docker and typer."""
 
 
 def _options() -> set[str]:

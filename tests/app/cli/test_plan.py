@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace_here: E
     plan = json.loads(done.stdout)
     assert done.returncode == 1
     assert plan["status"] == "infeasible"
-    assert any("byte" in reason for reason in plan["explanation"]["reasons"])
+    assert any("GiB over" in reason for reason in plan["explanation"]["reasons"])
     assert any(fix["verified"] for fix in plan["explanation"]["fixes"])
 
 

@@ -140,3 +140,30 @@ def test_a_file_name_that_is_no_text_is_reported(emplace: Emplace, tmp_path: Pat
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
         assert "embedding_dim: must be a multiple of 4" in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_no_line_of_the_text_is_longer_than_the_terminal(emplace_here: Emplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = emplace_here("check", "big.yaml", "broken.yaml", *HOST).stdout
+        assert text.startswith("1 of 2 checks fails: big on dgx-h100 does not fit; 1 bad input.")
+        assert columns * 0.7 < max(map(len, text.splitlines())) <= columns
+
+
+@pytest.mark.usefixtures("folder")
+def test_why_says_everything(emplace_here: Emplace) -> None:
+    asked = ("check", "big.yaml", *HOST, "--hbm-reserve", "5%")
+    short, full = emplace_here(*asked).stdout, emplace_here(*asked, "--why").stdout
+    assert "more: --why" in short
+    assert full.count("verified by solving with it") > short.count("verified by solving with it")
+
+
+@pytest.mark.usefixtures("folder")
+def test_markdown_folds_the_reasons(emplace_here: Emplace) -> None:
+    report = emplace_here("check", "big.yaml", *HOST, "--format", "markdown").stdout
+    head, _, rest = report.partition("<details><summary>big.yaml on dgx-h100</summary>")
+    assert "**big on dgx-h100 does not fit.**" in head
+    assert "GiB over" not in head
+    assert "GiB over" in rest
+    assert rest.rstrip().endswith("</details>")

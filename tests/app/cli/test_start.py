@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
+from inspect import cleandoc
 from pathlib import Path
 
 import pytest
+import typer
 
+from emplace.app.cli.commands import LISTED, cli
 from tests.app.cli.command import write_model
 
 HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic")
@@ -58,3 +62,55 @@ def test_the_version_is_there_before_anything_is_imported() -> None:
     program = f"import sys; from emplace.app.cli.main import exit_code; assert exit_code(['--version']) == 0; print(*sorted(set(sys.modules) & {{*{HEAVY!r}, 'numpy', 'pydantic', 'typer'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == [f"emplace {version('emplace')}", ""]
+
+
+HEAVY_FOR_HELP = (*HEAVY, "numpy", "rich", "yaml", "emplace.placement.document", "emplace.planning")
+"""pydantic alone is what typer makes use of to convert numbers."""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["check", "--help"]])
+def test_help_imports_neither_documents_nor_numerics(arguments: list[str]) -> None:
+    program = f"import sys; from emplace.app.cli.main import exit_code; exit_code({arguments!r}); print(*sorted(set(sys.modules) & {set(HEAVY_FOR_HELP)!r}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("Usage: emplace ")
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_list_of_commands_says_what_each_ones_help_says_first() -> None:
+    for name, (_, said) in LISTED.items():
+        first, _, _ = cleandoc(typer.main.get_command(cli).commands[name].help).partition("\n\n")  # type: ignore[attr-defined]
+        assert first == said, name
+
+
+SMALL = """
+import json, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("ortools", "scipy", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+sys.stderr = sys.stdout
+from emplace.app.cli.main import exit_code
+for command in json.loads(sys.argv[1]):
+    code = exit_code(command)
+    print(f"exit {code} of {' '.join(command)}")
+"""
+
+
+def test_a_small_installation_answers_what_is_easy_and_says_what_it_lacks() -> None:
+    """One process for all: what is missing is missed at each."""
+    asked = {
+        "check m3 --host big-basin-32g": (0, "m3 on big-basin-32g fits."),
+        "check m3 --host big-basin-16g --tiers hbm": (1, "m3 on big-basin-16g does not fit."),
+        "check m1 --host big-basin-32g --max-step-time-us 1": (1, "m1 on big-basin-32g fits but breaks max-step-time."),
+        "check m2 --host zion --plan --work-limit 1": (3, "m2 on zion is undecided: this takes OR-Tools"),
+        "plan m2 --host zion --work-limit 1": (2, "this takes OR-Tools, which is not installed: pip install"),
+    }
+    commands = json.dumps([command.split() for command in asked])
+    done = subprocess.run([sys.executable, "-c", SMALL, commands], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stdout
+    rest = done.stdout
+    for command, (code, said) in asked.items():
+        output, ended, rest = rest.partition(f"exit {code} of {command}\n")
+        assert ended, rest
+        assert said in " ".join(output.split()), output

@@ -12,6 +12,7 @@ from emplace.placement.model import ComputeKernel, DataType, Optimizer, Sharding
 from emplace.placement.plan import Explanation, PlanStatus, Question
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
+from emplace.placement.units import show_gib
 from emplace.placement.workload import Objective, model_loads
 from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.solve import solve_question
@@ -42,8 +43,8 @@ def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
         for rows, load in zip((table.num_embeddings for table in asked.model.tables), loads, strict=True)
     )
     capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False))
-    assert f"HBM: the tables need at least {needed} bytes" in reason
-    assert f"{needed - capacity} bytes" in reason
+    assert f"HBM: the tables need at least {show_gib(needed)}, {show_gib(capacity)} are there" in reason
+    assert f": {show_gib(needed - capacity)} over" in reason
     assert "over; the largest tables are t5" in reason
 
 

@@ -1,0 +1,62 @@
+"""`emplace convert`: a model document from a configuration of another project."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emplace.app.cli import options
+from emplace.app.cli.options import SpecFormat
+
+
+class Kind(StrEnum):
+    TORCHREC = "torchrec"
+    DLRM = "dlrm"
+    HUGECTR = "hugectr"
+    DEEPRECSYS = "deeprecsys"
+
+
+def convert(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What FILE is: torchrec, dlrm, hugectr or deeprecsys.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Embedding configs or a model as JSON, or a script with a command line.")],
+    name: Annotated[str | None, typer.Option("--name", help="The model's name.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Examples per rank and step.")] = None,
+    format: Annotated[SpecFormat, typer.Option("--format", help="How to spell the model.")] = SpecFormat.YAML,
+    out: options.Out = None,
+) -> None:
+    """Print the model document of a configuration that another project reads; stderr names what is not carried over.
+
+    torchrec: EmbeddingBagConfigs as JSON. dlrm: a command line of facebookresearch/dlrm, in a script. hugectr: the JSON of its
+    solver or its graph. deeprecsys: a file of models/configs.
+    """
+    import yaml
+
+    from emplace.app.cli.output import as_json, note, print_text, save
+    from emplace.app.converting.dlrm import from_command_line, from_deeprecsys
+    from emplace.app.converting.hugectr import from_hugectr
+    from emplace.app.converting.torchrec_configs import from_embedding_configs
+    from emplace.placement.errors import BrokenRule, InvalidDocument
+    from emplace.placement.model import ModelSpec
+    from emplace.placement.reading import from_data, text_of
+
+    converters = {
+        Kind.TORCHREC: from_embedding_configs,
+        Kind.DLRM: from_command_line,
+        Kind.HUGECTR: from_hugectr,
+        Kind.DEEPRECSYS: from_deeprecsys,
+    }
+    found = converters[kind](text_of(file), str(file))
+    said = {"name": name, "local_batch_size": batch_size}
+    given = {key: value for key, value in said.items() if value is not None}
+    if "local_batch_size" not in found.data | given:
+        rule = f"{file} does not say how many examples a rank has: say --batch-size"
+        raise InvalidDocument("options", [BrokenRule("/batch_size", "", rule)])
+    data = from_data(found.data | given, ModelSpec, source=f"{file} as a model").to_data()
+    for each in found.notes:
+        note(f"{file}: {each}")
+    text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
+    save(out, text)
+    print_text(text)
