@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.placement.catalog import find_model, find_stack, model_file
+from emplace.placement.catalog import find_model, find_stack, model_file, template_settings
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Tier
@@ -24,6 +24,9 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the template 'suite', such as sparse=64; repeat it.")
+]
 Host = Annotated[str, typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local': this machine.")]
 Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes to use. Default: all that the host has.")]
 Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. Default: one per device.")]
@@ -104,8 +107,10 @@ def _tiers(text: str) -> list[str]:
     return names
 
 
-def read_model(name_or_path: str) -> ModelSpec:
-    return find_model(name_or_path)
+def read_model(name_or_path: str, settings: list[str] | None = None) -> ModelSpec:
+    """A built-in model or a file; of a template the model with these settings. Raises UnknownName, InvalidDocument."""
+    template = template_settings(name_or_path, settings or [])
+    return find_model(name_or_path) if template is None else template.model()
 
 
 def about_file(error: InvalidDocument, name_or_path: str) -> InvalidDocument:

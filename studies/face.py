@@ -1,0 +1,64 @@
+"""Studies from a program's own models and hosts: what `import emplace` offers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from emplace.placement.catalog import find_model, find_stack, host_names, template_settings
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import from_data
+from emplace.planning import resolve_host
+from emplace.studies.grid import Setting
+from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+
+Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
+Hosts: TypeAlias = str | Sequence[HostSpec | Mapping[str, Any] | str | Path]
+"""Documents, data, built-in names or paths; "all" are the built-in ones."""
+
+
+def sweep(
+    model: Model,
+    hosts: Hosts,
+    vary: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    pareto: Sequence[tuple[str, str]] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Sweep:
+    """Plan the model anew at every point of a grid over hosts and values.
+
+    `vary` are paths and their values, such as "/local_batch_size=512,1024", "--nodes=1,2" or "/node/network=x1,x2"; `settings`
+    those of the template "suite", such as "sparse=64". With several processes it must be called from a program that can be imported
+    (`if __name__ == "__main__":`). Raises as `plan` does, before anything is solved.
+    """
+    setting = _setting(model, settings, stack, options)
+    axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
+    return run_sweep(setting, _hosts(hosts), axes, pareto, processes, lambda _done, _all: None)
+
+
+def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, options: Mapping[str, Any]) -> Setting:
+    asked = from_data({"gap": STUDY_GAP} | dict(options), PlanOptions, source="options")
+    found_stack = None if stack is None else find_stack(str(stack))
+    if isinstance(model, ModelSpec):
+        return Setting(model, asked, found_stack)
+    if isinstance(model, Mapping):
+        return Setting(from_data(dict(model), ModelSpec, source="model"), asked, found_stack)
+    return Setting(template_settings(str(model), settings) or find_model(str(model)), asked, found_stack)
+
+
+def _hosts(hosts: Hosts) -> list[HostSpec]:
+    if isinstance(hosts, str):
+        hosts = host_names() if hosts == "all" else [hosts]
+    return [_host(host) for host in hosts]
+
+
+def _host(host: HostSpec | Mapping[str, Any] | str | Path) -> HostSpec:
+    if isinstance(host, HostSpec):
+        return host
+    return from_data(dict(host), HostSpec, source="host") if isinstance(host, Mapping) else resolve_host(str(host))

@@ -1,0 +1,89 @@
+"""Questions solved one after the other, each from the plan of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from emplace.placement.model import Tier
+from emplace.placement.plan import Plan, Question
+from emplace.placement.topology import host_tiers
+from emplace.planning import answer
+from emplace.solver.progress import Monitor
+from emplace.studies.figures import Figures, figures_of
+from emplace.studies.processes import in_processes
+
+CHAIN = 8
+"""Questions that are solved in a row. The same ones whatever the number of processes, so that answers are the same too."""
+Tell = Callable[[int, int], None]
+"""Told how many of how many are solved."""
+
+
+def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> list[Figures]:
+    """The figures of each question's best plan, in their order. Neighbours should differ a little."""
+    chains = [questions[first : first + CHAIN] for first in range(0, len(questions), CHAIN)]
+    if len(chains) < processes:  # few points: each core gets some, at the price of fewer warm starts
+        chains = list(_shared_out(questions, processes))
+    found: list[Figures] = []
+    for figures in in_processes(chains, solve_chain, processes):
+        found += figures
+        tell(len(found), len(questions))
+    return found
+
+
+def solve_chain(questions: Sequence[Question]) -> list[Figures]:
+    """The figures of questions, each solved from the last one's plan."""
+    found, last = [], None
+    for question in questions:
+        plan = best_plan(question, last)
+        found.append(figures_of(plan))
+        last = plan if plan.has_placement else last
+    return found
+
+
+def best_plan(question: Question, warm_start: Plan | None = None) -> Plan:
+    """The best plan; one with remote servers only where they are worth more than the gap, as a job pays for them."""
+    nearby = _without_servers(question)
+    if nearby is None:
+        return _best(question, warm_start)
+    plan = _best(nearby, warm_start)
+    if not plan.has_placement or plan.step_time_us is None:
+        return _best(question, warm_start)
+    if plan.step_time_us <= question.cost_model.launched_us(question.model):
+        return plan
+    worth_us = plan.step_time_us * (1 - question.options.gap)
+    served = answer(question, Monitor().wanting(worth_us), plan)
+    if served.step_time_us is not None and served.step_time_us <= worth_us:
+        return _best(question, served)
+    bound_us = min(plan.lower_bound_us or 0.0, served.lower_bound_us or 0.0)
+    return plan.model_copy(update={"lower_bound_us": bound_us, "gap": 1 - bound_us / plan.step_time_us})
+
+
+def _without_servers(question: Question) -> Question | None:
+    """The question with tables on the trainers' nodes only; None where it is that already, or asks for nothing else."""
+    options = question.options
+    near = tuple(tier for tier in host_tiers(question.host) if tier is not Tier.REMOTE and options.allows(tier))
+    if question.host.remote_servers is None or not options.allows(Tier.REMOTE) or not near:
+        return None
+    return question.model_copy(update={"options": options.model_copy(update={"tiers": near})})
+
+
+def _best(question: Question, warm_start: Plan | None) -> Plan:
+    """The best plan. Where launches take longest, the first placement that keeps up with them is one, and is found at once."""
+    start = warm_start if warm_start is not None and _has_common(question, warm_start) else None
+    launched_us = question.cost_model.launched_us(question.model)
+    if launched_us > 0:
+        first = answer(question, Monitor().wanting(launched_us), start)
+        if first.has_placement and first.step_time_us == launched_us:
+            return first
+        start = first if first.has_placement else start
+    return answer(question, warm_start=start)
+
+
+def _has_common(question: Question, plan: Plan) -> bool:
+    ours = {table.name for table in question.model.tables}
+    return question.options.start is None and any(table.name in ours for table in plan.tables)
+
+
+def _shared_out(questions: Sequence[Question], processes: int) -> Iterator[Sequence[Question]]:
+    each = -(-len(questions) // processes)
+    return (questions[first : first + each] for first in range(0, len(questions), each))
