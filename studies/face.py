@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from emplace.placement.catalog import find_model, find_stack, host_names, template_settings
+from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
 from emplace.planning import resolve_host
+from emplace.studies.fleet import Hogwild
 from emplace.studies.grid import Setting
+from emplace.studies.jobs import Wanted
+from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
 from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+from emplace.studies.target import target_of
 
 Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
 Hosts: TypeAlias = str | Sequence[HostSpec | Mapping[str, Any] | str | Path]
@@ -40,6 +45,36 @@ def sweep(
     setting = _setting(model, settings, stack, options)
     axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
     return run_sweep(setting, _hosts(hosts), axes, pareto, processes, lambda _done, _all: None)
+
+
+def size(
+    model: Model,
+    hosts: Hosts,
+    *,
+    throughput: str | None = None,
+    examples: str | None = None,
+    deadline: str | None = None,
+    objective: str = "servers",
+    max_nodes: int = MOST_NODES,
+    hogwild: Hogwild | None = None,
+    settings: Sequence[str] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Sizing:
+    """How many servers the model needs on each host to reach a throughput ("500k"), or so many examples ("10G") until a deadline ("8h").
+
+    `objective` is what the best job has least of: "servers", "power" or "cost". `hogwild` is how CPU hosts train asynchronously.
+    Raises as `plan` does, before anything is solved.
+    """
+    setting = _setting(model, settings, stack, {"work_limit": WORK_S} | dict(options))
+    target = target_of(throughput, examples, deadline)
+    wanted = from_data({"objective": objective}, _Objective, source="options").objective
+    return run_size(setting, _hosts(hosts), target, wanted, hogwild or Hogwild(), max_nodes, processes, lambda _done, _all: None)
+
+
+class _Objective(Document):
+    objective: Wanted
 
 
 def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, options: Mapping[str, Any]) -> Setting:

@@ -44,16 +44,16 @@ def best_plan(question: Question, warm_start: Plan | None = None) -> Plan:
     """The best plan; one with remote servers only where they are worth more than the gap, as a job pays for them."""
     nearby = _without_servers(question)
     if nearby is None:
-        return _best(question, warm_start)
-    plan = _best(nearby, warm_start)
+        return best_of(question, warm_start)
+    plan = best_of(nearby, warm_start)
     if not plan.has_placement or plan.step_time_us is None:
-        return _best(question, warm_start)
+        return best_of(question, warm_start)
     if plan.step_time_us <= question.cost_model.launched_us(question.model):
         return plan
     worth_us = plan.step_time_us * (1 - question.options.gap)
     served = answer(question, Monitor().wanting(worth_us), plan)
     if served.step_time_us is not None and served.step_time_us <= worth_us:
-        return _best(question, served)
+        return best_of(question, served)
     bound_us = min(plan.lower_bound_us or 0.0, served.lower_bound_us or 0.0)
     return plan.model_copy(update={"lower_bound_us": bound_us, "gap": 1 - bound_us / plan.step_time_us})
 
@@ -67,7 +67,7 @@ def _without_servers(question: Question) -> Question | None:
     return question.model_copy(update={"options": options.model_copy(update={"tiers": near})})
 
 
-def _best(question: Question, warm_start: Plan | None) -> Plan:
+def best_of(question: Question, warm_start: Plan | None = None) -> Plan:
     """The best plan. Where launches take longest, the first placement that keeps up with them is one, and is found at once."""
     start = warm_start if warm_start is not None and _has_common(question, warm_start) else None
     launched_us = question.cost_model.launched_us(question.model)
