@@ -16,6 +16,8 @@ from emplace.planning import resolve_host
 from emplace.studies.fleet import Hogwild
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import Wanted
+from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
+from emplace.studies.recommend import Objective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
 from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
 from emplace.studies.target import target_of
@@ -73,8 +75,29 @@ def size(
     return run_size(setting, _hosts(hosts), target, wanted, hogwild or Hogwild(), max_nodes, processes, lambda _done, _all: None)
 
 
+def recommend(
+    model: Model,
+    hosts: Hosts,
+    *,
+    objective: str = "throughput",
+    settings: Sequence[str] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Recommendation:
+    """Hosts, and places for the tables on them, ranked by "throughput", "throughput-per-watt" or "cost". Raises as `plan` does, before
+    anything is solved."""
+    setting = _setting(model, settings, stack, {"work_limit": RECOMMEND_WORK_S} | dict(options))
+    by = from_data({"objective": objective}, _RankedBy, source="options").objective
+    return run_recommend(setting, _hosts(hosts), by, processes, lambda _done, _all: None)
+
+
 class _Objective(Document):
     objective: Wanted
+
+
+class _RankedBy(Document):
+    objective: Objective
 
 
 def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, options: Mapping[str, Any]) -> Setting:

@@ -6,7 +6,23 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, plan, profile, run, service, size, sweep, trace
+from emplace.app.cli import (
+    audit,
+    calibrate,
+    catalog,
+    check,
+    describe,
+    diff,
+    imports,
+    plan,
+    profile,
+    recommend,
+    run,
+    service,
+    size,
+    sweep,
+    trace,
+)
 from emplace.app.cli.output import print_text
 
 cli = typer.Typer(
@@ -22,6 +38,7 @@ cli.command("plan")(plan.plan)
 cli.command("check")(check.check)
 cli.command("sweep")(sweep.sweep)
 cli.command("size")(size.size)
+cli.command("recommend")(recommend.recommend)
 cli.command("audit")(audit.audit)
 cli.command("diff")(diff.diff)
 cli.command("import")(imports.import_torchrec)
