@@ -10,17 +10,17 @@ from emplace.placement.step_costs import step_costs
 from emplace.studies.power import Running, running
 from emplace.studies.resources import Elasticity, elasticities
 
-LAUNCHES, OVERHEAD = "launches", "overhead"
-"""What a step lasts beside its stages, where devices wait for launches and where they don't."""
+OVERHEAD = "overhead"
+"""What a step lasts beside its stages, where devices wait for nothing."""
 
 
 class Binding(Document):
     """What a step mostly is."""
 
     stage: str
-    """A stage, `launches` or `overhead`."""
+    """A stage, `overhead`, or what devices wait for: `launches` or `input`."""
     share: float
-    """Of the step; of launches all of it, as no step is shorter whatever its stages need."""
+    """Of the step; of what devices wait for all of it, as no step is shorter whatever its stages need."""
     resource: str | None = None
     """The rate of the host of which more would gain most, where any would gain something."""
 
@@ -40,7 +40,7 @@ class Figures(Document):
     """Examples per second of all trainers."""
     throughput_range: tuple[float, float] | None = None
     stages_us: dict[str, float] | None = None
-    """They add up to the step; of launches that take longest, the rest of it is theirs."""
+    """They add up to the step; what devices wait for has the rest of it."""
     binds: Binding | None = None
     trainers: int | None = None
     running: Running | None = None
@@ -63,7 +63,7 @@ def figures_of(plan: Plan) -> Figures:
         throughput=plan.throughput_samples_per_s,
         throughput_range=None if spread is None else (examples * 1e6 / spread.slow_us, examples * 1e6 / spread.fast_us),
         stages_us=stages,
-        binds=_binding(stages, step_us, gains),
+        binds=Binding(stage=floor, share=1.0, resource=_most(gains)) if (floor := _floor(plan)) else _binding(stages, step_us, gains),
         trainers=plan.num_trainers,
         running=running(plan),
         elasticities=gains,
@@ -75,19 +75,20 @@ def _stages_us(plan: Plan) -> dict[str, float]:
     stages = {str(stage.stage): stage.time_us for stage in made_of.stages}
     beside_us = beside_stages_us(plan)
     if beside_us > 0:
-        stages[LAUNCHES if _waits(plan) else OVERHEAD] = beside_us
+        stages[_floor(plan) or OVERHEAD] = beside_us
     return stages
 
 
-def _waits(plan: Plan) -> bool:
-    """Whether devices wait for launches."""
-    question = plan.question
-    return question.cost_model.launched_us(question.model) >= (plan.step_time_us or 0.0)
+def _floor(plan: Plan) -> str:
+    """What devices wait for; "" where they don't."""
+    floor = plan.question.cost_model.floor(plan.question.model)
+    return floor.name if floor.time_us >= (plan.step_time_us or 0.0) else ""
 
 
 def _binding(stages: dict[str, float], step_us: float, gains: tuple[Elasticity, ...]) -> Binding:
-    if LAUNCHES in stages:
-        return Binding(stage=LAUNCHES, share=1.0)
     stage = max(stages, key=lambda each: stages[each])
-    resource = gains[0].resource if gains and gains[0].percent > 0 else None
-    return Binding(stage=stage, share=stages[stage] / step_us, resource=resource)
+    return Binding(stage=stage, share=stages[stage] / step_us, resource=_most(gains))
+
+
+def _most(gains: tuple[Elasticity, ...]) -> str | None:
+    return gains[0].resource if gains and gains[0].percent > 0 else None

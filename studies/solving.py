@@ -41,39 +41,30 @@ def solve_chain(questions: Sequence[Question]) -> list[Figures]:
 
 
 def best_plan(question: Question, warm_start: Plan | None = None) -> Plan:
-    """The best plan; one with remote servers only where they are worth more than the gap, as a job pays for them."""
+    """The best plan; with remote servers, which a job pays for, only where nothing fits without them or the options name them."""
     nearby = _without_servers(question)
-    if nearby is None:
-        return best_of(question, warm_start)
-    plan = best_of(nearby, warm_start)
-    if not plan.has_placement or plan.step_time_us is None:
-        return best_of(question, warm_start)
-    if plan.step_time_us <= question.cost_model.launched_us(question.model):
-        return plan
-    worth_us = plan.step_time_us * (1 - question.options.gap)
-    served = answer(question, Monitor().wanting(worth_us), plan)
-    if served.step_time_us is not None and served.step_time_us <= worth_us:
-        return best_of(question, served)
-    bound_us = min(plan.lower_bound_us or 0.0, served.lower_bound_us or 0.0)
-    return plan.model_copy(update={"lower_bound_us": bound_us, "gap": 1 - bound_us / plan.step_time_us})
+    if nearby is not None:
+        plan = best_of(nearby, warm_start)
+        if plan.has_placement:
+            return plan
+    return best_of(question, warm_start)
 
 
 def _without_servers(question: Question) -> Question | None:
-    """The question with tables on the trainers' nodes only; None where it is that already, or asks for nothing else."""
-    options = question.options
-    near = tuple(tier for tier in host_tiers(question.host) if tier is not Tier.REMOTE and options.allows(tier))
-    if question.host.remote_servers is None or not options.allows(Tier.REMOTE) or not near:
+    """The question with tables on the trainers' nodes only; None where its options say where tables may live, or there are no servers."""
+    if question.host.remote_servers is None or question.options.tiers is not None:
         return None
-    return question.model_copy(update={"options": options.model_copy(update={"tiers": near})})
+    near = tuple(tier for tier in host_tiers(question.host) if tier is not Tier.REMOTE)
+    return question.model_copy(update={"options": question.options.model_copy(update={"tiers": near})})
 
 
 def best_of(question: Question, warm_start: Plan | None = None) -> Plan:
-    """The best plan. Where launches take longest, the first placement that keeps up with them is one, and is found at once."""
+    """The best plan. Where launches or the input take longest, the first placement that keeps up is one, and is found at once."""
     start = warm_start if warm_start is not None and _has_common(question, warm_start) else None
-    launched_us = question.cost_model.launched_us(question.model)
-    if launched_us > 0:
-        first = answer(question, Monitor().wanting(launched_us), start)
-        if first.has_placement and first.step_time_us == launched_us:
+    floor_us = question.cost_model.floor(question.model).time_us
+    if floor_us > 0:
+        first = answer(question, Monitor().wanting(floor_us), start)
+        if first.has_placement and first.step_time_us == floor_us:
             return first
         start = first if first.has_placement else start
     return answer(question, warm_start=start)

@@ -35,16 +35,17 @@ class Search:
     """By size: a plan that is fast enough, None where there is provably none."""
     undecided: dict[Size, None] = field(default_factory=dict)
     """Neither, or not looked at."""
+    solves: int = 0
     is_complete: bool = True
     """Whether every size up to the one found, or the largest, is in one of them."""
 
     def run(self) -> Plan | None:
         """The cheapest plan found; every cheaper size is then impossible or undecided. None where there is none."""
         known: tuple[float, Plan] | None = None
-        for looked_at, size in enumerate(self._cheapest_first()):
+        for size in self._cheapest_first():
             if known is not None and self._price(size) >= known[0]:
                 break
-            if looked_at < MOST_SOLVES:
+            if self.solves < MOST_SOLVES:
                 if (plan := self._planned(size)) is not None:
                     return plan
                 continue
@@ -62,7 +63,7 @@ class Search:
     def reaches(self, nodes: int) -> float:
         """Examples per second that no job of so many nodes exceeds, wherever tables are: the step without any."""
         question = self._question(Size(nodes=nodes))
-        shortest_us = max(constant_us(question, question.topology(with_servers=False)), question.cost_model.launched_us(question.model))
+        shortest_us = max(constant_us(question, question.topology(with_servers=False)), question.cost_model.floor(question.model).time_us)
         return self._examples(question) * 1e6 / shortest_us
 
     def why_servers(self, nodes: int) -> str:
@@ -96,17 +97,40 @@ class Search:
         """The best plan of a job that is fast enough; notes the size where there is none."""
         if size in self.found:
             return self.found[size]
+        if size.parameter_servers < self._server_counts[-1] and self._is_ruled_out(size.nodes):
+            self.found[size] = None
+            return None
         question = self._question(size)
         enough_us = self._examples(question) * 1e6 / self.throughput
-        plan = answer(question, Monitor().wanting(enough_us))
+        plan = self._answered(question, enough_us)
         if plan.step_time_us is not None and plan.step_time_us <= enough_us:
             self.found[size] = best_of(question, plan)
             return self.found[size]
-        if plan.status is PlanStatus.INFEASIBLE or (plan.lower_bound_us or 0.0) > enough_us:
+        if self._is_proven_slow(plan, enough_us):
             self.found[size] = None
         else:
             self.undecided[size] = None
         return None
+
+    def _answered(self, question: Question, enough_us: float) -> Plan:
+        """The first plan that is fast enough, or the proof that there is none."""
+        self.solves += 1
+        return answer(question, Monitor().wanting(enough_us))
+
+    @staticmethod
+    def _is_proven_slow(plan: Plan, enough_us: float) -> bool:
+        return plan.status is PlanStatus.INFEASIBLE or (plan.lower_bound_us or 0.0) > enough_us
+
+    def _is_ruled_out(self, nodes: int) -> bool:
+        """Whether so many nodes are proven too few with every server that there is: one that holds nothing slows nothing."""
+        widest = Size(nodes=nodes, parameter_servers=self._server_counts[-1])
+        if widest not in self.found and widest not in self.undecided:
+            question = self._question(widest)
+            enough_us = self._examples(question) * 1e6 / self.throughput
+            plan = self._answered(question, enough_us)
+            if self._is_proven_slow(plan, enough_us):
+                self.found[widest] = None
+        return widest in self.found and self.found[widest] is None
 
     def _any_larger(self, nodes: int) -> tuple[float, Plan] | None:
         """(price, plan) of some job without servers: twice as many nodes each time, then between the last two."""

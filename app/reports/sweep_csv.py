@@ -7,10 +7,10 @@ from io import StringIO
 from typing import Any
 
 from emplace.placement.stages import Stage
-from emplace.studies.figures import LAUNCHES, OVERHEAD
+from emplace.studies.figures import OVERHEAD
 from emplace.studies.sweep import Sweep, SweepPoint
 
-_STAGES = (*map(str, Stage), OVERHEAD, LAUNCHES)
+_STAGES = (*map(str, Stage), OVERHEAD, "launches", "input")
 
 
 def sweep_csv(sweep: Sweep) -> str:
