@@ -46,7 +46,7 @@ class FleetSearch:
         for sparse in range(1, self.most_servers + 1):
             if best is not None and self._least_price(sparse) >= best[0]:
                 break
-            if not self._placed(sparse).has_placement:
+            if not self.placed(sparse).has_placement:
                 continue
             for counts in self._with_sparse(sparse):
                 price = self._price(counts)
@@ -59,7 +59,7 @@ class FleetSearch:
         return self.fleet.throughput(self.fleet.flow(self.demands(counts.sparse_servers), counts)[1].rounds_per_us)
 
     def demands(self, sparse: int) -> Demands:
-        return self._demands.setdefault(sparse, self.fleet.demands(self._placed(sparse)))
+        return self._demands.setdefault(sparse, self.fleet.demands(self.placed(sparse)))
 
     def sized(self, counts: Counts) -> dict[str, Sized]:
         """Each count with what asks for it."""
@@ -87,7 +87,7 @@ class FleetSearch:
     @cached_property
     def _least_capacity(self) -> int:
         """The fewest sparse servers whose memory holds the tables."""
-        fit = (sparse for sparse in range(1, self.most_servers + 1) if self._placed(sparse).status is not PlanStatus.INFEASIBLE)
+        fit = (sparse for sparse in range(1, self.most_servers + 1) if self.placed(sparse).status is not PlanStatus.INFEASIBLE)
         return next(fit, self.most_servers + 1)
 
     @property
@@ -98,7 +98,8 @@ class FleetSearch:
         """The fewest of a kind that keep up with rounds that ask so much of all of them."""
         return max(1, math.ceil(self._rounds_per_us * demand_us * _SURE))
 
-    def _placed(self, sparse: int) -> Plan:
+    def placed(self, sparse: int) -> Plan:
+        """Where tables are on so many sparse servers."""
         if sparse not in self.plans:
             self.plans[sparse] = answer(self.fleet.placement_question(sparse, self.options))
         return self.plans[sparse]

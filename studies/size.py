@@ -3,15 +3,18 @@ smaller ones."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from emplace.placement.cost_model import CostSource
+from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
+from emplace.placement.ingest import example_bytes
+from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.stack import Pace
 from emplace.planning import build_question
@@ -35,7 +38,11 @@ PLACED_GAP, PLACED_WORK_S = 0.02, 1.0
 """Of the placements on sparse servers, of which a search needs many."""
 _DATASHEET = "rates are datasheets' under a software stack, which nobody measured: `sure` says whether a job is large enough at its slowest"
 _FLEET = "asynchronous fleets are reckoned by mean value analysis; their batch, threads and tau are assumed where they are not given"
-_READERS = "readers are not counted: no host document says how fast one reads"
+_READERS = (
+    "readers stand beside the job's servers: so many as the network of machines like the host's remote servers asks for; "
+    "no document says what reading and decoding take of them"
+)
+READERS, READER_NETWORK = "readers", "reader_network"
 _BATCH = "every trainer has the model's local_batch_size, so a larger synchronous job trains on a larger batch in all"
 
 
@@ -69,7 +76,7 @@ class SizedJob(Document):
     batch: int | None = None
     """Examples of a step, or of a round of a thread."""
     counts: dict[str, Sized] | None = None
-    """`nodes` and `parameter_servers`, or `trainers`, `sparse_servers` and `dense_servers`."""
+    """`nodes` and `parameter_servers`, or `trainers`, `sparse_servers` and `dense_servers`; and `readers`, which `running` leaves out."""
     running: Running | None = None
     figures: Figures | None = None
     """Of the plan of a synchronous job."""
@@ -219,6 +226,7 @@ def _with_plan(task: _Task, search: Search, plan: Plan, known: SizedJob) -> Size
     counts = {"nodes": Sized(count=nodes, binds=binds, bounds=(Bound(by="dense layers alone", least=floor),))}
     if servers:
         counts["parameter_servers"] = Sized(count=servers, binds=search.why_servers(nodes))
+    counts |= _readers(plan.question.model, plan.question.cost_model, figures.throughput or 0.0)
     price = task.prices.of_job(nodes, servers)
 
     def cheaper(sizes: Sequence[Size]) -> tuple[Size, ...]:
@@ -268,7 +276,7 @@ def _with_counts(task: _Task, search: FleetSearch, counts: Counts, known: SizedJ
             "queueing_bounds": (fleet.throughput(least), fleet.throughput(most)),
             "binds": limiting(network, flow).name,
             "batch": fleet.hogwild.batch,
-            "counts": search.sized(counts),
+            "counts": search.sized(counts) | _readers(fleet.model, fleet.cost_model, throughput),
             "running": running_job(
                 task.host,
                 throughput,
@@ -279,6 +287,15 @@ def _with_counts(task: _Task, search: FleetSearch, counts: Counts, known: SizedJ
             ),
         }
     )
+
+
+def _readers(model: ModelSpec, cost_model: CostModel, throughput: float) -> dict[str, Sized]:
+    """Servers that send so many examples per second; none where the host has no such machines."""
+    per_byte_us = cost_model.all_to_all.per_server_byte_us
+    if not per_byte_us:
+        return {}
+    count = max(1, math.ceil(throughput * example_bytes(model) * per_byte_us / 1e6))
+    return {READERS: Sized(count=count, binds=READER_NETWORK, bounds=(Bound(by=READER_NETWORK, least=count),))}
 
 
 def _fleet_range(search: FleetSearch, counts: Counts) -> tuple[float, float] | None:

@@ -13,6 +13,7 @@ from emplace.app.cli.options import plan_options
 from emplace.app.cli.output import as_json, print_text, save, show
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.sweep_csv import sweep_csv
+from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus
@@ -23,6 +24,7 @@ class SweepFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     CSV = "csv"
+    SVG = "svg"
 
 
 def sweep(
@@ -60,6 +62,8 @@ def sweep(
     chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, work_limit=work_limit, seed=seed, gap=STUDY_GAP if gap is None else gap)
     setting = studying.setting_of(model, settings, chosen, stack)
     axes = axes_of(vary or [], of_template=not hasattr(setting.model, "tables"))
+    if format is SweepFormat.SVG and len(axes) != 1:
+        raise InvalidDocument("--format", [BrokenRule("", "svg", "draws one axis: give one --vary")])
     found_hosts = studying.read_hosts(host, hosts)
     with StatusLine() as status:
         found = run_sweep(
@@ -82,7 +86,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _report(found: Sweep, format: SweepFormat, out: options.Out) -> None:
-    text = sweep_csv(found) if format is SweepFormat.CSV else as_json(found.to_data())
+    writers = {SweepFormat.CSV: sweep_csv, SweepFormat.SVG: sweep_svg}
+    text = writers[format](found) if format in writers else as_json(found.to_data())
     save(out, text)
     if format is SweepFormat.TEXT:
         show(sweep_view(found))

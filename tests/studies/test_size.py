@@ -94,7 +94,7 @@ def test_the_cheapest_fleet_is_that_of_trying_every_count(target: float, prices:
     enough = {}
     for trainers, sparse, dense in product(range(1, 5), repeat=3):
         counts = Counts(trainers=trainers, sparse_servers=sparse, dense_servers=dense)
-        if search._placed(sparse).has_placement and search.reaches(counts) >= target:
+        if search.placed(sparse).has_placement and search.reaches(counts) >= target:
             enough[counts] = prices.of_job(trainers, sparse + dense)
     if not enough:
         assert found is None
@@ -106,7 +106,7 @@ def test_the_cheapest_fleet_is_that_of_trying_every_count(target: float, prices:
 
 def test_a_cpu_fleet_scales_with_trainers_until_a_station_is_full() -> None:
     search = fleet_search(1.0, Prices(1.0, 1.0), 128)
-    placed = search._placed(2)
+    placed = search.placed(2)
 
     def of(trainers: int) -> tuple[float, str]:
         throughput, (least, most), limits = estimate(search.fleet, placed, Counts(trainers=trainers, sparse_servers=2, dense_servers=2))
@@ -123,7 +123,7 @@ def test_a_cpu_fleet_scales_with_trainers_until_a_station_is_full() -> None:
 def test_a_fleet_is_slower_at_the_slow_end_of_its_ranges() -> None:
     search = fleet_search(1.0, Prices(1.0, 1.0))
     counts = Counts(trainers=2, sparse_servers=2, dense_servers=1)
-    slow, typical, fast = (estimate(search.fleet, search._placed(2), counts, pace)[0] for pace in (Pace.SLOW, Pace.TYPICAL, Pace.FAST))
+    slow, typical, fast = (estimate(search.fleet, search.placed(2), counts, pace)[0] for pace in (Pace.SLOW, Pace.TYPICAL, Pace.FAST))
     assert slow < typical < fast
 
 
@@ -131,7 +131,7 @@ def test_every_count_has_what_asks_for_it() -> None:
     sizing = emplace.size(small_model(), [small_host()], throughput="260k", max_nodes=4, **LIMITS)
     fleet, together = job(sizing, Training.ASYNCHRONOUS), job(sizing, Training.SYNCHRONOUS)
     assert fleet.counts is not None
-    assert set(fleet.counts) == {"trainers", "sparse_servers", "dense_servers"}
+    assert set(fleet.counts) == {"trainers", "sparse_servers", "dense_servers", "readers"}
     for sized in fleet.counts.values():
         assert sized.count >= max(bound.least for bound in sized.bounds)
     assert (fleet.throughput or 0.0) >= 260_000

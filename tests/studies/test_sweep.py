@@ -6,6 +6,7 @@ import csv
 import json
 from io import StringIO
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -141,6 +142,8 @@ def test_the_same_sweep_in_every_format_and_with_every_number_of_processes(empla
     document = json.loads(one.stdout)
     table = list(csv.DictReader(StringIO(emplace_here(*asked, "--format", "csv").stdout)))
     assert [float(row["step_time_us"]) for row in table] == [point["figures"]["step_time_us"] for point in document["points"]]
+    figure = ElementTree.fromstring(emplace_here(*asked, "--format", "svg").stdout)
+    assert len([part for part in figure.iter() if part.tag.endswith("circle")]) == len(document["points"])
     text = emplace_here(*asked).stdout
     assert "zion" in text
     assert "Pareto front of throughput and servers" in text
@@ -157,6 +160,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "needs at least one --vary"),
     "no price": (["--vary", "/sparse=4", "--pareto", "throughput,price"], "price_per_hour: 12.5"),
     "no quantity": (["--vary", "/sparse=4", "--pareto", "throughput,beauty"], "must be two of"),
+    "a figure of two axes": (["--vary", "/sparse=4", "--vary", "/dense=4", "--format", "svg"], "give one --vary"),
     "too many": (["--vary", f"/dense={','.join(map(str, range(1, 10_002)))}"], "must be at most 10,000"),
     "a job that the host can't have": (["--vary", "--ranks=3,4", "--nodes", "2"], "multiple of the number of nodes"),
 }
