@@ -20,6 +20,8 @@ from emplace.studies.solving import best_of
 
 MOST_SOLVES = 40
 """Sizes that are solved for on one host; cheaper ones beyond stay undecided."""
+_SERVED_TYPES = 2
+"""Sharding types that a job with servers may have: table_wise and column_wise."""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class Search:
     undecided: dict[Size, None] = field(default_factory=dict)
     """Neither, or not looked at."""
     solves: int = 0
+    _ruled_out: dict[int, bool] = field(default_factory=dict)
+    """By nodes, with any number of servers."""
     is_complete: bool = True
     """Whether every size up to the one found, or the largest, is in one of them."""
 
@@ -97,7 +101,7 @@ class Search:
         """The best plan of a job that is fast enough; notes the size where there is none."""
         if size in self.found:
             return self.found[size]
-        if size.parameter_servers < self._server_counts[-1] and self._is_ruled_out(size.nodes):
+        if self._server_counts[-1] and self._is_ruled_out(size.nodes):
             self.found[size] = None
             return None
         question = self._question(size)
@@ -122,7 +126,29 @@ class Search:
         return plan.status is PlanStatus.INFEASIBLE or (plan.lower_bound_us or 0.0) > enough_us
 
     def _is_ruled_out(self, nodes: int) -> bool:
-        """Whether so many nodes are proven too few with every server that there is: one that holds nothing slows nothing."""
+        """Whether so many nodes are proven too few with any number of servers, by a bound with every one that there is: one that holds
+        nothing costs the others a message in each exchange, and nothing else."""
+        if nodes not in self._ruled_out:
+            servers = self._server_counts[-1]
+            question = self._question(Size(nodes=nodes, parameter_servers=servers))
+            cost = question.cost_model
+            messages_us = cost.id_exchange.per_peer_us + 2 * cost.all_to_all.per_peer_us
+            longest_us = self._examples(question) * 1e6 / self.throughput + _SERVED_TYPES * servers * messages_us
+            self._ruled_out[nodes] = self._is_proven_slow(self._answered(question, longest_us), longest_us)
+        return self._ruled_out[nodes]
+
+    def _answered(self, question: Question, enough_us: float) -> Plan:
+        """The first plan that is fast enough, or the proof that there is none."""
+        self.solves += 1
+        return answer(question, Monitor().wanting(enough_us))
+
+    @staticmethod
+    def _is_proven_slow(plan: Plan, enough_us: float) -> bool:
+        return plan.status is PlanStatus.INFEASIBLE or (plan.lower_bound_us or 0.0) > enough_us
+
+    def _is_ruled_out(self, nodes: int) -> bool:
+        """Whether so many nodes are proven too few with any number of servers, by a bound with every one that there is: one that holds
+        nothing costs the others a message in each exchange, and nothing else."""
         widest = Size(nodes=nodes, parameter_servers=self._server_counts[-1])
         if widest not in self.found and widest not in self.undecided:
             question = self._question(widest)
