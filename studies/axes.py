@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Annotated, Any
 
+from jsonpointer import JsonPointerException
 from pydantic import Field
 
 from emplace.placement.catalog.suite import SuiteSettings
@@ -96,13 +97,20 @@ def _part(path: str, *, of_template: bool) -> Part:
         found = [Part.OPTIONS] if path.removeprefix("--").replace("-", "_") in _KEYS[Part.OPTIONS] else []
         known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(_KEYS[Part.OPTIONS]))
     else:
-        first = parts_of(path)[0]
+        first = _parts(path)[0]
         parts = ([Part.TEMPLATE] if of_template else [Part.MODEL]) + [Part.HOST]
         found = [part for part in parts if first in _KEYS[part]]
         known = "; ".join(f"of the {part} {', '.join(f'/{key}' for key in sorted(_KEYS[part]))}" for part in parts)
     if not found:
         raise _refusal(path, f"is not there; what can be varied begins with {known}")
     return found[0]
+
+
+def _parts(path: str) -> list[str]:
+    try:
+        return parts_of(path)
+    except JsonPointerException:
+        raise _refusal(path, "is no JSON pointer: write ~0 for ~ and ~1 for / inside a key") from None
 
 
 def _split(text: str) -> list[str]:
@@ -147,10 +155,10 @@ def _factor(value: Any) -> Factor | None:
 
 
 def _scaled(data: Any, factor: Factor, path: str, source: str) -> Any:
-    """A number, a size or a rate, so many times."""
+    """A number, a size or a rate, so many times; what is whole stays so, and at least 1."""
     if isinstance(data, int | float) and not isinstance(data, bool):
         scaled = Decimal(str(data)) * factor.times
-        return int(scaled) if isinstance(data, int) and scaled == int(scaled) else float(scaled)
+        return max(round(scaled), 1) if isinstance(data, int) else float(scaled)
     if isinstance(data, str):
         for parse, spell in ((parse_size, lambda size: format_size(round(size))), (parse_rate, format_rate), (parse_flops, format_flops)):
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, Question
@@ -12,17 +12,16 @@ from emplace.solver.progress import Monitor
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.processes import in_processes
 
-CHAIN = 8
-"""Questions that are solved in a row. The same ones whatever the number of processes, so that answers are the same too."""
+_MOST_IN_CHAIN, _CHAINS = 8, 4
+"""Few questions are solved in so many rows, many in rows of so many: the same whatever the number of processes, and so the answers."""
 Tell = Callable[[int, int], None]
 """Told how many of how many are solved."""
 
 
 def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> list[Figures]:
     """The figures of each question's best plan, in their order. Neighbours should differ a little."""
-    chains = [questions[first : first + CHAIN] for first in range(0, len(questions), CHAIN)]
-    if len(chains) < processes:  # few points: each core gets some, at the price of fewer warm starts
-        chains = list(_shared_out(questions, processes))
+    length = min(-(-len(questions) // _CHAINS), _MOST_IN_CHAIN)
+    chains = [questions[first : first + length] for first in range(0, len(questions), length)]
     found: list[Figures] = []
     for figures in in_processes(chains, solve_chain, processes):
         found += figures
@@ -73,8 +72,3 @@ def best_of(question: Question, warm_start: Plan | None = None) -> Plan:
 def _has_common(question: Question, plan: Plan) -> bool:
     ours = {table.name for table in question.model.tables}
     return question.options.start is None and any(table.name in ours for table in plan.tables)
-
-
-def _shared_out(questions: Sequence[Question], processes: int) -> Iterator[Sequence[Question]]:
-    each = -(-len(questions) // processes)
-    return (questions[first : first + each] for first in range(0, len(questions), each))

@@ -137,27 +137,6 @@ class Search:
             self._ruled_out[nodes] = self._is_proven_slow(self._answered(question, longest_us), longest_us)
         return self._ruled_out[nodes]
 
-    def _answered(self, question: Question, enough_us: float) -> Plan:
-        """The first plan that is fast enough, or the proof that there is none."""
-        self.solves += 1
-        return answer(question, Monitor().wanting(enough_us))
-
-    @staticmethod
-    def _is_proven_slow(plan: Plan, enough_us: float) -> bool:
-        return plan.status is PlanStatus.INFEASIBLE or (plan.lower_bound_us or 0.0) > enough_us
-
-    def _is_ruled_out(self, nodes: int) -> bool:
-        """Whether so many nodes are proven too few with any number of servers, by a bound with every one that there is: one that holds
-        nothing costs the others a message in each exchange, and nothing else."""
-        widest = Size(nodes=nodes, parameter_servers=self._server_counts[-1])
-        if widest not in self.found and widest not in self.undecided:
-            question = self._question(widest)
-            enough_us = self._examples(question) * 1e6 / self.throughput
-            plan = self._answered(question, enough_us)
-            if self._is_proven_slow(plan, enough_us):
-                self.found[widest] = None
-        return widest in self.found and self.found[widest] is None
-
     def _any_larger(self, nodes: int) -> tuple[float, Plan] | None:
         """(price, plan) of some job without servers: twice as many nodes each time, then between the last two."""
         low, high = nodes, min(2 * nodes, self.most_nodes)

@@ -95,5 +95,7 @@ def suite_settings(given: Sequence[str]) -> SuiteSettings:
         if not equals or not value:
             rule = f"must be NAME=VALUE, such as sparse=64; names are {', '.join(SuiteSettings.model_fields)}"
             raise InvalidDocument("--set", [BrokenRule("", repr(each), rule)])
+        if name in data:
+            raise InvalidDocument("--set", [BrokenRule(f"/{name}", value, "is set twice")])
         data[name] = value if name == "mlp" else scalar_of(value)
     return from_data(data, SuiteSettings, source="--set")

@@ -27,7 +27,7 @@ def _children(pid: int) -> set[int]:
 
 def test_an_interrupt_ends_a_sweep_and_its_processes(tmp_path: Path) -> None:
     environment = {**os.environ, "EMPLACE_HOME": str(tmp_path)}
-    command = [COMMAND, *LONG, "--processes", "2", "--out", tmp_path / "sweep.json"]
+    command = [str(COMMAND), *LONG, "--processes", "2", "--out", str(tmp_path / "sweep.json")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline, children = time.monotonic() + 60, set[int]()
         while len(children) < 2 and time.monotonic() < deadline and process.poll() is None:

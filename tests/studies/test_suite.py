@@ -42,6 +42,8 @@ def test_a_length_of_one_is_fixed() -> None:
 def test_settings_that_are_none(given: str) -> None:
     with pytest.raises(InvalidDocument, match="--set"):
         suite_settings([given])
+    with pytest.raises(InvalidDocument, match="is set twice"):
+        suite_settings(["sparse=4", "sparse=5"])
 
 
 def test_it_is_printed_and_planned_with_settings(emplace_here: Emplace) -> None:
