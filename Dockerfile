@@ -24,6 +24,7 @@ COPY profiler profiler
 COPY executor executor
 COPY hardware hardware
 COPY runtime runtime
+COPY studies studies
 COPY app app
 COPY migrations migrations
 COPY emplace emplace

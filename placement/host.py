@@ -79,6 +79,9 @@ class Node(Document):
     ddr_bandwidth: Rate | None = None
     """Of all system memory; absent where links to it are always slower."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
+    idle_power_w: Annotated[float, Field(strict=True, ge=0)] | None = None
+    price_per_hour: Annotated[float, Field(strict=True, ge=0)] | None = None
+    """Of one node, in whatever money."""
 
     @model_validator(mode="after")
     def _kinds_are_unique(self) -> Node:
@@ -100,6 +103,8 @@ class RemoteServers(Document):
     network: Rate
     fp32_flops: Flops
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
+    idle_power_w: Annotated[float, Field(strict=True, ge=0)] | None = None
+    price_per_hour: Annotated[float, Field(strict=True, ge=0)] | None = None
 
     @model_validator(mode="after")
     def _reserve_leaves_room(self) -> RemoteServers:

@@ -8,11 +8,12 @@ import typer
 import yaml
 from rich.table import Table as TextTable
 
-from emplace.app.cli.options import Format, OutputFormat
+from emplace.app.cli.inputs import read_model
+from emplace.app.cli.options import Format, OutputFormat, Settings
 from emplace.app.cli.output import as_json, print_text, show
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.document import Document
-from emplace.placement.errors import UnknownName
+from emplace.placement.errors import BrokenRule, InvalidDocument, UnknownName
 from emplace.placement.memory import row_bytes
 from emplace.placement.units import show_gib
 from emplace.planning import resolve_host
@@ -20,12 +21,15 @@ from emplace.planning import resolve_host
 
 def models(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this one, to be edited and passed back.")] = None,
+    settings: Settings = None,
     format: Format = OutputFormat.TEXT,
 ) -> None:
     """List the built-in models, or print one as YAML."""
     if name is not None:
-        _print_document(builtin_model(_known(name, "model", model_names())), format)
+        _print_document(read_model(_known(name, "model", model_names()), settings), format)
         return
+    if settings:
+        raise InvalidDocument("--set", [BrokenRule("", "", "goes with the name of a template: emplace models suite --set sparse=64")])
     _print_list([_describe_model(each) for each in model_names()], format)
 
 

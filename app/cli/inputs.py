@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from emplace.placement.catalog import find_model, find_stack, model_file
+from emplace.placement.catalog import find_model, find_stack, model_file, template_settings
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Tier
@@ -60,8 +60,10 @@ def _tiers(text: str) -> list[str]:
     return names
 
 
-def read_model(name_or_path: str) -> ModelSpec:
-    return find_model(name_or_path)
+def read_model(name_or_path: str, settings: list[str] | None = None) -> ModelSpec:
+    """A built-in model or a file; of a template the model with these settings. Raises UnknownName, InvalidDocument."""
+    template = template_settings(name_or_path, settings or [])
+    return find_model(name_or_path) if template is None else template.model()
 
 
 def about_file(error: InvalidDocument, name_or_path: str) -> InvalidDocument:

@@ -29,6 +29,9 @@ class CheckFormat(StrEnum):
     GITLAB = "gitlab"
 
 
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the template 'suite', such as sparse=64; repeat it.")
+]
 Host = Annotated[str, typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local': this machine.")]
 Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes to use. Default: all that the host has.")]
 Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. Default: one per device.")]

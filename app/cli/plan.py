@@ -34,6 +34,7 @@ class PlanFormat(StrEnum):
 def plan(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A built-in model or a model file.")],
     host: options.Host,
+    settings: options.Settings = None,
     nodes: options.Nodes = None,
     ranks: options.Ranks = None,
     tiers: options.Tiers = None,
@@ -88,7 +89,7 @@ def plan(
         start=start,
         move_price=move_price,
     )
-    question = build_question(read_model(model), resolve_host(host), chosen, read_cost_model(cost_model), read_stack(stack))
+    question = build_question(read_model(model, settings), resolve_host(host), chosen, read_cost_model(cost_model), read_stack(stack))
     with StatusLine() as status, naming_file(model):
         found = answer(question, status.monitor, None if warm_start is None else read_plan(warm_start), proof=proof)
         found = _explained(found, status) if explain else found

@@ -1,12 +1,14 @@
-"""The built-in models, hosts and stacks: YAML files in models/, hosts/ and stacks/, with their sources inside."""
+"""The built-in models, hosts and stacks: YAML files in models/, hosts/ and stacks/, with their sources inside, and one template."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from emplace.placement.errors import UnknownName
+from emplace.placement.catalog.suite import SUITE, SuiteSettings, suite_settings
+from emplace.placement.errors import BrokenRule, InvalidDocument, UnknownName
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.reading import read_file, read_text
@@ -17,8 +19,8 @@ LOCAL_HOST = "local"
 
 
 def model_names() -> list[str]:
-    """The built-in models, sorted by name."""
-    return _names("models")
+    """The built-in models, sorted by name; the template with its own settings among them."""
+    return sorted([*_names("models"), SUITE])
 
 
 def host_names() -> list[str]:
@@ -34,6 +36,8 @@ def stack_names() -> list[str]:
 @cache
 def builtin_model(name: str) -> ModelSpec:
     """The built-in model of that name. Raises UnknownName."""
+    if name == SUITE:
+        return SuiteSettings().model()
     return read_text(_text("models", name), ModelSpec, source=f"built-in model {name}", as_json=False)
 
 
@@ -54,6 +58,16 @@ def find_model(name_or_path: str) -> ModelSpec:
     if name_or_path in model_names():
         return builtin_model(name_or_path)
     return read_file(_existing(name_or_path, "model", model_names()), ModelSpec)
+
+
+def template_settings(name_or_path: str, given: Sequence[str]) -> SuiteSettings | None:
+    """The settings of a template, which only a template has; None of any other model where none are given. Raises InvalidDocument."""
+    if name_or_path == SUITE:
+        return suite_settings(given)
+    if given:
+        rule = f"only the template {SUITE} has settings; edit the file of another model ('emplace models {name_or_path}' prints a built-in one)"
+        raise InvalidDocument("--set", [BrokenRule("", name_or_path, rule)])
+    return None
 
 
 def model_file(name_or_path: str) -> Path | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("emplace", "app", "executor", "hardware", "migrations", "placement", "profiler", "runtime", "solver")
+SHIPPED = ("emplace", "app", "executor", "hardware", "migrations", "placement", "profiler", "runtime", "solver", "studies")
 BUILT_WITH = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 NEEDED = (
     "emplace/py.typed",

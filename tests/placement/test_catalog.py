@@ -21,7 +21,23 @@ from emplace.placement.reading import from_data
 from emplace.placement.topology import build_topology, host_tiers
 from tests.placement.naive_plan import naive_plan
 
-MODELS = ["criteo-kaggle", "criteo-terabyte", "dien", "din", "dlrm-dcnv2", "m1", "m2", "m3", "mtwnd", "ncf", "rm1", "rm2", "rm3", "wnd"]
+MODELS = [
+    "criteo-kaggle",
+    "criteo-terabyte",
+    "dien",
+    "din",
+    "dlrm-dcnv2",
+    "m1",
+    "m2",
+    "m3",
+    "mtwnd",
+    "ncf",
+    "rm1",
+    "rm2",
+    "rm3",
+    "suite",
+    "wnd",
+]
 HOSTS = [
     "aws-g6-48xlarge",
     "aws-p4d",

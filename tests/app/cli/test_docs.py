@@ -27,6 +27,7 @@ SOURCES = (
     "profiler",
     "runtime",
     "solver",
+    "studies",
     "tests",
 )
 ELSEWHERE = {"--help", "--no-deps", "--build-arg", "--constraint", "--requirement", "--depth", "--rm"}

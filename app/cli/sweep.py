@@ -1,0 +1,101 @@
+"""`emplace sweep`: what-if grids."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from emplace.app.cli import options, studying
+from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
+from emplace.app.cli.inputs import plan_options
+from emplace.app.cli.output import as_json, print_text, save, show
+from emplace.app.cli.progress import StatusLine
+from emplace.app.reports.sweep_csv import sweep_csv
+from emplace.app.reports.sweep_svg import sweep_svg
+from emplace.app.reports.sweep_text import sweep_view
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.plan import PlanStatus
+from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+
+
+class SweepFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    SVG = "svg"
+
+
+def sweep(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A built-in model, the template 'suite', or a model file.")],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary", metavar="PATH=VALUES", help="What to vary: /local_batch_size=512,1024, --nodes=1,2, or multiples as x2; repeat it."
+        ),
+    ] = None,
+    settings: options.Settings = None,
+    host: studying.OneHost = None,
+    hosts: studying.Hosts = None,
+    nodes: options.Nodes = None,
+    ranks: options.Ranks = None,
+    tiers: options.Tiers = None,
+    pareto: Annotated[
+        list[str] | None,
+        typer.Option("--pareto", metavar="A,B", help="A Pareto front over two figures, such as throughput,power; repeat it."),
+    ] = None,
+    work_limit: options.WorkLimit = None,
+    gap: studying.Gap = None,
+    seed: options.Seed = None,
+    stack: options.StackName = None,
+    processes: studying.Processes = None,
+    format: Annotated[SweepFormat, typer.Option("--format", help="What to print, and to write to --out.")] = SweepFormat.TEXT,
+    out: options.Out = None,
+) -> int:
+    """Plan MODEL anew at every point of a grid over hosts and values.
+
+    PATH is a JSON pointer into the template's settings, the model or the host (* is each item of a list), or an option of
+    'emplace plan'. Every point has the best plan, what limits it and what it takes; beside them Pareto fronts, and where one
+    host overtakes another. Exit code: 0 done, 1 proven that MODEL fits at no point, 3 some point is undecided within the limit.
+    """
+    chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, work_limit=work_limit, seed=seed, gap=STUDY_GAP if gap is None else gap)
+    setting = studying.setting_of(model, settings, chosen, stack)
+    axes = axes_of(vary or [], of_template=not hasattr(setting.model, "tables"))
+    if format is SweepFormat.SVG and len(axes) != 1:
+        raise InvalidDocument("--format", [BrokenRule("", "svg", "draws one axis: give one --vary")])
+    found_hosts = studying.read_hosts(host, hosts)
+    with StatusLine() as status:
+        found = run_sweep(
+            setting,
+            found_hosts,
+            axes,
+            [_pair(each) for each in pareto or []],
+            studying.cores(processes),
+            studying.Counted(status, "points"),
+        )
+    _report(found, format, out)
+    return _exit_code(found)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not comma:
+        raise InvalidDocument("--pareto", [BrokenRule("", text, "must be two figures with a comma between, such as throughput,power")])
+    return first, second
+
+
+def _report(found: Sweep, format: SweepFormat, out: options.Out) -> None:
+    writers = {SweepFormat.CSV: sweep_csv, SweepFormat.SVG: sweep_svg}
+    text = writers[format](found) if format in writers else as_json(found.to_data())
+    save(out, text)
+    if format is SweepFormat.TEXT:
+        show(sweep_view(found))
+    else:
+        print_text(text)
+
+
+def _exit_code(found: Sweep) -> int:
+    if PlanStatus.UNDECIDED in found.statuses:
+        return UNDECIDED
+    return PROVEN_NO if found.statuses == {PlanStatus.INFEASIBLE} else YES

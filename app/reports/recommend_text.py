@@ -1,0 +1,68 @@
+"""Hosts and placements, ranked, as text."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from emplace.app.reports.figures import percent
+from emplace.app.reports.sweep_text import short
+from emplace.app.reports.tables import plain_table, section
+from emplace.studies.recommend import Candidate, Comparison, Objective, Recommendation
+
+_UNITS = {
+    Objective.THROUGHPUT: "examples/s",
+    Objective.THROUGHPUT_PER_WATT: "examples/J",
+    Objective.COST: "a million examples",
+}
+
+
+_MOST_MEASURED = 4
+
+
+def recommend_view(found: Recommendation) -> RenderableType:
+    """The order of hosts and how sure it is, then every placement."""
+    parts: list[RenderableType] = [Text(_headline(found), style="bold"), Text("")]
+    if found.comparisons:
+        parts.append(section("the order of hosts", Text("\n".join(map(_comparison, found.comparisons)))))
+        if measure := list(dict.fromkeys(each.measure for each in found.comparisons if each.measure is not None)):
+            parts.append(section("what would decide what is too close to call", Text("\n".join(measure[:_MOST_MEASURED]))))
+    parts.append(_ranking(found))
+    parts += [Text(note) for note in found.notes]
+    return Group(*parts)
+
+
+def _headline(found: Recommendation) -> str:
+    best = found.best
+    if best is None:
+        return f"{found.model}: no host has a placement for it"
+    close = found.as_good
+    sure = f"too close to call with {', '.join(close)}" if close else "robust against all others"
+    return f"{found.model}, by {found.objective}: {best.host} with tables in {best.place}; {sure}"
+
+
+def _comparison(each: Comparison) -> str:
+    return f"{each.better} {'or' if each.measure else 'before'} {each.worse}: {each.order}"
+
+
+def _ranking(found: Recommendation) -> RenderableType:
+    table = plain_table("host", "tables in", _UNITS[found.objective], "range", "gap", "most of a step", "gains most by", "W", left=2)
+    for candidate in found.ranking:
+        table.add_row(candidate.host, str(candidate.place), *_cells(candidate))
+    return section("placements, best first", table)
+
+
+def _cells(candidate: Candidate) -> list[str]:
+    figures = candidate.figures
+    if candidate.value is None:
+        return ["does not fit" if figures.status == "infeasible" else str(figures.status), *[""] * 5]
+    binds, gain = figures.binds, next(iter(figures.elasticities), None)
+    power = figures.running.power_w if figures.running else None
+    return [
+        short(candidate.value),
+        "-".join(map(short, sorted(candidate.value_range or (candidate.value,)))),
+        percent(figures.gap),
+        f"{binds.stage} {binds.share:.0%}" if binds else "",
+        gain.resource.split(" of ")[0] if gain else "-",
+        "-" if power is None else f"{power:,.0f}",
+    ]

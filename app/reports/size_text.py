@@ -1,0 +1,81 @@
+"""The size of a job as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from emplace.app.reports.figures import count
+from emplace.app.reports.sweep_text import short, span
+from emplace.app.reports.tables import facts, plain_table, section
+from emplace.studies.jobs import Size, Sized
+from emplace.studies.size import Outcome, SizedJob, Sizing
+
+_MOST_SHOWN = 3
+
+
+def size_view(sizing: Sizing) -> RenderableType:
+    """Jobs, best first, then why the best is no smaller."""
+    best = sizing.best
+    parts: list[RenderableType] = [Text(_headline(sizing), style="bold"), Text(""), _jobs(sizing)]
+    if best is not None and best.counts:
+        rows = [(name.replace("_", " "), _why(sized)) for name, sized in best.counts.items()]
+        rows += [("smaller", line) for line in _smaller(best)]
+        parts.append(section(f"why no fewer on {best.host}", facts(rows)))
+    parts += [Text(note) for note in sizing.notes]
+    return Group(*parts)
+
+
+def _headline(sizing: Sizing) -> str:
+    best, wanted = sizing.best, f"{short(sizing.target.throughput)} examples/s"
+    if best is None or best.running is None:
+        return f"{sizing.model}: no job found that reaches {wanted}"
+    return f"{sizing.model}: {wanted} takes {count(best.running.servers, 'server')} with {best.host}, trained {best.training}ly"
+
+
+def _jobs(sizing: Sizing) -> RenderableType:
+    table = plain_table("host", "training", "examples/s", "range", "sure", "limits", "counts", "servers", "W", "an hour", left=2)
+    for job in sizing.jobs:
+        table.add_row(job.host, str(job.training), *_cells(job))
+    return section(f"jobs, fewest {sizing.wanted} first", table)
+
+
+def _cells(job: SizedJob) -> list[str]:
+    running = job.running
+    if job.outcome is not Outcome.FOUND or running is None:
+        return [str(job.outcome), *[""] * 7]
+    counts = [str(sized.count) for sized in (job.counts or {}).values()]
+    return [
+        short(job.throughput or 0.0),
+        span(job.throughput_range),
+        {True: "yes", False: "no", None: ""}[job.sure],
+        job.binds or "",
+        "+".join(counts),
+        str(running.servers),
+        "-" if running.power_w is None else f"{running.power_w:,.0f}",
+        "-" if running.price_per_hour is None else f"{running.price_per_hour:,.2f}",
+    ]
+
+
+def _why(sized: Sized) -> str:
+    alone = ", ".join(f"{bound.by} {bound.least}" for bound in sized.bounds)
+    return f"{sized.count}: {sized.binds}" + (f" (alone at least: {alone})" if alone else "")
+
+
+def _smaller(job: SizedJob) -> list[str]:
+    lines = []
+    for sizes, said in ((job.smaller_impossible, "proven impossible"), (job.smaller_undecided, "undecided")):
+        if sizes:
+            lines.append(f"{count(len(sizes), 'cheaper size')} {said}: {_listed(sizes)}")
+    return lines
+
+
+def _listed(sizes: Sequence[Size]) -> str:
+    """The largest few."""
+    shown = [
+        f"{count(size.nodes, 'node')}{f' and {size.parameter_servers} servers' if size.parameter_servers else ''}"
+        for size in sizes[-_MOST_SHOWN:]
+    ]
+    return ("... " if len(sizes) > _MOST_SHOWN else "") + ", ".join(shown)

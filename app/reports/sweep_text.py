@@ -1,0 +1,96 @@
+"""A sweep as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from emplace.app.reports.figures import count, percent
+from emplace.app.reports.tables import plain_table, section
+from emplace.studies.comparing import Crossover, Front
+from emplace.studies.figures import Figures
+from emplace.studies.sweep import Sweep, SweepPoint
+
+_MOST_ROWS = 200
+
+
+def sweep_view(sweep: Sweep) -> RenderableType:
+    """Every point, then what they say beside each other."""
+    parts: list[RenderableType] = [Text(_headline(sweep), style="bold"), Text(""), _points(sweep)]
+    if sweep.crossovers:
+        parts.append(section("where another host becomes the better one", Text("\n".join(map(_crossover, sweep.crossovers)))))
+    parts += [section(f"Pareto front of {front.over[0]} and {front.over[1]}", _front(sweep, front)) for front in sweep.fronts]
+    parts += [Text(note) for note in sweep.notes]
+    return Group(*parts)
+
+
+def _headline(sweep: Sweep) -> str:
+    return f"{sweep.model}: {count(len(sweep.points), 'point')} on {count(len(sweep.hosts), 'host')}"
+
+
+def _points(sweep: Sweep) -> RenderableType:
+    table = plain_table(
+        "host", *(axis.path for axis in sweep.axes), "examples/s", "range", "gap", "most of a step", "gains most by", "servers", "W"
+    )
+    for point in sweep.points[:_MOST_ROWS]:
+        table.add_row(point.host, *_values(point), *_cells(point.figures))
+    more = len(sweep.points) - _MOST_ROWS
+    title = "points" if more <= 0 else f"points (the first {_MOST_ROWS}; --format csv has all)"
+    return section(f"{title}; of what a step gains most by: percent of throughput for each percent more", table)
+
+
+def _values(point: SweepPoint) -> Iterator[str]:
+    return map(spelled, point.values.values())
+
+
+def _cells(figures: Figures) -> list[str]:
+    if figures.throughput is None:
+        return ["does not fit" if figures.status == "infeasible" else str(figures.status), *[""] * 6]
+    binds, running, gain = figures.binds, figures.running, next(iter(figures.elasticities), None)
+    return [
+        short(figures.throughput),
+        span(figures.throughput_range),
+        percent(figures.gap),
+        f"{binds.stage} {binds.share:.0%}" if binds else "",
+        f"{gain.resource.split(' of ')[0]} {gain.percent:.2f}" if gain else "-",
+        str(running.servers) if running else "",
+        f"{running.power_w:,.0f}" if running and running.power_w is not None else "-",
+    ]
+
+
+def short(figure: float) -> str:
+    """Three digits and a letter: `54.1k`, `2.56M`; `812` below a thousand."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if figure >= factor:
+            return f"{figure / factor:#.3g}{letter}".replace(".k", "k").replace(".M", "M").replace(".G", "G")
+    return f"{figure:.3g}"
+
+
+def span(range_: tuple[float, float] | None) -> str:
+    """`12.3k-45.6k`."""
+    return "" if range_ is None else f"{short(range_[0])}-{short(range_[1])}"
+
+
+def spelled(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _crossover(found: Crossover) -> str:
+    where = f"between {spelled(found.between[0])} and {spelled(found.between[1])}"
+    at = "" if found.at is None else f", at about {found.at:,.4g}"
+    others = "".join(f", {path} {spelled(value)}" for path, value in found.others.items())
+    sure = "" if found.sure else "; not sure: the ranges of a step overlap"
+    return f"{found.quantity}: {found.below} below, {found.above} above {found.path} {where}{at}{others}{sure}"
+
+
+def _front(sweep: Sweep, front: Front) -> RenderableType:
+    table = plain_table("host", *(axis.path for axis in sweep.axes), "examples/s", "servers", "W", "an hour")
+    for number in front.points:
+        point, running = sweep.points[number], sweep.points[number].figures.running
+        known = [running.servers, running.power_w, running.price_per_hour] if running else [None] * 3
+        cells = ["-" if value is None else f"{value:,.4g}" for value in known]
+        table.add_row(point.host, *_values(point), short(point.figures.throughput or 0.0), *cells)
+    return table

@@ -1,0 +1,122 @@
+"""Studies from a program's own models and hosts: what `import emplace` offers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from emplace.placement.catalog import find_model, find_stack, host_names, template_settings
+from emplace.placement.document import Document
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import from_data
+from emplace.planning import resolve_host
+from emplace.studies.fleet import Hogwild
+from emplace.studies.grid import Setting
+from emplace.studies.jobs import Wanted
+from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
+from emplace.studies.recommend import Objective, Recommendation, run_recommend
+from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
+from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+from emplace.studies.target import target_of
+
+Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
+Hosts: TypeAlias = str | Sequence[HostSpec | Mapping[str, Any] | str | Path]
+"""Documents, data, built-in names or paths; "all" are the built-in ones."""
+
+
+def sweep(
+    model: Model,
+    hosts: Hosts,
+    vary: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    pareto: Sequence[tuple[str, str]] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Sweep:
+    """Plan the model anew at every point of a grid over hosts and values.
+
+    `vary` are paths and their values, such as "/local_batch_size=512,1024", "--nodes=1,2" or "/node/network=x1,x2"; `settings`
+    those of the template "suite", such as "sparse=64". With several processes it must be called from a program that can be imported
+    (`if __name__ == "__main__":`). Raises as `plan` does, before anything is solved.
+    """
+    setting = _setting(model, settings, stack, options)
+    axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
+    return run_sweep(setting, _hosts(hosts), axes, pareto, processes, lambda _done, _all: None)
+
+
+def size(
+    model: Model,
+    hosts: Hosts,
+    *,
+    throughput: str | None = None,
+    examples: str | None = None,
+    deadline: str | None = None,
+    objective: str = "servers",
+    max_nodes: int = MOST_NODES,
+    hogwild: Hogwild | None = None,
+    settings: Sequence[str] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Sizing:
+    """How many servers the model needs on each host to reach a throughput ("500k"), or so many examples ("10G") until a deadline ("8h").
+
+    `objective` is what the best job has least of: "servers", "power" or "cost". `hogwild` is how CPU hosts train asynchronously.
+    Raises as `plan` does, before anything is solved.
+    """
+    setting = _setting(model, settings, stack, {"work_limit": WORK_S} | dict(options))
+    target = target_of(throughput, examples, deadline)
+    wanted = from_data({"objective": objective}, _Objective, source="options").objective
+    return run_size(setting, _hosts(hosts), target, wanted, hogwild or Hogwild(), max_nodes, processes, lambda _done, _all: None)
+
+
+def recommend(
+    model: Model,
+    hosts: Hosts,
+    *,
+    objective: str = "throughput",
+    settings: Sequence[str] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> Recommendation:
+    """Hosts, and places for the tables on them, ranked by "throughput", "throughput-per-watt" or "cost". Raises as `plan` does, before
+    anything is solved."""
+    setting = _setting(model, settings, stack, {"work_limit": RECOMMEND_WORK_S} | dict(options))
+    by = from_data({"objective": objective}, _RankedBy, source="options").objective
+    return run_recommend(setting, _hosts(hosts), by, processes, lambda _done, _all: None)
+
+
+class _Objective(Document):
+    objective: Wanted
+
+
+class _RankedBy(Document):
+    objective: Objective
+
+
+def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, options: Mapping[str, Any]) -> Setting:
+    asked = from_data({"gap": STUDY_GAP} | dict(options), PlanOptions, source="options")
+    found_stack = None if stack is None else find_stack(str(stack))
+    if isinstance(model, ModelSpec):
+        return Setting(model, asked, found_stack)
+    if isinstance(model, Mapping):
+        return Setting(from_data(dict(model), ModelSpec, source="model"), asked, found_stack)
+    return Setting(template_settings(str(model), settings) or find_model(str(model)), asked, found_stack)
+
+
+def _hosts(hosts: Hosts) -> list[HostSpec]:
+    if isinstance(hosts, str):
+        hosts = host_names() if hosts == "all" else [hosts]
+    return [_host(host) for host in hosts]
+
+
+def _host(host: HostSpec | Mapping[str, Any] | str | Path) -> HostSpec:
+    if isinstance(host, HostSpec):
+        return host
+    return from_data(dict(host), HostSpec, source="host") if isinstance(host, Mapping) else resolve_host(str(host))

@@ -1,0 +1,126 @@
+"""The points of a sweep: every combination of hosts and values as a question, made and validated before any is solved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeVar
+
+from emplace.placement.catalog.suite import SuiteSettings
+from emplace.placement.datasheet import datasheet_cost_model
+from emplace.placement.document import Document
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.reading import from_data
+from emplace.placement.stack import Stack
+from emplace.planning import build_question
+from emplace.studies.axes import Axis, Part, changed
+
+MAX_POINTS = 10_000
+Values = tuple[Any, ...]
+D = TypeVar("D", bound=Document)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all questions of a study have in common: a model or a template, options, and how datasheet rates are priced."""
+
+    model: ModelSpec | SuiteSettings
+    options: PlanOptions
+    stack: Stack | None = None
+
+    def model_on(self, host: HostSpec) -> ModelSpec:
+        """The model, of a template with the batch of such a host."""
+        return self.model.model(on_gpus=host.has_cuda) if isinstance(self.model, SuiteSettings) else self.model
+
+    def question(self, host: HostSpec) -> Question:
+        """Raises InvalidDocument, also for a job that the host can't have."""
+        question = build_question(self.model_on(host), host, self.options, stack=self.stack)
+        question.topology(with_servers=False)
+        return question
+
+
+@dataclass(frozen=True)
+class Point:
+    """A question, the host that it began with, and the values of the axes in their order."""
+
+    host: str
+    values: Values
+    question: Question
+
+
+def refuse_large_grid(hosts: Sequence[HostSpec], axes: Sequence[Axis]) -> None:
+    """Raises InvalidDocument for axes that are varied twice, and for more points than a study may have."""
+    paths = [axis.path for axis in axes]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise InvalidDocument("--vary", [BrokenRule(twice, "", "is varied twice: name all its values in one --vary")])
+    size = math.prod(len(axis.values) for axis in axes) * len(hosts)
+    if size > MAX_POINTS:
+        counts = " x ".join([f"{len(hosts)} hosts", *(f"{len(axis.values)} of {axis.path}" for axis in axes)])
+        raise InvalidDocument(
+            "--vary", [BrokenRule("", f"{size:,} points", f"must be at most {MAX_POINTS:,}, and is {counts}: name fewer values")]
+        )
+
+
+def points_of(setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis]) -> list[Point]:
+    """The points by host, the last axis fastest. Raises InvalidDocument for one that breaks a rule; it names the values."""
+    refuse_large_grid(hosts, axes)
+    parts = _Parts(setting, axes)
+    return [parts.point(host, values) for host in hosts for values in product(*(axis.values for axis in axes))]
+
+
+@dataclass
+class _Parts:
+    """Parts of questions, each made once for all points that have it in common."""
+
+    setting: Setting
+    axes: Sequence[Axis]
+
+    def __post_init__(self) -> None:
+        self._made: dict[tuple[Part, str, Values], Any] = {}
+
+    def point(self, host: HostSpec, values: Values) -> Point:
+        return Point(host.name, values, self._question(host, values))
+
+    def _question(self, host: HostSpec, values: Values) -> Question:
+        asked, changes = self.setting, {part: self._of(part, values) for part in Part}
+        changed_host = self._once(Part.HOST, host.name, changes, lambda: self._varied(host, HostSpec, Part.HOST, changes))
+        with_options = self._once(Part.OPTIONS, "", changes, lambda: self._varied(asked.options, PlanOptions, Part.OPTIONS, changes))
+        part = Part.TEMPLATE if isinstance(asked.model, SuiteSettings) else Part.MODEL
+        base = self._once(part, "", changes, lambda: self._varied(asked.model, type(asked.model), part, changes))
+        varied = Setting(base, with_options, asked.stack)
+        model = self._once(part, f"on {'gpus' if host.has_cuda else 'cpus'}", changes, lambda: varied.model_on(changed_host))
+        varied = Setting(model, with_options, asked.stack)
+        if not changes[Part.HOST]:
+            return varied.question(changed_host)
+        # What was measured on a host says nothing of another: prices follow the rates that are varied.
+        priced = datasheet_cost_model(changed_host, asked.stack)
+        question = build_question(model, changed_host, with_options, priced)
+        question.topology(with_servers=False)
+        return question
+
+    def _of(self, part: Part, values: Values) -> tuple[tuple[Axis, Any], ...]:
+        return tuple((axis, value) for axis, value in zip(self.axes, values, strict=True) if axis.part is part)
+
+    def _once(self, part: Part, name: str, changes: Mapping[Part, Sequence[tuple[Axis, Any]]], make: Callable[[], Any]) -> Any:
+        key = (part, name, tuple(repr(value) for _, value in changes[part]))
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def _varied(self, document: D, kind: type[D], part: Part, changes: Mapping[Part, Sequence[tuple[Axis, Any]]]) -> D:
+        if not changes[part]:
+            return document
+        name = getattr(document, "name", str(part))
+        data = document.to_data()
+        for axis, value in changes[part]:
+            data = changed(data, axis, value, name)
+        return from_data(data, kind, source=f"{name} with {' and '.join(_spelled(changes[part]))}")
+
+
+def _spelled(changes: Sequence[tuple[Axis, Any]]) -> Iterator[str]:
+    return (f"{axis.path}={value}" for axis, value in changes)

@@ -1,0 +1,94 @@
+"""What a job draws and what it costs: of every server by its utilisation, from the host document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from emplace.placement.document import Document
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import HostSpec, Node, RemoteServers
+from emplace.placement.plan import Plan
+
+
+class Running(Document):
+    """What it takes to run a job; a figure is absent where the host document doesn't have it."""
+
+    nodes: int
+    """Of trainers."""
+    parameter_servers: int
+    servers: int
+    """Both."""
+    power_w: float | None = None
+    """What they draw: by utilisation where `idle_power_w` is given, else all of `power_w`."""
+    throughput_per_w: float | None = None
+    """Examples per second for each watt."""
+    joules_per_million_examples: float | None = None
+    price_per_hour: float | None = None
+    price_per_million_examples: float | None = None
+
+
+def running(plan: Plan) -> Running:
+    """What the job of a placed plan takes."""
+    topology, host = plan.topology(), plan.question.host
+    busy = _busy(plan)
+    nodes = topology.trainer_nodes
+    return running_job(
+        host, plan.throughput_samples_per_s or 0.0, nodes, len(topology.servers), busy[:nodes], busy[nodes:] if topology.servers else []
+    )
+
+
+def running_job(
+    host: HostSpec, throughput: float, nodes: int, parameter_servers: int, busy_nodes: list[float], busy_servers: list[float]
+) -> Running:
+    """Of so many nodes and parameter servers, each with the share of the time in which it works."""
+    power_w = _sum([*_drawn(host.node, busy_nodes), *_drawn(host.remote_servers or host.node, busy_servers)])
+    price = _sum([host.node.price_per_hour] * nodes + [(host.remote_servers or host.node).price_per_hour] * parameter_servers)
+    return Running(
+        nodes=nodes,
+        parameter_servers=parameter_servers,
+        servers=nodes + parameter_servers,
+        power_w=power_w,
+        throughput_per_w=None if not power_w else throughput / power_w,
+        joules_per_million_examples=None if power_w is None or not throughput else power_w * 1e6 / throughput,
+        price_per_hour=price,
+        price_per_million_examples=None if price is None or not throughput else price / 3600 * 1e6 / throughput,
+    )
+
+
+def refuse_unknown(hosts: list[HostSpec], key: str, why: str) -> None:
+    """Raises InvalidDocument for hosts without a figure that was asked for: `power_w` or `price_per_hour`."""
+    broken = []
+    for host in hosts:
+        for where, part in (("/node", host.node), ("/remote_servers", host.remote_servers)):
+            if part is not None and getattr(part, key) is None:
+                example = "power_w: 3650" if key == "power_w" else "price_per_hour: 12.5"
+                rule = f"is needed for {why}: write '{example}' with your figure there ('emplace hosts {host.name}' prints the document), or leave the host out"
+                broken.append(InvalidDocument(f"host {host.name}", [BrokenRule(f"{where}/{key}", "", rule)]))
+    if broken:
+        raise broken[0] if len(broken) == 1 else InvalidDocument("hosts", [_of_host(error) for error in broken])
+
+
+def _of_host(error: InvalidDocument) -> BrokenRule:
+    [broken] = error.broken_rules
+    return BrokenRule(f"{error.source.removeprefix('host ')}{broken.pointer}", "", broken.rule)
+
+
+def _busy(plan: Plan) -> list[float]:
+    """[node, trainers' first] the share of a step in which its ranks work, in the mean."""
+    of_node: dict[int, list[float]] = {}
+    for rank in plan.ranks:
+        of_node.setdefault(rank.node, []).append(min(rank.step_time_us / (plan.step_time_us or 1.0), 1.0))
+    return [float(np.mean(shares)) for _, shares in sorted(of_node.items())]
+
+
+def _drawn(part: Node | RemoteServers, busy: list[float]) -> Iterator[float | None]:
+    full, idle = part.power_w, part.idle_power_w
+    for share in busy:
+        yield full if full is None or idle is None else idle + (full - idle) * share
+
+
+def _sum(figures: list[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if len(known) == len(figures) else None

@@ -1,0 +1,74 @@
+"""Questions solved one after the other, each from the plan of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from emplace.placement.model import Tier
+from emplace.placement.plan import Plan, Question
+from emplace.placement.topology import host_tiers
+from emplace.planning import answer
+from emplace.solver.progress import Monitor
+from emplace.studies.figures import Figures, figures_of
+from emplace.studies.processes import in_processes
+
+_MOST_IN_CHAIN, _CHAINS = 8, 4
+"""Few questions are solved in so many rows, many in rows of so many: the same whatever the number of processes, and so the answers."""
+Tell = Callable[[int, int], None]
+"""Told how many of how many are solved."""
+
+
+def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> list[Figures]:
+    """The figures of each question's best plan, in their order. Neighbours should differ a little."""
+    length = min(-(-len(questions) // _CHAINS), _MOST_IN_CHAIN)
+    chains = [questions[first : first + length] for first in range(0, len(questions), length)]
+    found: list[Figures] = []
+    for figures in in_processes(chains, solve_chain, processes):
+        found += figures
+        tell(len(found), len(questions))
+    return found
+
+
+def solve_chain(questions: Sequence[Question]) -> list[Figures]:
+    """The figures of questions, each solved from the last one's plan."""
+    found, last = [], None
+    for question in questions:
+        plan = best_plan(question, last)
+        found.append(figures_of(plan))
+        last = plan if plan.has_placement else last
+    return found
+
+
+def best_plan(question: Question, warm_start: Plan | None = None) -> Plan:
+    """The best plan; with remote servers, which a job pays for, only where nothing fits without them or the options name them."""
+    nearby = _without_servers(question)
+    if nearby is not None:
+        plan = best_of(nearby, warm_start)
+        if plan.has_placement:
+            return plan
+    return best_of(question, warm_start)
+
+
+def _without_servers(question: Question) -> Question | None:
+    """The question with tables on the trainers' nodes only; None where its options say where tables may live, or there are no servers."""
+    if question.host.remote_servers is None or question.options.tiers is not None:
+        return None
+    near = tuple(tier for tier in host_tiers(question.host) if tier is not Tier.REMOTE)
+    return question.model_copy(update={"options": question.options.model_copy(update={"tiers": near})})
+
+
+def best_of(question: Question, warm_start: Plan | None = None) -> Plan:
+    """The best plan. Where launches or the input take longest, the first placement that keeps up is one, and is found at once."""
+    start = warm_start if warm_start is not None and _has_common(question, warm_start) else None
+    floor_us = question.cost_model.floor(question.model).time_us
+    if floor_us > 0:
+        first = answer(question, Monitor().wanting(floor_us), start)
+        if first.has_placement and first.step_time_us == floor_us:
+            return first
+        start = first if first.has_placement else start
+    return answer(question, warm_start=start)
+
+
+def _has_common(question: Question, plan: Plan) -> bool:
+    ours = {table.name for table in question.model.tables}
+    return question.options.start is None and any(table.name in ours for table in plan.tables)

@@ -1,0 +1,125 @@
+"""A what-if sweep: a grid of questions, the best plan of each, and what they say beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from emplace.placement.cost_model import CostSource
+from emplace.placement.document import Document
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.plan import PlanOptions, PlanStatus
+from emplace.studies.axes import Axis, Part, axis_of
+from emplace.studies.comparing import Crossover, Front, crossovers, front
+from emplace.studies.figures import Figures
+from emplace.studies.grid import Point, Setting, points_of
+from emplace.studies.power import refuse_unknown
+from emplace.studies.quantities import QUANTITIES
+from emplace.studies.solving import Tell, solve_points
+
+STUDY_GAP = 0.01
+"""How close to the best the plans of a study are, where nothing else is asked for."""
+DEFAULT_FRONTS = (("throughput", "servers"), ("throughput", "power"), ("throughput", "price"))
+_DATASHEET = "prices are datasheet rates under a software stack, which nobody measured: trust an order only where ranges are apart"
+_VARIED_HOST = "the host is varied, so prices are its datasheet's also where it was measured"
+
+
+class SweepPoint(Document):
+    """One question of a sweep and its answer."""
+
+    host: str
+    values: dict[str, Any]
+    """By path, as they were asked for."""
+    local_batch_size: int
+    cost_source: CostSource
+    figures: Figures
+
+
+class Sweep(Document):
+    """The answer of `emplace sweep`."""
+
+    schema_version: Literal[1] = 1
+    model: str
+    hosts: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    options: PlanOptions
+    points: tuple[SweepPoint, ...]
+    """By host, the last axis fastest."""
+    fronts: tuple[Front, ...]
+    crossovers: tuple[Crossover, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def statuses(self) -> set[PlanStatus]:
+        return {point.figures.status for point in self.points}
+
+
+def run_sweep(
+    setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis], fronts: Sequence[tuple[str, str]], processes: int, tell: Tell
+) -> Sweep:
+    """Solve every point. Raises InvalidDocument, before anything is solved, for what is not there or too much."""
+    refuse_equal_names(hosts)
+    for pair in fronts:
+        for name in pair:
+            _refuse_unknown_quantity(name, hosts)
+    points = points_of(setting, hosts, axes)
+    figures = solve_points([point.question for point in points], processes, tell)
+    names = [host.name for host in hosts]
+    pairs = list(fronts) or [pair for pair in DEFAULT_FRONTS if all(_any_has(figures, name) for name in pair)]
+    compared = [QUANTITIES[name] for name in ("throughput", "throughput-per-watt", "cost")]
+    return Sweep(
+        model=points[0].question.model.name,
+        hosts=tuple(names),
+        axes=tuple(axes),
+        options=setting.options,
+        points=tuple(_sweep_point(point, axes, each) for point, each in zip(points, figures, strict=True)),
+        fronts=tuple(front(figures, pair) for pair in pairs),
+        crossovers=tuple(found for quantity in compared for found in crossovers(names, axes, figures, quantity)),
+        notes=tuple(_notes(points, axes)),
+    )
+
+
+def axes_of(given: Sequence[str], *, of_template: bool) -> list[Axis]:
+    """Raises InvalidDocument for none, and for one that can't be varied."""
+    if not given:
+        rule = "needs at least one --vary, such as /local_batch_size=512,1024,2048; 'emplace recommend' compares hosts without one"
+        raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
+    return [axis_of(text, of_template=of_template) for text in given]
+
+
+def refuse_equal_names(hosts: Sequence[HostSpec]) -> None:
+    """Raises InvalidDocument for two hosts of one name, which no result could tell apart."""
+    names = [host.name for host in hosts]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InvalidDocument("--hosts", [BrokenRule("", twice, "is the name of two hosts: change the name in one of the files")])
+
+
+def _refuse_unknown_quantity(name: str, hosts: Sequence[HostSpec]) -> None:
+    if name not in QUANTITIES:
+        raise InvalidDocument("--pareto", [BrokenRule("", name, f"must be two of {', '.join(QUANTITIES)}, with a comma between")])
+    if (key := QUANTITIES[name].needs) is not None:
+        refuse_unknown(list(hosts), key, name)
+
+
+def _any_has(figures: Sequence[Figures], name: str) -> bool:
+    return any(QUANTITIES[name].of(each) is not None for each in figures)
+
+
+def _sweep_point(point: Point, axes: Sequence[Axis], figures: Figures) -> SweepPoint:
+    return SweepPoint(
+        host=point.host,
+        values={axis.path: value for axis, value in zip(axes, point.values, strict=True)},
+        local_batch_size=point.question.model.local_batch_size,
+        cost_source=point.question.cost_model.source,
+        figures=figures,
+    )
+
+
+def _notes(points: Sequence[Point], axes: Sequence[Axis]) -> list[str]:
+    notes = []
+    if any(point.question.cost_model.source is CostSource.DATASHEET for point in points):
+        notes.append(_DATASHEET)
+    if any(axis.part is Part.HOST for axis in axes) and any(point.question.host.fingerprint for point in points):
+        notes.append(_VARIED_HOST)
+    return notes
