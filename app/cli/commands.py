@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, plan, profile, run, service, trace
+from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, keys, plan, profile, run, service, trace
 from emplace.app.cli.output import print_text
 
 cli = typer.Typer(
@@ -30,6 +30,7 @@ cli.command("calibrate")(calibrate.calibrate)
 cli.command("describe")(describe.describe)
 cli.command("serve")(service.serve)
 cli.command("worker")(service.worker)
+cli.command("keys")(keys.keys)
 
 
 def _version(wanted: bool) -> None:

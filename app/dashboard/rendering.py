@@ -33,6 +33,13 @@ def render(request: Request, template: str, *, status: int = HTTPStatus.OK, **va
     return _templates.TemplateResponse(request, template, values, status, headers={"Content-Security-Policy": _POLICY})
 
 
+def login_page(request: Request, to: str, wrong: str = "", status: int = HTTPStatus.OK) -> HTMLResponse:
+    """It leads on to the path `to`; `wrong` says what was wrong with the key."""
+    return render(request, "login.html", status=status, to=to, wrong=wrong)
+
+
 def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
-    """What a browser gets in place of a problem document."""
+    """What a browser gets in place of a problem document: the login page where a key is missing."""
+    if status == HTTPStatus.UNAUTHORIZED:
+        return login_page(request, request.url.path, status=status)
     return render(request, "error.html", status=status, title=HTTPStatus(status).phrase, detail=detail)

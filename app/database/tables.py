@@ -147,3 +147,16 @@ class WorkerRow(Base):
     beat: Mapped[int] = mapped_column(Integer, default=0)
     started_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
     seen_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+
+
+class ApiKeyRow(Base):
+    """A key that was made. Only its digest is kept: nobody can read a key out of the database."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    name: Mapped[str] = mapped_column(String(200))
+    scope: Mapped[str] = mapped_column(String(16))
+    digest: Mapped[str] = mapped_column(String(80), unique=True, index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcTime)

@@ -19,6 +19,7 @@ from emplace.app.web.problems import ask_later
 from emplace.app.web.service import Service
 
 router = APIRouter(tags=["health"])
+metrics_router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
@@ -36,7 +37,7 @@ async def readyz(service: TheService) -> dict[str, Any]:
     return {"status": "ok", "workers": alive}
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@metrics_router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: TheService, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
     """Counts for Prometheus, in its text format or in OpenMetrics."""
     registry = await service.probe(_counts, service)

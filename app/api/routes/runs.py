@@ -20,7 +20,9 @@ from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
+from emplace.app.database.keys import Scope
 from emplace.app.database.tables import RunRow
+from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.app.web.service import Service
@@ -29,7 +31,12 @@ from emplace.placement.reading import from_data
 router = APIRouter(prefix="/v1", tags=["runs"])
 
 
-@router.post("/plans/{plan_id}/runs", status_code=HTTPStatus.ACCEPTED, openapi_extra=body_of(RunRequest, required=False))
+@router.post(
+    "/plans/{plan_id}/runs",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=body_of(RunRequest, required=False),
+    dependencies=[Depends(needs(Scope.RUN))],
+)
 async def create_run(
     plan_id: str, request: Request, service: TheService, response: Response, idempotency_key: IdempotencyKey = None
 ) -> RunResource:
@@ -51,7 +58,7 @@ async def get_run(run_id: str, service: TheService) -> RunResource:
     return await service.read(_resource, run_id)
 
 
-@router.post("/runs/{run_id}/cancel")
+@router.post("/runs/{run_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
 async def cancel_run(run_id: str, service: TheService) -> RunResource:
     """End the run; its processes end within seconds."""
     return await service.write(_cancel, run_id)
