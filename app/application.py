@@ -56,6 +56,7 @@ def create_app(
         queue = JobQueue(database)
         app.state.service = Service(settings, database, queue, app.state.closing)
         app.state.keys = KnownKeys(app.state.service) if asks_for_keys else None
+        app.state.service.warm.start()
         supervisor = WorkerSupervisor() if with_worker else None
         if supervisor is not None:
             supervisor.start()
@@ -64,6 +65,7 @@ def create_app(
         finally:
             if supervisor is not None:
                 await to_thread.run_sync(supervisor.stop)
+            await to_thread.run_sync(app.state.service.warm.stop)
             queue.close()
 
     app = FastAPI(

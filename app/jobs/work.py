@@ -24,6 +24,7 @@ from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import about
 from emplace.app.settings import Settings
 from emplace.placement.cost_model import CostModel
@@ -54,17 +55,18 @@ class Work:
 
 
 class Worker:
-    """Does the jobs of one worker process, each in a child process: one plan and one measurement at a time.
+    """Does the jobs of one worker process, each in a child process: several plans and one measurement at a time.
 
-    So a plan doesn't wait behind a run. One that begins while a run is at work gives way to it: its child has a low priority. A profile
+    So a plan doesn't wait behind a run. Plans are solved by forks of one warm process. One that begins while a run is at work gives way to it: its child has a low priority. A profile
     prices all later plans, so nothing runs beside it.
     """
 
-    def __init__(self, database: Database, queue: JobQueue, settings: Settings) -> None:
+    def __init__(self, database: Database, queue: JobQueue, settings: Settings, warm: WarmProcess) -> None:
         self._database = database
         self._queue = queue
         self._settings = settings
-        self._planning, self._measuring = threading.Lock(), threading.Lock()
+        self._warm = warm
+        self._planning, self._measuring = threading.Semaphore(settings.plans_at_once), threading.Lock()
         self._stopping = threading.Event()
         self.in_hand: set[Ticket] = set()
         """What this worker is at, and what it has taken and waits to begin."""
@@ -87,10 +89,10 @@ class Worker:
         finally:
             self.in_hand.discard(ticket)
 
-    def _slots(self, kind: type[JobRow]) -> tuple[threading.Lock, ...]:
+    def _slots(self, kind: type[JobRow]) -> tuple[threading.Semaphore | threading.Lock, ...]:
         """What a job of this kind has to itself, in the order in which it is taken."""
         if kind is ProfileRow:
-            return self._measuring, self._planning
+            return self._measuring, *[self._planning] * self._settings.plans_at_once
         return (self._planning if kind is PlanRow else self._measuring,)
 
     def _work_on(self, ticket: Ticket) -> None:
@@ -148,8 +150,10 @@ class Worker:
             with self._database.reading() as session:
                 return not jobs.is_running(session, ticket)
 
-        niceness = _NICENESS if ticket.kind is PlanRow and self._measuring.locked() else 0
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness)
+        is_plan = ticket.kind is PlanRow
+        niceness = _NICENESS if is_plan and self._measuring.locked() else 0
+        warm = self._warm if is_plan else None
+        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, warm)
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from emplace.app.database.connection import Database
 from emplace.app.database.workers import Observer
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
 from emplace.app.web.check_queue import CheckQueue
 from emplace.app.web.threads import Threads
@@ -48,6 +49,8 @@ class Service:
         self.workers = Observer(settings.worker_lease_seconds)
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
+        self.warm = WarmProcess()
+        """Solves the checks."""
         self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
 

@@ -74,17 +74,17 @@ async def _solve(service: Service, request: Request, asked: Asked) -> str:
         return service.closing() or await request.is_disconnected()
 
     try:
-        return await service.checks.run(lambda should_stop: _child(asked, should_stop), is_over)
+        return await service.checks.run(lambda should_stop: _child(service, asked, should_stop), is_over)
     except ChildStopped:
         if service.closing():
             raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the service is ending before the answer is there; ask again") from None
         raise ClientDisconnect from None
 
 
-def _child(asked: Asked, should_stop: Callable[[], bool]) -> str:
+def _child(service: Service, asked: Asked, should_stop: Callable[[], bool]) -> str:
     text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
     try:
-        return run_child("check", text, lambda _: None, should_stop)
+        return run_child("check", text, lambda _: None, should_stop, warm=service.warm)
     except ChildFailed as failure:
         if failure.problems:
             raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
