@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from emplace.client import KEY_VARIABLE
 from emplace.hardware.machine import usable_cores
 from emplace.local_store import emplace_home
 from emplace.placement.errors import ToolError
@@ -19,6 +20,7 @@ from emplace.placement.messages import rule_of
 from emplace.runtime.process import PARENT_VARIABLE
 
 _PREFIX = "EMPLACE_"
+_OF_OTHERS = (PARENT_VARIABLE, KEY_VARIABLE)
 _OF_A_CLUSTER = re.compile(r"EMPLACE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes sets in every container for a Service whose name begins with emplace."""
 
@@ -70,7 +72,7 @@ def _means_a_setting(name: str, fields: Container[str]) -> bool:
     """Whether a variable looks like a setting and is none."""
     if not name.startswith(_PREFIX) or name.removeprefix(_PREFIX).lower() in fields:
         return False
-    return name != PARENT_VARIABLE and not _OF_A_CLUSTER.fullmatch(name)
+    return name not in _OF_OTHERS and not _OF_A_CLUSTER.fullmatch(name)
 
 
 def _unknown(name: str, fields: Iterable[str]) -> str:

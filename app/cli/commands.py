@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, imports, keys, plan, profile, run, service, trace
+from emplace.app.cli import audit, calibrate, catalog, check, describe, diff, doctor, imports, keys, plan, profile, run, service, trace
 from emplace.app.cli.output import print_text
 
 cli = typer.Typer(
@@ -31,6 +31,7 @@ cli.command("describe")(describe.describe)
 cli.command("serve")(service.serve)
 cli.command("worker")(service.worker)
 cli.command("keys")(keys.keys)
+cli.command("doctor")(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:
