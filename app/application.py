@@ -8,6 +8,7 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 
 from emplace.app.api.body import BodyLimit
@@ -27,6 +28,7 @@ from emplace.app.web.identified import Identified
 from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
+_WORTH_PACKING_BYTES = 2048
 _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "errors"],
@@ -99,6 +101,7 @@ def _around(settings: Settings, names: Iterable[str]) -> list[tuple[Any, dict[st
         (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
+        (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),
     ]
 
 

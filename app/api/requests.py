@@ -52,9 +52,10 @@ class ProfileRequest(Document):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
 
 
-def body_of(kind: type[Document], *, required: bool = True) -> dict[str, Any]:
+def body_of(kind: type[Document], examples: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
     """The OpenAPI words for a body that the route reads by itself."""
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {
-        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}, "application/yaml": {"schema": schema}}}
+    shown = {
+        "schema": {"$ref": f"#/components/schemas/{kind.__name__}"},
+        "examples": {name: {"value": example} for name, example in examples.items()},
     }
+    return {"requestBody": {"required": required, "content": {"application/json": shown, "application/yaml": shown}}}

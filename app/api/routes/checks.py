@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
@@ -38,7 +39,7 @@ class Asked:
     answer: str | None
 
 
-@router.post("/checks", openapi_extra=body_of(CheckRequest), responses={200: {"model": CheckResult}})
+@router.post("/checks", openapi_extra=body_of(CheckRequest, examples.checks()), responses={200: {"model": CheckResult}})
 async def check(body: Body, service: TheService, request: Request) -> dict[str, Any]:
     """Does the model fit the host, within the budgets? `fits` is true, false (proven) or null (undecided).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +15,9 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
+from emplace.app.api.conditional import document, is_known, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.questions import read_question
@@ -39,13 +42,14 @@ from emplace.placement.reading import read_text
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 MAX_WAIT_SECONDS = 600
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has it already (If-None-Match)."}}
 _POLL_SECONDS = 0.1
 
 
 @router.post(
     "",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=body_of(PlanRequest),
+    openapi_extra=body_of(PlanRequest, examples.plans()),
     responses={200: {"model": PlanResource, "description": "An equal question is already answered, or was within the wait."}},
 )
 async def create_plan(
@@ -83,9 +87,10 @@ async def list_plans(
     return await service.read(_page, filters, cursor, limit)
 
 
-@router.get("/{plan_id}")
-async def get_plan(plan_id: str, service: TheService) -> PlanResource:
-    return await service.read(_resource, plan_id)
+@router.get("/{plan_id}", response_model=PlanResource, responses=UNCHANGED)
+async def get_plan(plan_id: str, service: TheService, request: Request) -> Response:
+    """One plan. Its ETag changes with its state and with each new measurement."""
+    return await service.read(_answer, request, plan_id)
 
 
 @router.post("/{plan_id}/cancel")
@@ -107,12 +112,12 @@ async def plan_events(plan_id: str, service: TheService, last_event_id: LastEven
         yield event
 
 
-@router.get("/{plan_id}/export")
+@router.get("/{plan_id}/export", response_model=dict[str, Any], responses=UNCHANGED)
 async def export_plan(
-    plan_id: str, service: TheService, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
-) -> dict[str, Any]:
+    plan_id: str, service: TheService, request: Request, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
+) -> Response:
     """The plan document, or the plan as TorchRec reads it."""
-    return await service.read(_export, plan_id, format)
+    return await service.read(_export, request, plan_id, format)
 
 
 def finished_plan(row: PlanRow) -> Plan:
@@ -143,14 +148,27 @@ def _cancel(session: Session, plan_id: str) -> PlanResource:
     return _resource(session, plan_id)
 
 
-def _export(session: Session, plan_id: str, format: str) -> dict[str, Any]:
-    plan = finished_plan(_find(session, plan_id, with_document=True))
-    if format == "json":
-        return plan.to_data()
+def _export(session: Session, request: Request, plan_id: str, format: str) -> Response:
+    row = _find(session, plan_id)
+    tag = tag_of("export", format, row.id, row.state, row.ticket)
+    if row.state == State.DONE and is_known(request, tag):
+        return unchanged(tag)
+    plan = finished_plan(row)
     try:
-        return to_torchrec(plan)
+        return document(json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)), tag)
     except EmplaceError as error:
         raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+
+
+def _answer(session: Session, request: Request, plan_id: str) -> Response:
+    """The resource, its document as it is stored: to read and write a large one anew takes longer than all else."""
+    row = _find(session, plan_id)
+    run = runs.latest_done(session, [plan_id]).get(plan_id)
+    tag = tag_of("plan", row.id, row.state, row.ticket, row.attempts, run.id if run else None)
+    if is_known(request, tag):
+        return unchanged(tag)
+    summary = plan_summary(row, run).model_dump_json().removesuffix("}")
+    return document(f'{summary},"plan":{row.document or "null"}}}', tag)
 
 
 def _delete(session: Session, plan_id: str) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import hosts_at_work
@@ -35,7 +36,7 @@ router = APIRouter(prefix="/v1/profiles", tags=["profiles"])
 @router.post(
     "",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=body_of(ProfileRequest),
+    openapi_extra=body_of(ProfileRequest, examples.profiles()),
     responses={201: {"model": ProfileResource, "description": "The uploaded cost model is stored."}},
 )
 async def create_profile(

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
+from emplace.app.api import examples
 from emplace.app.api.body import read_mapping
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import host_for
@@ -34,7 +35,7 @@ router = APIRouter(prefix="/v1", tags=["runs"])
 @router.post(
     "/plans/{plan_id}/runs",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=body_of(RunRequest, required=False),
+    openapi_extra=body_of(RunRequest, examples.runs(), required=False),
     dependencies=[Depends(needs(Scope.RUN))],
 )
 async def create_run(
