@@ -39,6 +39,12 @@ def checks() -> dict[str, Any]:
     return {"fits": _BY_NAME, "budgets": _BY_NAME | {"budgets": budgets, "plan": True, "options": {"time_limit": 5}}}
 
 
+def pipelines() -> dict[str, Any]:
+    options = {"ranks": 1, "profile": {"max_age_days": 30, "quick": True}, "run": {"steps": 30}}
+    emulated = {"run": {"steps": 10, "emulate": True}}
+    return {"here": {"model": _MODEL, "host": "local", "options": options}, "emulated": _BY_NAME | {"options": emulated}}
+
+
 def runs() -> dict[str, Any]:
     return {"train": {"steps": 30, "seed": 0}, "emulate": {"steps": 10, "emulate": True}}
 

@@ -41,6 +41,10 @@ def move(row: JobRow, to: State) -> bool:
     return True
 
 
+def find(session: Session, kind: type[Row], resource_id: str) -> Row | None:
+    return session.get(kind, resource_id)
+
+
 def take_up(session: Session, ticket: Ticket) -> JobRow | None:
     """The job of the ticket, now running; None when there is nothing to do any more."""
     row = _held(session, ticket)
@@ -89,7 +93,7 @@ def recover(session: Session, ticket: Ticket) -> JobRow | None:
 
 def cancel(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
     """Cancel a job that has not ended; its worker notices by itself. Returns the state it is in now, None when there is no such job."""
-    row = _locked(session, kind, resource_id)
+    row = locked(session, kind, resource_id)
     if row is None:
         return None
     move(row, State.CANCELLED)
@@ -142,10 +146,10 @@ def remove(session: Session, kind: type[JobRow], resource_id: str) -> None:
 
 def _held(session: Session, ticket: Ticket) -> JobRow | None:
     """The row of the ticket, locked; None when it is gone or the ticket counts no more."""
-    row = _locked(session, ticket.kind, ticket.resource_id)
+    row = locked(session, ticket.kind, ticket.resource_id)
     return row if row is not None and row.ticket == ticket.number else None
 
 
-def _locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
+def locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
     """The row as it is now; no other transaction changes it before this one ends."""
     return session.get(kind, resource_id, with_for_update=True)

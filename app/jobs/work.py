@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -22,6 +23,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.jobs import pipelines
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
@@ -118,7 +120,13 @@ class Worker:
 
     def _finish(self, ticket: Ticket, to: State, **values: Any) -> None:
         with self._database.writing() as session:
-            jobs.finish(session, ticket, to, **values)
+            if jobs.finish(session, ticket, to, **values) and to is State.DONE:
+                pipelines.advance(session, partial(self._put, session), ticket.kind, ticket.resource_id)
+
+    def _put(self, session: Session, row: JobRow) -> None:
+        session.add(row)
+        session.flush()
+        self._queue.put(session, row)
 
     def _give_back(self, ticket: Ticket) -> None:
         with self._database.writing() as session:

@@ -1,4 +1,4 @@
-"""Keys: who may ask."""
+"""Keys, by which who asks is known, and pipelines of jobs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
+
+_STAGES = ("profile", "plan", "run")
 
 
 def upgrade() -> None:
@@ -22,7 +24,21 @@ def upgrade() -> None:
         sa.Column("revoked_at", sa.DateTime(timezone=True)),
     )
     op.create_index("ix_api_keys_digest", "api_keys", ["digest"], unique=True)
+    op.create_table(
+        "pipelines",
+        sa.Column("id", sa.String(32), primary_key=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("question", sa.Text, nullable=False),
+        sa.Column("profile", sa.Text),
+        sa.Column("run", sa.Text),
+        sa.Column("host_fingerprint", sa.String(200)),
+        sa.Column("error", sa.Text),
+        *(sa.Column(f"{stage}_id", sa.String(32)) for stage in _STAGES),
+    )
+    for stage in _STAGES:
+        op.create_index(f"ix_pipelines_{stage}_id", "pipelines", [f"{stage}_id"])
 
 
 def downgrade() -> None:
+    op.drop_table("pipelines")
     op.drop_table("api_keys")

@@ -80,7 +80,7 @@ def _create(session: Session, service: Service, plan_id: str, body: dict[str, An
     plan = finished_plan(row)
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
-    fingerprint = host_for(service, session, plan, emulate=wanted.emulate)
+    fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=wanted.emulate)
 
     def make() -> str:
         run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
