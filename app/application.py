@@ -25,6 +25,7 @@ from emplace.app.settings import Settings
 from emplace.app.web import problems
 from emplace.app.web.access import KnownKeys, let_in
 from emplace.app.web.identified import Identified
+from emplace.app.web.metrics import Metrics, Timed
 from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
@@ -53,10 +54,12 @@ def create_app(
 ) -> FastAPI:
     """The service on a migrated database; `with_worker` runs a worker process beside it. `names`: more hosts that it goes by."""
 
+    metrics = Metrics()
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         queue = JobQueue(database)
-        app.state.service = Service(settings, database, queue, app.state.closing)
+        app.state.service = Service(settings, database, queue, app.state.closing, metrics)
         app.state.keys = KnownKeys(app.state.service) if asks_for_keys else None
         app.state.service.warm.start()
         supervisor = WorkerSupervisor() if with_worker else None
@@ -87,18 +90,19 @@ def create_app(
     for open_to_all in (health.router, login.router):
         app.include_router(open_to_all)
     app.mount("/static", static_files())
-    for middleware, options in reversed(_around(settings, names)):  # the last that is added is the outermost
+    for middleware, options in reversed(_around(settings, names, metrics)):  # the last that is added is the outermost
         app.add_middleware(middleware, **options)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _around(settings: Settings, names: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
+def _around(settings: Settings, names: Iterable[str], metrics: Metrics) -> list[tuple[Any, dict[str, Any]]]:
     """What every request passes, from the outside in."""
     return [
         (ProtectiveHeaders, {}),
         (Identified, {}),
         (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
+        (Timed, {"metrics": metrics}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
         (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),

@@ -30,8 +30,8 @@ def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False) ->
     Keys are asked for where other machines reach the address, unless `no_auth`; and on the loopback address only with `auth`.
     Raises ToolError when the address is taken, or no key is there where keys are asked for, or the database can't be used.
     """
-    set_up_logs()
     settings = Settings.from_environment()
+    set_up_logs(settings.log_format)
     with _listen(host, port) as listening, _migrated(settings) as database:
         asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
         app = create_app(settings, database, with_worker=True, names=(host, socket.gethostname()), asks_for_keys=asks)

@@ -52,6 +52,10 @@ class Settings(BaseSettings):
     """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
     allowed_hosts: str = ""
     """Names, separated by commas, under which browsers and clients reach the service, beside localhost and addresses."""
+    keep_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Plans that ended longer ago are deleted with their runs; none are where it is not set."""
+    log_format: Literal["text", "json"] = "text"
+    """How lines on standard error are written."""
     cost_models_from: Literal["loopback", "anyone"] = "loopback"
     """Who may store a cost model for a machine's fingerprint: it prices all later plans of that machine."""
 

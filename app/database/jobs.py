@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, func, select
@@ -126,6 +127,15 @@ def count_queued(session: Session, row: JobRow) -> int:
     if not isinstance(row, PlanRow):
         query = query.where(kind.host_fingerprint == row.host_fingerprint)
     return session.scalars(query.select_from(kind)).one()
+
+
+def ended_between(session: Session, kind: type[Row], since: datetime, until: datetime) -> list[Row]:
+    """The jobs that ended after `since`, and not after `until`."""
+    return list(session.scalars(select(kind).where(kind.finished_at > since, kind.finished_at <= until)))
+
+
+def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
+    return session.scalar(select(kind).where(kind.state == State.QUEUED).order_by(kind.id).limit(1))
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.migrate import migrate
+from emplace.app.database.retention import forget_old
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, WORKFLOWS, JobQueue, host_queue
 from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
@@ -46,8 +47,8 @@ def run_worker(worker_id: str | None = None) -> int:
 
     A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
     """
-    set_up_logs()
     settings = Settings.from_environment()
+    set_up_logs(settings.log_format)
     database = Database(settings.database_url)
     migrate(database)
     remove_leftovers(Path(tempfile.gettempdir()))
@@ -60,7 +61,7 @@ def run_worker(worker_id: str | None = None) -> int:
         try:
             warm.start()
             _launch(database, worker, worker_id, host, settings.plans_at_once)
-            return _watch(database, queue, worker, worker_id, stop, settings.worker_lease_seconds)
+            return _watch(database, queue, worker, worker_id, stop, settings)
         finally:
             worker.stop()
             DBOS.destroy(workflow_completion_timeout_sec=_STOP_SECONDS)
@@ -120,8 +121,9 @@ def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:
         worker.do(Ticket(kind, resource_id, number))
 
 
-def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, lease_s: float) -> int:
+def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, settings: Settings) -> int:
     """Show that this worker lives, and look after the jobs of those that don't, until `stop`. Returns the exit status."""
+    lease_s = settings.worker_lease_seconds
     observer = workers.Observer(lease_s)
     missing: set[str] = set()
     while not stop.wait(0):
@@ -129,6 +131,8 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
             with database.writing() as session:
                 still_in = workers.beat(session, worker_id)
                 observer.drop_dead(session, worker_id)
+                gone = forget_old(session, settings.keep_days) if settings.keep_days is not None else []
+            queue.forget(gone)
             if not still_in:
                 _log.error("worker %s was given up for dead; it ends, and its jobs go on elsewhere", worker_id)
                 return GIVEN_UP
