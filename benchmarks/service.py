@@ -23,7 +23,7 @@ import httpx
 
 from benchmarks.json_lines import emit
 from benchmarks.markdown import head
-from benchmarks.service_load import Request, by_chance, closed_loop, opened, small_question
+from benchmarks.service_load import Request, by_chance, closed_loop, get, post, small_question
 from benchmarks.service_process import ServedService
 
 CLIENTS, CROWD = 50, 200
@@ -51,11 +51,8 @@ def accept(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
 
 
 def arrivals(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
-    async def arrive() -> dict[str, Any]:
-        async with opened(service.url, CROWD) as client:
-            return (await by_chance(client, 50.0, _asking(max(50, round(3000 * scale))))).figures()
-
-    yield {"part": "arrivals"} | asyncio.run(arrive())
+    answers = asyncio.run(by_chance(service.port, 50.0, _asking(max(50, round(3000 * scale)))))
+    yield {"part": "arrivals"} | answers.figures()
 
 
 def drain(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
@@ -79,18 +76,17 @@ def read(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
         tag = client.get(f"/v1/plans/{plan['id']}").headers["etag"]
     assert plan["plan"] is not None, plan
     number = max(100, round(5000 * scale))
-    for name, headers in (("read", {}), ("read, unchanged", {"If-None-Match": tag})):
-        answers, seconds = asyncio.run(_loop(service, CLIENTS, iter([_get(f"/v1/plans/{plan['id']}", headers)] * number)))
+    for name, headers in (("read", {}), ("read, unchanged", {"If_None_Match": tag})):
+        answers, seconds = asyncio.run(_loop(service, CLIENTS, iter([get(f"/v1/plans/{plan['id']}", **headers)] * number)))
         yield {"part": name} | answers | {"per_second": number / seconds}
 
 
 def crowd(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
     """Readers, writers, pages and probes, each on a connection of its own."""
     paths = ["/v1/plans?limit=20", "/", "/v1/models", "/v1/hosts", "/readyz", "/metrics", "/v1/profiles", "/openapi.json"]
-    mixed: list[Request] = [_get(path, {}) for path in paths]
-    mixed.append(_ask)
-    chosen = random.Random(2).choices(mixed, k=max(CROWD, round(10_000 * scale)))
-    answers, seconds = asyncio.run(_loop(service, CROWD, iter(chosen)))
+    chosen = random.Random(2).choices([*map(get, paths), None], k=max(2 * CROWD, round(10_000 * scale)))
+    mixed = (request if request is not None else _question() for request in chosen)
+    answers, seconds = asyncio.run(_loop(service, CROWD, mixed))
     yield {"part": "crowd"} | answers | {"per_second": answers["requests"] / seconds}
 
 
@@ -145,24 +141,16 @@ PARTS = {part.__name__: part for part in (accept, arrivals, drain, read, crowd, 
 
 
 async def _loop(service: ServedService, clients: int, requests: Iterator[Request]) -> tuple[dict[str, Any], float]:
-    async with opened(service.url, clients) as client:
-        answers, seconds = await closed_loop(client, clients, requests)
+    answers, seconds = await closed_loop(service.port, clients, requests)
     return answers.figures(), seconds
 
 
 def _asking(number: int) -> Iterator[Request]:
-    return iter([_ask] * number)
+    return (_question() for _ in range(number))
 
 
-async def _ask(client: httpx.AsyncClient) -> httpx.Response:
-    return await client.post("/v1/plans", json=small_question(next(_seeds)))
-
-
-def _get(path: str, headers: dict[str, str]) -> Request:
-    async def request(client: httpx.AsyncClient) -> httpx.Response:
-        return await client.get(path, headers=headers)
-
-    return request
+def _question() -> Request:
+    return post("/v1/plans", small_question(next(_seeds)))
 
 
 def _id_of(service: ServedService, question: dict[str, Any]) -> str:

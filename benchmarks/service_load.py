@@ -1,18 +1,76 @@
-"""Clients of the service's benchmark: in a closed loop, by chance, and many at once. Each is told how long it waited, and for what."""
+"""Clients of the service's benchmark: in a closed loop, by chance, and many at once. Each is told how long it waited, and for what.
+
+They speak HTTP over plain sockets: a whole client library would take more of the machine than the service that is measured.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
-Request = Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]
 _TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, as it goes over the wire."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+    def wire(self) -> bytes:
+        own = (("Host", "localhost"), ("Accept-Encoding", "gzip"), ("Content-Length", str(len(self.body))))
+        lines = [f"{self.method} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in (*own, *self.headers))]
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + self.body
+
+
+def get(path: str, **headers: str) -> Request:
+    return Request("GET", path, tuple((name.replace("_", "-"), value) for name, value in headers.items()))
+
+
+def post(path: str, body: dict[str, Any]) -> Request:
+    return Request("POST", path, (("Content-Type", "application/json"),), json.dumps(body).encode())
+
+
+class Connection:
+    """One connection, opened anew when the other side has closed it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, request: Request) -> int:
+        """The status of the answer, once all of it is there; 0 where there is none."""
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await self._ask(request)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            self.close()
+            return 0
+
+    async def _ask(self, request: Request) -> int:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        writer.write(request.wire())
+        status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines if line)
+        await reader.readexactly(int(headers.get("content-length", 0)))
+        if headers.get("connection") == "close":
+            self.close()
+        return int(status.split()[1])
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
 
 
 @dataclass
@@ -57,38 +115,40 @@ def small_question(seed: int, tables: int = 3, **options: Any) -> dict[str, Any]
     return {"model": model, "host": "cpu-dual-socket", "options": {"work_limit": 2.0, "seed": seed} | options}
 
 
-def opened(url: str, connections: int) -> httpx.AsyncClient:
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    return httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, limits=limits)
-
-
-async def closed_loop(client: httpx.AsyncClient, clients: int, requests: Iterator[Request]) -> tuple[Answers, float]:
+async def closed_loop(port: int, clients: int, requests: Iterator[Request]) -> tuple[Answers, float]:
     """So many clients, each of which asks again once it is answered; the answers, and seconds in all."""
     answers, started = Answers(), time.monotonic()
 
     async def one() -> None:
+        connection = Connection(port)
         for request in requests:
-            await _timed(client, request, answers, time.monotonic())
+            await _timed(connection, request, answers, time.monotonic())
+        connection.close()
 
     await asyncio.gather(*(one() for _ in range(clients)))
     return answers, time.monotonic() - started
 
 
-async def by_chance(client: httpx.AsyncClient, per_second: float, requests: Iterator[Request]) -> Answers:
+async def by_chance(port: int, per_second: float, requests: Iterator[Request]) -> Answers:
     """Requests that come at random times (Poisson), whether or not those before are answered."""
     answers, chance, due, tasks = Answers(), random.Random(1), time.monotonic(), []
+    free: list[Connection] = []
+
+    async def one(request: Request, since: float) -> None:
+        connection = free.pop() if free else Connection(port)
+        await _timed(connection, request, answers, since)
+        free.append(connection)
+
     for request in requests:
         due += chance.expovariate(per_second)
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-        tasks.append(asyncio.create_task(_timed(client, request, answers, due)))
+        tasks.append(asyncio.create_task(one(request, due)))
     await asyncio.gather(*tasks)
+    for connection in free:
+        connection.close()
     return answers
 
 
-async def _timed(client: httpx.AsyncClient, request: Request, answers: Answers, since: float) -> None:
-    try:
-        status = (await request(client)).status_code
-    except httpx.HTTPError:
-        status = 0
+async def _timed(connection: Connection, request: Request, answers: Answers, since: float) -> None:
+    answers.statuses.append(await connection.ask(request))
     answers.seconds.append(time.monotonic() - since)
-    answers.statuses.append(status)

@@ -24,6 +24,7 @@ class ServedService:
         if database_url is not None:
             self._environment["EMPLACE_DATABASE_URL"] = database_url
         self._port = 0
+        """A free one, and then the same."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -35,6 +36,10 @@ class ServedService:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def log(self) -> str:

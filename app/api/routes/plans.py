@@ -155,20 +155,25 @@ def _export(session: Session, request: Request, plan_id: str, format: str) -> Re
         return unchanged(tag)
     plan = finished_plan(row)
     try:
-        return document(json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)), tag)
+        return document(request, tag, lambda: json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)))
     except EmplaceError as error:
         raise Refused(HTTPStatus.CONFLICT, str(error)) from None
 
 
 def _answer(session: Session, request: Request, plan_id: str) -> Response:
-    """The resource, its document as it is stored: to read and write a large one anew takes longer than all else."""
+    """The resource, its document as it is stored: to read and write a large one anew takes longer than all else. It is not even
+    loaded where the client has it."""
     row = _find(session, plan_id)
     run = runs.latest_done(session, [plan_id]).get(plan_id)
     tag = tag_of("plan", row.id, row.state, row.ticket, row.attempts, run.id if run else None)
     if is_known(request, tag):
         return unchanged(tag)
-    summary = plan_summary(row, run).model_dump_json().removesuffix("}")
-    return document(f'{summary},"plan":{row.document or "null"}}}', tag)
+
+    def text() -> str:
+        summary = plan_summary(row, run).model_dump_json().removesuffix("}")
+        return f'{summary},"plan":{row.document or "null"}}}'
+
+    return document(request, tag, text)
 
 
 def _delete(session: Session, plan_id: str) -> None:
