@@ -24,7 +24,7 @@ _SHUTDOWN_SECONDS = 3
 _BACKLOG = 512
 
 
-def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False) -> None:
+def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False, with_worker: bool = True) -> None:
     """Serve until SIGINT or SIGTERM; then end the worker and what it works on. Port 0 takes a free one.
 
     Keys are asked for where other machines reach the address, unless `no_auth`; and on the loopback address only with `auth`.
@@ -34,7 +34,7 @@ def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False) ->
     set_up_logs(settings.log_format)
     with _listen(host, port) as listening, _migrated(settings) as database:
         asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
-        app = create_app(settings, database, with_worker=True, names=(host, socket.gethostname()), asks_for_keys=asks)
+        app = create_app(settings, database, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
         shown = f"[{host}]" if ":" in host else host
         print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
         server_of(app, settings).run(sockets=[listening])

@@ -44,10 +44,12 @@ REACH = {
 
 
 def accept(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
+    number = max(50, round(10_000 * scale))
+    asyncio.run(_loop(service, CLIENTS, _asking(number // 5)))  # threads, connections and caches are there
     before = service.memory_bytes()
-    answers, seconds = asyncio.run(_loop(service, CLIENTS, _asking(max(50, round(10_000 * scale)))))
+    answers, seconds = asyncio.run(_loop(service, CLIENTS, _asking(number)))
     yield {"part": "accept"} | answers | {"per_second": answers["requests"] / seconds}
-    yield {"part": "memory", "before_mb": before / 1e6, "after_mb": service.memory_bytes() / 1e6}
+    yield {"part": "memory", "plans": number, "before_mb": before / 1e6, "after_mb": service.memory_bytes() / 1e6}
 
 
 def arrivals(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:

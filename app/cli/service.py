@@ -19,12 +19,15 @@ def serve(
         ),
     ] = False,
     auth: Annotated[bool, typer.Option("--auth", help="Ask for keys on the loopback address, too, as behind a proxy.")] = False,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Start no worker: what is asked waits for those of 'emplace worker'.")
+    ] = False,
 ) -> None:
     """Serve the API, the dashboard and a worker."""
     require_extra("serve")
     from emplace.app.server import serve as serve_api
 
-    serve_api(host, port, no_auth=no_auth, auth=auth)
+    serve_api(host, port, no_auth=no_auth, auth=auth, with_worker=not no_worker)
 
 
 def worker() -> int:

@@ -40,8 +40,9 @@ _log = logging.getLogger(__name__)
 _STATE_POLL_SECONDS = 0.5
 _MIN_REPORT_SECONDS, _REPORT_SHARE = 0.25, 0.01
 _CLEAN_UP_SECONDS = 60.0
-_NICENESS = 10
-"""The niceness of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
+_NICENESS, _BESIDE_A_RUN = 5, 10
+"""The niceness of a plan's child, which gives way to the API, and beside a run: about a tenth of a core that a run uses too, all of one
+that is free."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Worker:
                 return not jobs.is_running(session, ticket)
 
         is_plan = ticket.kind is PlanRow
-        niceness = _NICENESS if is_plan and self._measuring.locked() else 0
+        niceness = (_BESIDE_A_RUN if self._measuring.locked() else _NICENESS) if is_plan else 0
         warm = self._warm if is_plan else None
         return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, warm)
 

@@ -62,10 +62,10 @@ async def create_plan(
 ) -> PlanResource:
     """Ask for a plan. Equal questions share one plan."""
     question = await service.read(read_question, service, body)
-    plan_id = await service.write(_create, service, question, body, idempotency_key)
-    wait_s = _wait_of(prefer)
-    resource = await _wait_for(service, request, plan_id, wait_s or 0)
+    resource = await service.write(_create, service, question, body, idempotency_key)
+    plan_id, wait_s = resource.id, _wait_of(prefer)
     if wait_s is not None:
+        resource = await _wait_for(service, request, plan_id, wait_s)
         response.headers["Preference-Applied"] = f"wait={wait_s}"
     response.headers["Location"] = f"/v1/plans/{plan_id}"
     response.status_code = HTTPStatus.OK if resource.state.is_final else HTTPStatus.ACCEPTED
@@ -127,14 +127,14 @@ def finished_plan(row: PlanRow) -> Plan:
     return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
 
 
-def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> str:
+def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> PlanResource:
     def make() -> str:
         row, is_new = plans.create(session, question, options_line(question.options))
         if is_new:
             put_new(service, session, row)
         return row.id
 
-    return once(session, idempotency_key, "plans", body, make)
+    return _resource(session, once(session, idempotency_key, "plans", body, make))
 
 
 def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> PlanPage:
