@@ -19,6 +19,8 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"}
+"""Without a referrer a browser sends a page's form as from nowhere (`Origin: null`), which is refused."""
 
 _templates = Jinja2Templates(_HERE / "templates")
 _templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib)
@@ -30,7 +32,7 @@ def static_files() -> StaticFiles:
 
 
 def render(request: Request, template: str, *, status: int = HTTPStatus.OK, **values: Any) -> HTMLResponse:
-    return _templates.TemplateResponse(request, template, values, status, headers={"Content-Security-Policy": _POLICY})
+    return _templates.TemplateResponse(request, template, values, status, headers=_HEADERS)
 
 
 def login_page(request: Request, to: str, wrong: str = "", status: int = HTTPStatus.OK) -> HTMLResponse:
