@@ -8,24 +8,28 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 
 from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
 from emplace.app.api.parameters import refuse_unknown_parameters
-from emplace.app.api.requests import CheckRequest, PlanRequest, ProfileRequest, RunRequest
-from emplace.app.api.routes import catalog, checks, health, plans, profiles, runs
-from emplace.app.dashboard import pages
+from emplace.app.api.requests import CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
+from emplace.app.api.routes import catalog, checks, health, pipelines, plans, profiles, runs
+from emplace.app.dashboard import login, pages
 from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.supervisor import WorkerSupervisor
 from emplace.app.settings import Settings
 from emplace.app.web import problems
+from emplace.app.web.access import KnownKeys, let_in
 from emplace.app.web.identified import Identified
+from emplace.app.web.metrics import Metrics, Timed
 from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
+_WORTH_PACKING_BYTES = 2048
 _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "errors"],
@@ -45,13 +49,19 @@ _PROBLEM_SCHEMA = {
 }
 
 
-def create_app(settings: Settings, database: Database, *, with_worker: bool, names: Iterable[str] = ()) -> FastAPI:
+def create_app(
+    settings: Settings, database: Database, *, with_worker: bool, names: Iterable[str] = (), asks_for_keys: bool = False
+) -> FastAPI:
     """The service on a migrated database; `with_worker` runs a worker process beside it. `names`: more hosts that it goes by."""
+
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         queue = JobQueue(database)
-        app.state.service = Service(settings, database, queue, app.state.closing)
+        app.state.service = Service(settings, database, queue, app.state.closing, metrics)
+        app.state.keys = KnownKeys(app.state.service) if asks_for_keys else None
+        app.state.service.warm.start()
         supervisor = WorkerSupervisor() if with_worker else None
         if supervisor is not None:
             supervisor.start()
@@ -60,6 +70,7 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool, nam
         finally:
             if supervisor is not None:
                 await to_thread.run_sync(supervisor.stop)
+            await to_thread.run_sync(app.state.service.warm.stop)
             queue.close()
 
     app = FastAPI(
@@ -72,25 +83,29 @@ def create_app(settings: Settings, database: Database, *, with_worker: bool, nam
     )
     app.state.closing = lambda: False
     problems.install(app, error_page)
-    for resource in (plans, runs, checks, profiles, catalog):
-        app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
-    for module in (health, pages):
-        app.include_router(module.router)
+    for resource in (plans, runs, checks, profiles, pipelines, catalog):
+        app.include_router(resource.router, dependencies=[Depends(let_in), Depends(refuse_unknown_parameters)])
+    for shown in (health.metrics_router, pages.router):
+        app.include_router(shown, dependencies=[Depends(let_in)])
+    for open_to_all in (health.router, login.router):
+        app.include_router(open_to_all)
     app.mount("/static", static_files())
-    for middleware, options in reversed(_around(settings, names)):  # the last that is added is the outermost
+    for middleware, options in reversed(_around(settings, names, metrics)):  # the last that is added is the outermost
         app.add_middleware(middleware, **options)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-def _around(settings: Settings, names: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
+def _around(settings: Settings, names: Iterable[str], metrics: Metrics) -> list[tuple[Any, dict[str, Any]]]:
     """What every request passes, from the outside in."""
     return [
         (ProtectiveHeaders, {}),
         (Identified, {}),
         (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
+        (Timed, {"metrics": metrics}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
+        (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),
     ]
 
 
@@ -99,10 +114,12 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest):
+        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest):
             own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= {**own.pop("$defs", {}), kind.__name__: own}
         schemas["Problem"] = _PROBLEM_SCHEMA
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{}, {"key": []}]  # a service on the loopback address asks for none
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         answer = {"description": "Any error", "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}

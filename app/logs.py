@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -15,10 +16,24 @@ _about: ContextVar[str] = ContextVar("about", default="-")
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s [%(about)s]: %(message)s"
 
 
-def set_up_logs() -> None:
-    """Warnings and errors of everything in this process, also of libraries, in this form."""
+class JsonLines(logging.Formatter):
+    """A JSON object a line, for programs; what it is about is under a key of its own: `request` or `job`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+        line = {"time": at, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        kind, _, name = _about.get().partition(" ")
+        if name:
+            line[kind] = name
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def set_up_logs(form: str) -> None:
+    """Warnings and errors of everything in this process, also of libraries, as `text` or as `json`."""
     handler = logging.StreamHandler()
-    formatter = logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
+    formatter = JsonLines() if form == "json" else logging.Formatter(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     handler.addFilter(say_what_about)

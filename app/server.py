@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import closing
 
 import uvicorn
 from fastapi import FastAPI
 
 from emplace.app.application import create_app
+from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
 from emplace.app.logs import set_up_logs
@@ -22,21 +24,20 @@ _SHUTDOWN_SECONDS = 3
 _BACKLOG = 512
 
 
-def serve(host: str, port: int, *, no_auth: bool = False) -> None:
+def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False, with_worker: bool = True) -> None:
     """Serve until SIGINT or SIGTERM; then end the worker and what it works on. Port 0 takes a free one.
 
-    Raises ToolError when the address is taken, or reached from other machines without `no_auth`, or the database can't be used.
+    Keys are asked for where other machines reach the address, unless `no_auth`; and on the loopback address only with `auth`.
+    Raises ToolError when the address is taken, or no key is there where keys are asked for, or the database can't be used.
     """
-    set_up_logs()
     settings = Settings.from_environment()
-    listening = _listen(host, port, no_auth=no_auth)
-    _migrate(settings)
-    database = Database(settings.database_url, patience_s=PATIENCE_S)
-    app = create_app(settings, database, with_worker=True, names=(host, socket.gethostname()))
-    shown = f"[{host}]" if ":" in host else host
-    print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
-    server_of(app, settings).run(sockets=[listening])
-    database.close()
+    set_up_logs(settings.log_format)
+    with _listen(host, port) as listening, _migrated(settings) as database:
+        asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
+        app = create_app(settings, database, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
+        shown = f"[{host}]" if ":" in host else host
+        print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
+        server_of(app, settings).run(sockets=[listening])
 
 
 def server_of(app: FastAPI, settings: Settings, port: int = 0) -> uvicorn.Server:
@@ -55,37 +56,39 @@ def server_of(app: FastAPI, settings: Settings, port: int = 0) -> uvicorn.Server
     return server
 
 
-def _migrate(settings: Settings) -> None:
-    """Other processes may be at it, too: this waits longer for them than a request may."""
-    database = Database(settings.database_url)
-    migrate(database)
-    database.close()
+def _migrated(settings: Settings) -> closing[Database]:
+    """The database, up to date. Other processes may be at it, too: this waits longer for them than a request may."""
+    patient = Database(settings.database_url)
+    migrate(patient)
+    patient.close()
+    return closing(Database(settings.database_url, patience_s=PATIENCE_S))
 
 
-def _listen(host: str, port: int, *, no_auth: bool) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        _refuse_strangers(host, listening.getsockname()[0], no_auth=no_auth)
         listening.listen(_BACKLOG)  # before the address is told: who connects early waits, and is not refused
     except OSError as error:
         listening.close()
         raise ToolError(f"can't listen on {host} port {port}: {error.strerror or error}") from None
-    except ToolError:
-        listening.close()
-        raise
     return listening
 
 
-def _refuse_strangers(host: str, address: str, *, no_auth: bool) -> None:
-    """Raises ToolError for an address that other machines reach, unless that was said to be meant."""
-    if is_loopback(address):
-        return
-    if not no_auth:
-        raise ToolError(
-            f"{host} is reached from other machines, and nobody is asked who they are: whoever reaches it may plan, run and delete. "
-            "Listen on 127.0.0.1 (the default), behind a proxy that asks; or say --no-auth if this is meant"
-        )
-    print(f"warning: --no-auth: whoever reaches {host} may plan, run and delete", file=sys.stderr, flush=True)
+def _asks_for_keys(host: str, address: str, database: Database, *, auth: bool, no_auth: bool) -> bool:
+    """Whether whoever asks must have a key. Raises ToolError where that is so and there is none."""
+    if auth and no_auth:
+        raise ToolError("--auth and --no-auth exclude each other")
+    if no_auth or (is_loopback(address) and not auth):
+        if not is_loopback(address):
+            print(f"warning: --no-auth: whoever reaches {host} may plan, run and delete", file=sys.stderr, flush=True)
+        return False
+    with database.reading() as session:
+        if not keys.any_counts(session):
+            raise ToolError(
+                f"{host} asks for keys, and there is none yet: make one with 'emplace keys make NAME --scope admin', on the same "
+                "database; or say --no-auth, and whoever reaches the address may plan, run and delete"
+            )
+    return True

@@ -12,12 +12,15 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from emplace.client import KEY_VARIABLE
+from emplace.hardware.machine import usable_cores
 from emplace.local_store import emplace_home
 from emplace.placement.errors import ToolError
 from emplace.placement.messages import rule_of
 from emplace.runtime.process import PARENT_VARIABLE
 
 _PREFIX = "EMPLACE_"
+_OF_OTHERS = (PARENT_VARIABLE, KEY_VARIABLE)
 _OF_A_CLUSTER = re.compile(r"EMPLACE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes sets in every container for a Service whose name begins with emplace."""
 
@@ -39,6 +42,8 @@ class Settings(BaseSettings):
     """Checks that the API solves at once; more wait for their turn."""
     check_queue: Annotated[int, Field(ge=0)] = 16
     """Checks that wait for their turn; more are refused."""
+    plans_at_once: Annotated[int, Field(gt=0)] = Field(default_factory=lambda: usable_cores(len(os.sched_getaffinity(0))))
+    """Plans that a worker solves at once."""
     plan_queue: Annotated[int, Field(gt=0)] = 10_000
     """Plans that wait for a worker; more are refused."""
     measurement_queue: Annotated[int, Field(gt=0)] = 100
@@ -47,6 +52,10 @@ class Settings(BaseSettings):
     """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
     allowed_hosts: str = ""
     """Names, separated by commas, under which browsers and clients reach the service, beside localhost and addresses."""
+    keep_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Plans that ended longer ago are deleted with their runs; none are where it is not set."""
+    log_format: Literal["text", "json"] = "text"
+    """How lines on standard error are written."""
     cost_models_from: Literal["loopback", "anyone"] = "loopback"
     """Who may store a cost model for a machine's fingerprint: it prices all later plans of that machine."""
 
@@ -67,7 +76,7 @@ def _means_a_setting(name: str, fields: Container[str]) -> bool:
     """Whether a variable looks like a setting and is none."""
     if not name.startswith(_PREFIX) or name.removeprefix(_PREFIX).lower() in fields:
         return False
-    return name != PARENT_VARIABLE and not _OF_A_CLUSTER.fullmatch(name)
+    return name not in _OF_OTHERS and not _OF_A_CLUSTER.fullmatch(name)
 
 
 def _unknown(name: str, fields: Iterable[str]) -> str:

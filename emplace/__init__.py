@@ -14,6 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from emplace.client import AsyncClient as AsyncClient
+    from emplace.client import Client as Client
+    from emplace.conversations import StoredPlan as StoredPlan
     from emplace.face import audit as audit
     from emplace.face import check as check
     from emplace.face import explain as explain
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     **dict.fromkeys(("audit", "check", "explain", "plan", "read_host", "read_model", "read_plan"), "emplace.face"),
+    **dict.fromkeys(("AsyncClient", "Client"), "emplace.client"),
+    "StoredPlan": "emplace.conversations",
     **dict.fromkeys(("Budgets", "CheckResult"), "emplace.gate"),
     "Violation": "emplace.placement.audit",
     "CostModel": "emplace.placement.cost_model",

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 PARENT_VARIABLE = "EMPLACE_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
@@ -49,10 +50,19 @@ def running(
         try:
             yield process
         finally:
-            _end(process, patience_s)
+            end_group(process, patience_s)
 
 
-def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+class GroupLeader(Protocol):
+    """A child process that leads a process group; subprocess.Popen is one."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+def end_group(process: GroupLeader, patience_s: float) -> None:
     """Leave nothing of the process's group, whatever state it is in: SIGTERM first, and SIGKILL to what is left of it."""
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from emplace.app.web.problems import Refused
 from emplace.app.web.service import Service
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
 
 
@@ -19,19 +18,18 @@ def hosts_at_work(service: Service, session: Session) -> dict[str, HostSpec]:
     return {fingerprint: read_text(text, HostSpec, source="worker", as_json=True) for fingerprint, text in texts.items()}
 
 
-def host_for(service: Service, session: Session, plan: Plan, *, emulate: bool) -> str:
-    """The fingerprint of the worker's host that this plan is for; any that has a worker will do to emulate it.
+def host_for(service: Service, session: Session, host: HostSpec, nodes: int | None, *, emulate: bool) -> str:
+    """The fingerprint of the worker's host that a plan for `host` runs on; any that has a worker will do to emulate it.
 
     Raises Refused with what is needed and what is there.
     """
     available = hosts_at_work(service, session)
-    host = plan.question.host
     if host.fingerprint in available:
         return str(host.fingerprint)
     if emulate and available:
         return min(available)
     there = "; ".join(_devices(host, 1) for host in available.values()) or "no worker"
-    needed = f"the plan is for {host.name} ({_devices(host, plan.sized_question.options.nodes or host.nodes)})"
+    needed = f"the plan is for {host.name} ({_devices(host, nodes or host.nodes)})"
     why = "which is no machine that was discovered" if host.fingerprint is None else "and no worker runs on that machine"
     hint = '; "emulate": true runs it on CPU ranks, scaled down' if available else ""
     raise Refused(HTTPStatus.CONFLICT, f"{needed}, {why}; here there is {there}{hint}")

@@ -52,9 +52,36 @@ class ProfileRequest(Document):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
 
 
-def body_of(kind: type[Document], *, required: bool = True) -> dict[str, Any]:
+class ProfileStage(Document):
+    """Measure the machine first, unless a profile for as many ranks is at most so many days old."""
+
+    max_age_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
+    ranks: Annotated[int, Field(strict=True, gt=0, le=1024)] | None = None
+    quick: Annotated[bool, Field(strict=True)] = True
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
+
+
+class RunStage(RunRequest):
+    """Run the plan, and verify."""
+
+
+class PipelineOptions(PlanOptions):
+    """Those of a plan, and the stages around it: true for their defaults."""
+
+    profile: bool | ProfileStage | None = None
+    run: bool | RunStage | None = None
+
+
+class PipelineRequest(PlanRequest):
+    """A question, and in its options what is to happen before and after."""
+
+    options: PipelineOptions | None = None
+
+
+def body_of(kind: type[Document], examples: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
     """The OpenAPI words for a body that the route reads by itself."""
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {
-        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}, "application/yaml": {"schema": schema}}}
+    shown = {
+        "schema": {"$ref": f"#/components/schemas/{kind.__name__}"},
+        "examples": {name: {"value": example} for name, example in examples.items()},
     }
+    return {"requestBody": {"required": required, "content": {"application/json": shown, "application/yaml": shown}}}

@@ -38,6 +38,8 @@ LISTED = {
     "schema": ("schema:schema", "Print the JSON Schema of a model, a host or emplace.toml, for editors."),
     "serve": ("service:serve", "Serve the API, the dashboard and a worker."),
     "worker": ("service:worker", "Add a worker on the database of EMPLACE_DATABASE_URL."),
+    "keys": ("keys:keys", "Make, list or revoke the keys by which the service on the database of EMPLACE_DATABASE_URL knows who asks."),
+    "doctor": ("doctor:doctor", "Say what this machine lacks: compiled functions, packages, the service's database, cores, memory."),
 }
 """Where each command is, and the first line of its help."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import delete, func, select
@@ -39,6 +40,10 @@ def move(row: JobRow, to: State) -> bool:
     if to.is_final:
         row.finished_at = now()
     return True
+
+
+def find(session: Session, kind: type[Row], resource_id: str) -> Row | None:
+    return session.get(kind, resource_id)
 
 
 def take_up(session: Session, ticket: Ticket) -> JobRow | None:
@@ -89,7 +94,7 @@ def recover(session: Session, ticket: Ticket) -> JobRow | None:
 
 def cancel(session: Session, kind: type[JobRow], resource_id: str) -> State | None:
     """Cancel a job that has not ended; its worker notices by itself. Returns the state it is in now, None when there is no such job."""
-    row = _locked(session, kind, resource_id)
+    row = locked(session, kind, resource_id)
     if row is None:
         return None
     move(row, State.CANCELLED)
@@ -124,6 +129,15 @@ def count_queued(session: Session, row: JobRow) -> int:
     return session.scalars(query.select_from(kind)).one()
 
 
+def ended_between(session: Session, kind: type[Row], since: datetime, until: datetime) -> list[Row]:
+    """The jobs that ended after `since`, and not after `until`."""
+    return list(session.scalars(select(kind).where(kind.finished_at > since, kind.finished_at <= until)))
+
+
+def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
+    return session.scalar(select(kind).where(kind.state == State.QUEUED).order_by(kind.id).limit(1))
+
+
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
     session.add(EventRow(resource_id=resource_id, data=json.dumps(data)))
 
@@ -142,10 +156,10 @@ def remove(session: Session, kind: type[JobRow], resource_id: str) -> None:
 
 def _held(session: Session, ticket: Ticket) -> JobRow | None:
     """The row of the ticket, locked; None when it is gone or the ticket counts no more."""
-    row = _locked(session, ticket.kind, ticket.resource_id)
+    row = locked(session, ticket.kind, ticket.resource_id)
     return row if row is not None and row.ticket == ticket.number else None
 
 
-def _locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
+def locked(session: Session, kind: type[Row], resource_id: str) -> Row | None:
     """The row as it is now; no other transaction changes it before this one ends."""
     return session.get(kind, resource_id, with_for_update=True)

@@ -41,6 +41,22 @@ def migrate(database: Database) -> None:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
 
 
+def revisions(database: Database) -> tuple[str | None, str | None]:
+    """The version of the database's tables, None where it has none, and the newest one that this program knows; changes nothing.
+
+    Raises ToolError when the database can't be reached, or a newer version has changed its tables.
+    """
+    try:
+        with database.reading() as session:
+            connection = session.connection()
+            config = alembic_config(connection)
+            _refuse_newer(database, connection, config)
+            found = MigrationContext.configure(connection).get_current_revision()
+            return found, ScriptDirectory.from_config(config).get_current_head()
+    except DBAPIError as error:
+        raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
+
+
 def _refuse_newer(database: Database, connection: Connection, config: Config) -> None:
     """Raises ToolError for tables of a version that this program does not have."""
     versions = ScriptDirectory.from_config(config)

@@ -112,6 +112,25 @@ class ProfileRow(JobColumns, Base):
     document: Mapped[str | None] = mapped_column(Text, deferred=True)
 
 
+class PipelineRow(Base):
+    """A plan with what comes before and after it: `profile` and `run` say how, in JSON, where they were asked for.
+
+    Its state is that of its jobs; `error` says why the plan could not even be asked for."""
+
+    __tablename__ = "pipelines"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    question: Mapped[str] = mapped_column(Text)
+    profile: Mapped[str | None] = mapped_column(Text)
+    run: Mapped[str | None] = mapped_column(Text)
+    host_fingerprint: Mapped[str | None] = mapped_column(String(200))
+    error: Mapped[str | None] = mapped_column(Text)
+    profile_id: Mapped[str | None] = mapped_column(String(32), index=True)
+    plan_id: Mapped[str | None] = mapped_column(String(32), index=True)
+    run_id: Mapped[str | None] = mapped_column(String(32), index=True)
+
+
 class EventRow(Base):
     """One line of progress of a plan, run or profile."""
 
@@ -147,3 +166,16 @@ class WorkerRow(Base):
     beat: Mapped[int] = mapped_column(Integer, default=0)
     started_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
     seen_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+
+
+class ApiKeyRow(Base):
+    """A key that was made. Only its digest is kept: nobody can read a key out of the database."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    name: Mapped[str] = mapped_column(String(200))
+    scope: Mapped[str] = mapped_column(String(16))
+    digest: Mapped[str] = mapped_column(String(80), unique=True, index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=now)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcTime)

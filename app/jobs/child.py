@@ -10,11 +10,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from emplace.app.jobs.warm import ForkedChild, WarmProcess
 from emplace.runtime.output import Heard, lines
 from emplace.runtime.process import running
 from emplace.runtime.temporary import temporary_folder
@@ -48,8 +49,11 @@ def run_child(
     should_stop: Callable[[], bool],
     timeout_s: float | None = None,
     niceness: int = 0,
+    warm: WarmProcess | None = None,
 ) -> str:
     """Give `document` to the program app.steps.<step> and return the text of its result. `niceness` as in nice(1).
+
+    With `warm` the child is a fork of that process, which has imported what `solve` and `check` need.
 
     The child leads its own process group and runs in a folder of its own that is removed afterwards. The calling thread
     must live as long as the child: the kernel ends the child when that thread ends.
@@ -59,14 +63,7 @@ def run_child(
         source, target = folder / "input.json", folder / "output.json"
         source.write_text(document, encoding="utf-8")
         error: dict[str, Any] | None = None
-        with running(
-            f"emplace.app.steps.{step}",
-            [str(source), str(target)],
-            patience_s=_GRACE_SECONDS,
-            folder=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as child:
+        with _started(step, source, target, warm) as child:
             _give_way(child.pid, niceness)
             stderr = Heard(child.stderr)
             for line in _reports(child, should_stop, timeout_s):
@@ -77,11 +74,25 @@ def run_child(
                 child.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 raise ChildFailed(f"the {step} process did not end after its result") from None
+        assert child.returncode is not None
         if child.returncode == 0 and target.exists():
             return target.read_text(encoding="utf-8")
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
         raise ChildFailed(_why(step, child.returncode, stderr.text()))
+
+
+@contextmanager
+def _started(step: str, source: Path, target: Path, warm: WarmProcess | None) -> Iterator[subprocess.Popen[bytes] | ForkedChild]:
+    """The child program in the folder of its input; nothing of it is left afterwards."""
+    if warm is not None:
+        with warm.forked(step, source, target, patience_s=_GRACE_SECONDS) as fork:
+            yield fork
+        return
+    module, folder = f"emplace.app.steps.{step}", source.parent
+    pipe = subprocess.PIPE
+    with running(module, [str(source), str(target)], patience_s=_GRACE_SECONDS, folder=folder, stdout=pipe, stderr=pipe) as child:
+        yield child
 
 
 def _give_way(pid: int, niceness: int) -> None:
@@ -93,7 +104,9 @@ def _give_way(pid: int, niceness: int) -> None:
             (Path("/proc") / str(pid) / "autogroup").write_text(str(niceness))
 
 
-def _reports(child: subprocess.Popen[bytes], should_stop: Callable[[], bool], timeout_s: float | None) -> Iterator[dict[str, Any]]:
+def _reports(
+    child: subprocess.Popen[bytes] | ForkedChild, should_stop: Callable[[], bool], timeout_s: float | None
+) -> Iterator[dict[str, Any]]:
     """What the child reports until it closes its output. Raises ChildStopped, ChildFailed for the time-out."""
     assert child.stdout is not None
     deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s

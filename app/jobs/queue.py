@@ -5,7 +5,7 @@ Where a job stands is said by its row alone. What DBOS says of a message is only
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dbos import DBOSClient, EnqueueOptions
@@ -67,6 +67,12 @@ class JobQueue:
     def drop(self, message_id: str) -> None:
         """Forget a message that its worker will not finish."""
         self._client.cancel_workflow(message_id)
+
+    def forget(self, gone: Iterable[Ticket]) -> None:
+        """Delete all messages of jobs that are there no more."""
+        ids = [f"{each.resource_id}.{number}" for each in gone for number in range(1, each.number + 1)]
+        if ids:
+            self._client.delete_workflows(ids)
 
     def close(self) -> None:
         self._client.destroy()

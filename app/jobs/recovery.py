@@ -13,10 +13,13 @@ from emplace.app.jobs.queue import JobQueue
 _log = logging.getLogger(__name__)
 
 
-def put_back_lost_jobs(database: Database, queue: JobQueue, worker_id: str, in_hand: Collection[Ticket]) -> None:
+def put_back_lost_jobs(
+    database: Database, queue: JobQueue, worker_id: str, in_hand: Collection[Ticket], missing: Collection[str] = ()
+) -> set[str]:
     """Queue again what workers had taken that are dead, and what this one had taken and doesn't have in hand.
 
-    Any number of workers may do so at once.
+    Of its own only the messages in `missing`, which were not in hand the last time either: one that was taken a moment ago may be on
+    its way. Returns those that are to be `missing` the next time. Any number of workers may do so at once.
     """
     # In this order: a job is taken before it runs, and who takes it has registered before. So what is at work at this moment is
     # not mistaken for lost, and what ends meanwhile has changed its row, which `recover` sees.
@@ -25,7 +28,10 @@ def put_back_lost_jobs(database: Database, queue: JobQueue, worker_id: str, in_h
     taken = list(queue.taken())
     with database.reading() as session:
         others = {row.id for row in workers.list_workers(session)} - {worker_id}
-    kept = [each for each in taken if each.worker_id in others or (each.worker_id == worker_id and each.ticket in in_hand)]
+    own = [each for each in taken if each.worker_id == worker_id]
+    not_in_hand = {each.message_id for each in own if each.ticket not in in_hand}
+    lost = not_in_hand.intersection(missing)
+    kept = [each for each in taken if each.worker_id in others or (each in own and each.message_id not in lost)]
     dropped = [each for each in taken if each not in kept]
     for ticket in (running - {each.ticket for each in kept}) | {each.ticket for each in dropped}:
         with database.writing() as session:
@@ -35,3 +41,4 @@ def put_back_lost_jobs(database: Database, queue: JobQueue, worker_id: str, in_h
                 queue.put(session, row)
     for each in dropped:
         queue.drop(each.message_id)
+    return not_in_hand - lost

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -22,8 +23,10 @@ from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.jobs import pipelines
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import about
 from emplace.app.settings import Settings
 from emplace.placement.cost_model import CostModel
@@ -37,8 +40,9 @@ _log = logging.getLogger(__name__)
 _STATE_POLL_SECONDS = 0.5
 _MIN_REPORT_SECONDS, _REPORT_SHARE = 0.25, 0.01
 _CLEAN_UP_SECONDS = 60.0
-_NICENESS = 10
-"""The niceness of a plan's child beside a run: about a tenth of a core that a run uses too, all of one that is free."""
+_NICENESS, _BESIDE_A_RUN = 5, 10
+"""The niceness of a plan's child, which gives way to the API, and beside a run: about a tenth of a core that a run uses too, all of one
+that is free."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,18 @@ class Work:
 
 
 class Worker:
-    """Does the jobs of one worker process, each in a child process: one plan and one measurement at a time.
+    """Does the jobs of one worker process, each in a child process: several plans and one measurement at a time.
 
-    So a plan doesn't wait behind a run. One that begins while a run is at work gives way to it: its child has a low priority. A profile
+    So a plan doesn't wait behind a run. Plans are solved by forks of one warm process. One that begins while a run is at work gives way to it: its child has a low priority. A profile
     prices all later plans, so nothing runs beside it.
     """
 
-    def __init__(self, database: Database, queue: JobQueue, settings: Settings) -> None:
+    def __init__(self, database: Database, queue: JobQueue, settings: Settings, warm: WarmProcess) -> None:
         self._database = database
         self._queue = queue
         self._settings = settings
-        self._planning, self._measuring = threading.Lock(), threading.Lock()
+        self._warm = warm
+        self._planning, self._measuring = threading.Semaphore(settings.plans_at_once), threading.Lock()
         self._stopping = threading.Event()
         self.in_hand: set[Ticket] = set()
         """What this worker is at, and what it has taken and waits to begin."""
@@ -87,10 +92,10 @@ class Worker:
         finally:
             self.in_hand.discard(ticket)
 
-    def _slots(self, kind: type[JobRow]) -> tuple[threading.Lock, ...]:
+    def _slots(self, kind: type[JobRow]) -> tuple[threading.Semaphore | threading.Lock, ...]:
         """What a job of this kind has to itself, in the order in which it is taken."""
         if kind is ProfileRow:
-            return self._measuring, self._planning
+            return self._measuring, *[self._planning] * self._settings.plans_at_once
         return (self._planning if kind is PlanRow else self._measuring,)
 
     def _work_on(self, ticket: Ticket) -> None:
@@ -116,7 +121,13 @@ class Worker:
 
     def _finish(self, ticket: Ticket, to: State, **values: Any) -> None:
         with self._database.writing() as session:
-            jobs.finish(session, ticket, to, **values)
+            if jobs.finish(session, ticket, to, **values) and to is State.DONE:
+                pipelines.advance(session, partial(self._put, session), ticket.kind, ticket.resource_id)
+
+    def _put(self, session: Session, row: JobRow) -> None:
+        session.add(row)
+        session.flush()
+        self._queue.put(session, row)
 
     def _give_back(self, ticket: Ticket) -> None:
         with self._database.writing() as session:
@@ -148,8 +159,10 @@ class Worker:
             with self._database.reading() as session:
                 return not jobs.is_running(session, ticket)
 
-        niceness = _NICENESS if ticket.kind is PlanRow and self._measuring.locked() else 0
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness)
+        is_plan = ticket.kind is PlanRow
+        niceness = (_BESIDE_A_RUN if self._measuring.locked() else _NICENESS) if is_plan else 0
+        warm = self._warm if is_plan else None
+        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, warm)
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:

@@ -19,9 +19,11 @@ from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.migrate import migrate
+from emplace.app.database.retention import forget_old
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, WORKFLOWS, JobQueue, host_queue
 from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
 from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
@@ -35,7 +37,7 @@ from emplace.runtime.temporary import remove_leftovers
 _log = logging.getLogger(__name__)
 
 STOPPED, GIVEN_UP = 0, 1
-_QUEUE_POLL_SECONDS = 0.25
+_QUEUE_POLL_SECONDS, _PLANS_POLL_SECONDS = 0.25, 0.05
 _STOP_SECONDS = 30
 _BEATS_PER_LEASE = 5
 
@@ -45,22 +47,25 @@ def run_worker(worker_id: str | None = None) -> int:
 
     A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
     """
-    set_up_logs()
     settings = Settings.from_environment()
+    set_up_logs(settings.log_format)
     database = Database(settings.database_url)
     migrate(database)
     remove_leftovers(Path(tempfile.gettempdir()))
     queue = JobQueue(database)
-    worker = Worker(database, queue, settings)
+    warm = WarmProcess()
+    worker = Worker(database, queue, settings, warm)
     worker_id = worker_id or new_worker_id()
     with StopSignal() as stop:
         _register(database, queue, worker_id, host := resolve_host(LOCAL_HOST))
         try:
-            _launch(database, worker, worker_id, host)
-            return _watch(database, queue, worker, worker_id, stop, settings.worker_lease_seconds)
+            warm.start()
+            _launch(database, worker, worker_id, host, settings.plans_at_once)
+            return _watch(database, queue, worker, worker_id, stop, settings)
         finally:
             worker.stop()
             DBOS.destroy(workflow_completion_timeout_sec=_STOP_SECONDS)
+            warm.stop()
             with contextlib.suppress(DBAPIError), database.writing() as session:
                 workers.leave(session, worker_id)
 
@@ -71,12 +76,13 @@ def new_worker_id() -> str:
 
 def _register(database: Database, queue: JobQueue, worker_id: str, host: HostSpec) -> None:
     """Say that this worker lives. The jobs of an earlier one under this id, which is dead, go back to their queues first."""
-    put_back_lost_jobs(database, queue, worker_id, in_hand=())
+    # Twice: what is missing once may be on its way to a worker that lives.
+    put_back_lost_jobs(database, queue, worker_id, in_hand=(), missing=put_back_lost_jobs(database, queue, worker_id, in_hand=()))
     with database.writing() as session:
         workers.register(session, worker_id, host)
 
 
-def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) -> None:
+def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec, plans_at_once: int) -> None:
     """Start DBOS, and listen to the queue of plans and that of this machine."""
     config: DBOSConfig = {
         "name": APPLICATION,
@@ -92,11 +98,14 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec) 
     of_dbos.propagate = True
     for name, kind in WORKFLOWS.items():
         _receive(name, kind, worker)
-    queues = [ANY_WORKER] + ([host_queue(host.fingerprint)] if host.fingerprint else [])
-    DBOS.listen_queues(queues)
+    queues = {ANY_WORKER: (plans_at_once, _PLANS_POLL_SECONDS)}
+    if host.fingerprint:
+        queues[host_queue(host.fingerprint)] = (1, _QUEUE_POLL_SECONDS)
+    DBOS.listen_queues(list(queues))
     DBOS.launch()
-    for queue in queues:
-        DBOS.register_queue(queue, worker_concurrency=1, polling_interval_sec=_QUEUE_POLL_SECONDS, on_conflict="always_update")
+    for queue, (at_once, poll_s) in queues.items():
+        # This is kept in the database, so the worker that started last decides how many jobs each one takes off the queue.
+        DBOS.register_queue(queue, worker_concurrency=at_once, polling_interval_sec=poll_s, on_conflict="always_update")
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
@@ -112,18 +121,22 @@ def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:
         worker.do(Ticket(kind, resource_id, number))
 
 
-def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, lease_s: float) -> int:
+def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, settings: Settings) -> int:
     """Show that this worker lives, and look after the jobs of those that don't, until `stop`. Returns the exit status."""
+    lease_s = settings.worker_lease_seconds
     observer = workers.Observer(lease_s)
+    missing: set[str] = set()
     while not stop.wait(0):
         try:
             with database.writing() as session:
                 still_in = workers.beat(session, worker_id)
                 observer.drop_dead(session, worker_id)
+                gone = forget_old(session, settings.keep_days) if settings.keep_days is not None else []
+            queue.forget(gone)
             if not still_in:
                 _log.error("worker %s was given up for dead; it ends, and its jobs go on elsewhere", worker_id)
                 return GIVEN_UP
-            put_back_lost_jobs(database, queue, worker_id, worker.in_hand)
+            missing = put_back_lost_jobs(database, queue, worker_id, worker.in_hand, missing)
         except DBAPIError as error:
             _log.warning("the database does not answer: %s", error.orig)
         stop.wait(lease_s / _BEATS_PER_LEASE)

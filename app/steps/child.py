@@ -47,7 +47,11 @@ def stop_on_sigterm() -> ShouldStop:
 def run_step(work: Callable[[str, Report], str]) -> None:
     """Run `work(input text, report)` and write its result to OUTPUT."""
     die_with_parent(signal.SIGTERM)
-    source, target = Path(sys.argv[1]), Path(sys.argv[2])
+    do_step(work, Path(sys.argv[1]), Path(sys.argv[2]))
+
+
+def do_step(work: Callable[[str, Report], str], source: Path, target: Path) -> None:
+    """The same in a process that is set up already."""
     report = _protocol_output()
     try:
         with in_use(source.parent):

@@ -16,8 +16,10 @@ from sqlalchemy.orm import Session
 from emplace.app.database.connection import Database
 from emplace.app.database.workers import Observer
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
 from emplace.app.web.check_queue import CheckQueue
+from emplace.app.web.metrics import Metrics
 from emplace.app.web.threads import Threads
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.host import HostSpec
@@ -38,16 +40,19 @@ PATIENCE_S = 5.0
 class Service:
     """What routes work with."""
 
-    def __init__(self, settings: Settings, database: Database, queue: JobQueue, closing: Callable[[], bool]) -> None:
+    def __init__(self, settings: Settings, database: Database, queue: JobQueue, closing: Callable[[], bool], metrics: Metrics) -> None:
         """`closing` says that the service is about to end: what waits stops waiting."""
         assert database.connections >= CONNECTIONS
         self.settings = settings
         self.database = database
         self.queue = queue
         self.closing = closing
+        self.metrics = metrics
         self.workers = Observer(settings.worker_lease_seconds)
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
+        self.warm = WarmProcess()
+        """Solves the checks."""
         self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
 

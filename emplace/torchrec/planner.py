@@ -29,6 +29,7 @@ from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.distributed.types import ShardingPlan, ShardingPlanner
 from torchrec.distributed.utils import get_device_type
 
+from emplace.client import Client
 from emplace.face import read_host
 from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
@@ -41,7 +42,6 @@ from emplace.torchrec.describe import Described, describe_module
 from emplace.torchrec.errors import no_placement, planner_error
 from emplace.torchrec.hosts import check_topology, host_of, job_options, reserve_options, with_memory_of
 from emplace.torchrec.limits import Job
-from emplace.torchrec.service import plan_of_service
 from emplace.torchrec.sharding_options import sharding_options
 
 NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
@@ -169,7 +169,8 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         options = from_data(given, PlanOptions, source="options")
         if self._server is None:
             return answer(build_question(model, host, options))
-        return plan_of_service(self._server, model, host, options)
+        with Client(self._server) as client:
+            return client.plan(model, host, **options.to_data())
 
     def _report(self, sharding_plan: ShardingPlan, reservation: StorageReservation, sharders: Sequence[Any], seconds: float) -> None:
         for stats in self._stats:

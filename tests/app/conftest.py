@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -91,7 +92,20 @@ def database(settings: Settings) -> Iterator[Database]:
 @pytest.fixture
 def api(settings: Settings, database: Database) -> Iterator[httpx.Client]:
     """The service on a free port, without a worker."""
-    server = server_of(create_app(settings, database, with_worker=False), settings)
+    with served(settings, database) as client:
+        yield client
+
+
+@pytest.fixture
+def guarded(settings: Settings, database: Database) -> Iterator[httpx.Client]:
+    """The same, where keys are asked for; the client has none."""
+    with served(settings, database, asks_for_keys=True) as client:
+        yield client
+
+
+@contextmanager
+def served(settings: Settings, database: Database, *, asks_for_keys: bool = False) -> Iterator[httpx.Client]:
+    server = server_of(create_app(settings, database, with_worker=False, asks_for_keys=asks_for_keys), settings)
     thread = threading.Thread(target=server.run)
     thread.start()
     wait_until(lambda: server.started, 20)

@@ -58,20 +58,23 @@ class WorkerProcess:
 
     def steps(self) -> list[int]:
         """The child programs below this worker."""
-        return [pid for pid in step_processes() if _parent(pid) == self.pid]
+        return [pid for pid in step_processes() if pid in descendants_of(self.pid)]
 
 
+WARM = b"emplace.app.steps.warm"
 MARK = "TESTS_OF_EMPLACE"
 """In the environment of every process that these tests start, with their process id."""
 
 
 def step_processes() -> list[int]:
-    """Every running child program (app.steps) that these tests brought about."""
+    """Every running child program (app.steps) that these tests brought about; not those that are warm and wait for work."""
     return [pid for pid in _pids() if _is_step(pid)]
 
 
 def _is_step(pid: int) -> bool:
     if not any(argument.startswith(b"emplace.app.steps.") for argument in _arguments(pid)):
+        return False
+    if WARM in _arguments(pid) and WARM not in _arguments(_parent(pid) or 0):  # a fork that is at work has it for a parent
         return False
     try:
         return f"{MARK}={os.getpid()}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -125,7 +125,7 @@ def test_without_a_worker_it_is_not_ready(serve: tuple[httpx.Client, subprocess.
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 def test_an_address_that_others_reach_is_not_served_without_a_word(settings: Settings, address: str) -> None:
     del settings
-    with pytest.raises(ToolError, match=r"is reached from other machines, and nobody is asked who they are.*--no-auth"):
+    with pytest.raises(ToolError, match=r"asks for keys, and there is none yet: make one with 'emplace keys make.*--no-auth"):
         serve_api(address, 0)
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
@@ -38,7 +39,7 @@ class Asked:
     answer: str | None
 
 
-@router.post("/checks", openapi_extra=body_of(CheckRequest), responses={200: {"model": CheckResult}})
+@router.post("/checks", openapi_extra=body_of(CheckRequest, examples.checks()), responses={200: {"model": CheckResult}})
 async def check(body: Body, service: TheService, request: Request) -> dict[str, Any]:
     """Does the model fit the host, within the budgets? `fits` is true, false (proven) or null (undecided).
 
@@ -74,17 +75,17 @@ async def _solve(service: Service, request: Request, asked: Asked) -> str:
         return service.closing() or await request.is_disconnected()
 
     try:
-        return await service.checks.run(lambda should_stop: _child(asked, should_stop), is_over)
+        return await service.checks.run(lambda should_stop: _child(service, asked, should_stop), is_over)
     except ChildStopped:
         if service.closing():
             raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the service is ending before the answer is there; ask again") from None
         raise ClientDisconnect from None
 
 
-def _child(asked: Asked, should_stop: Callable[[], bool]) -> str:
+def _child(service: Service, asked: Asked, should_stop: Callable[[], bool]) -> str:
     text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
     try:
-        return run_child("check", text, lambda _: None, should_stop)
+        return run_child("check", text, lambda _: None, should_stop, warm=service.warm)
     except ChildFailed as failure:
         if failure.problems:
             raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -14,7 +15,9 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
+from emplace.app.api.conditional import document, is_known, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.questions import read_question
@@ -23,9 +26,11 @@ from emplace.app.api.requests import PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import plans, runs
+from emplace.app.database.keys import Scope
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
+from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.app.web.service import Service
@@ -37,13 +42,14 @@ from emplace.placement.reading import read_text
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
 MAX_WAIT_SECONDS = 600
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has it already (If-None-Match)."}}
 _POLL_SECONDS = 0.1
 
 
 @router.post(
     "",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=body_of(PlanRequest),
+    openapi_extra=body_of(PlanRequest, examples.plans()),
     responses={200: {"model": PlanResource, "description": "An equal question is already answered, or was within the wait."}},
 )
 async def create_plan(
@@ -56,10 +62,10 @@ async def create_plan(
 ) -> PlanResource:
     """Ask for a plan. Equal questions share one plan."""
     question = await service.read(read_question, service, body)
-    plan_id = await service.write(_create, service, question, body, idempotency_key)
-    wait_s = _wait_of(prefer)
-    resource = await _wait_for(service, request, plan_id, wait_s or 0)
+    resource = await service.write(_create, service, question, body, idempotency_key)
+    plan_id, wait_s = resource.id, _wait_of(prefer)
     if wait_s is not None:
+        resource = await _wait_for(service, request, plan_id, wait_s)
         response.headers["Preference-Applied"] = f"wait={wait_s}"
     response.headers["Location"] = f"/v1/plans/{plan_id}"
     response.status_code = HTTPStatus.OK if resource.state.is_final else HTTPStatus.ACCEPTED
@@ -81,9 +87,10 @@ async def list_plans(
     return await service.read(_page, filters, cursor, limit)
 
 
-@router.get("/{plan_id}")
-async def get_plan(plan_id: str, service: TheService) -> PlanResource:
-    return await service.read(_resource, plan_id)
+@router.get("/{plan_id}", response_model=PlanResource, responses=UNCHANGED)
+async def get_plan(plan_id: str, service: TheService, request: Request) -> Response:
+    """One plan. Its ETag changes with its state and with each new measurement."""
+    return await service.read(_answer, request, plan_id)
 
 
 @router.post("/{plan_id}/cancel")
@@ -92,7 +99,7 @@ async def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
     return await service.write(_cancel, plan_id)
 
 
-@router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT)
+@router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(Scope.ADMIN))])
 async def delete_plan(plan_id: str, service: TheService) -> None:
     """Remove a plan and its runs; what is still at work on them ends."""
     await service.write(_delete, plan_id)
@@ -105,12 +112,12 @@ async def plan_events(plan_id: str, service: TheService, last_event_id: LastEven
         yield event
 
 
-@router.get("/{plan_id}/export")
+@router.get("/{plan_id}/export", response_model=dict[str, Any], responses=UNCHANGED)
 async def export_plan(
-    plan_id: str, service: TheService, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
-) -> dict[str, Any]:
+    plan_id: str, service: TheService, request: Request, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
+) -> Response:
     """The plan document, or the plan as TorchRec reads it."""
-    return await service.read(_export, plan_id, format)
+    return await service.read(_export, request, plan_id, format)
 
 
 def finished_plan(row: PlanRow) -> Plan:
@@ -120,14 +127,14 @@ def finished_plan(row: PlanRow) -> Plan:
     return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
 
 
-def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> str:
+def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> PlanResource:
     def make() -> str:
         row, is_new = plans.create(session, question, options_line(question.options))
         if is_new:
             put_new(service, session, row)
         return row.id
 
-    return once(session, idempotency_key, "plans", body, make)
+    return _resource(session, once(session, idempotency_key, "plans", body, make))
 
 
 def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> PlanPage:
@@ -141,14 +148,32 @@ def _cancel(session: Session, plan_id: str) -> PlanResource:
     return _resource(session, plan_id)
 
 
-def _export(session: Session, plan_id: str, format: str) -> dict[str, Any]:
-    plan = finished_plan(_find(session, plan_id, with_document=True))
-    if format == "json":
-        return plan.to_data()
+def _export(session: Session, request: Request, plan_id: str, format: str) -> Response:
+    row = _find(session, plan_id)
+    tag = tag_of("export", format, row.id, row.state, row.ticket)
+    if row.state == State.DONE and is_known(request, tag):
+        return unchanged(tag)
+    plan = finished_plan(row)
     try:
-        return to_torchrec(plan)
+        return document(request, tag, lambda: json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)))
     except EmplaceError as error:
         raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+
+
+def _answer(session: Session, request: Request, plan_id: str) -> Response:
+    """The resource, its document as it is stored: to read and write a large one anew takes longer than all else. It is not even
+    loaded where the client has it."""
+    row = _find(session, plan_id)
+    run = runs.latest_done(session, [plan_id]).get(plan_id)
+    tag = tag_of("plan", row.id, row.state, row.ticket, row.attempts, run.id if run else None)
+    if is_known(request, tag):
+        return unchanged(tag)
+
+    def text() -> str:
+        summary = plan_summary(row, run).model_dump_json().removesuffix("}")
+        return f'{summary},"plan":{row.document or "null"}}}'
+
+    return document(request, tag, text)
 
 
 def _delete(session: Session, plan_id: str) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
+from emplace.app.api import examples
 from emplace.app.api.body import Body
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import hosts_at_work
@@ -19,7 +20,9 @@ from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import jobs, profiles
+from emplace.app.database.keys import Scope
 from emplace.app.database.tables import ProfileRow
+from emplace.app.web.access import demand, is_asked, needs
 from emplace.app.web.addresses import is_loopback
 from emplace.app.web.dependencies import Cursor, Limit, TheService, cost_models
 from emplace.app.web.problems import Refused, not_found
@@ -33,16 +36,20 @@ router = APIRouter(prefix="/v1/profiles", tags=["profiles"])
 @router.post(
     "",
     status_code=HTTPStatus.ACCEPTED,
-    openapi_extra=body_of(ProfileRequest),
+    openapi_extra=body_of(ProfileRequest, examples.profiles()),
     responses={201: {"model": ProfileResource, "description": "The uploaded cost model is stored."}},
 )
 async def create_profile(
     body: Body, service: TheService, request: Request, response: Response, idempotency_key: IdempotencyKey = None
 ) -> ProfileResource:
     """Store the given `cost_model`, or measure a worker's host. A machine's cost model prices all its later plans, so it is taken
-    from the service's own machine only, unless EMPLACE_COST_MODELS_FROM says otherwise (403)."""
+    with a key of scope admin, or where nobody is asked for keys from the service's own machine, unless EMPLACE_COST_MODELS_FROM says
+    otherwise (403)."""
     wanted = await service.documents.run(from_data, body, ProfileRequest, source="body")
-    if wanted.cost_model is not None and wanted.cost_model.fingerprint is not None:
+    if wanted.cost_model is None:
+        demand(request, Scope.RUN)
+    elif wanted.cost_model.fingerprint is not None:
+        demand(request, Scope.ADMIN)
         _refuse_strangers(service, request)
     resource = await service.write(_create, service, wanted, body, idempotency_key)
     response.status_code = HTTPStatus.ACCEPTED if wanted.cost_model is None else HTTPStatus.CREATED
@@ -61,13 +68,13 @@ async def get_profile(profile_id: str, service: TheService) -> ProfileResource:
     return await service.read(_resource, profile_id)
 
 
-@router.post("/{profile_id}/cancel")
+@router.post("/{profile_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
 async def cancel_profile(profile_id: str, service: TheService) -> ProfileResource:
     """End the measuring."""
     return await service.write(_cancel, profile_id)
 
 
-@router.delete("/{profile_id}", status_code=HTTPStatus.NO_CONTENT)
+@router.delete("/{profile_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(Scope.ADMIN))])
 async def delete_profile(profile_id: str, service: TheService) -> None:
     """Remove a profile: it prices no more plans, and measuring that is still at work ends."""
     await service.write(_delete, profile_id)
@@ -82,7 +89,7 @@ async def profile_events(profile_id: str, service: TheService, last_event_id: La
 
 def _refuse_strangers(service: Service, request: Request) -> None:
     """Raises Refused where a machine's cost model comes from another machine and may not."""
-    if service.settings.cost_models_from == "anyone" or (request.client and is_loopback(request.client.host)):
+    if is_asked(request) or service.settings.cost_models_from == "anyone" or (request.client and is_loopback(request.client.host)):
         return
     detail = "a machine's cost model prices all its later plans: it is taken from this machine only, unless EMPLACE_COST_MODELS_FROM=anyone"
     raise Refused(HTTPStatus.FORBIDDEN, detail)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from sqlalchemy.orm import Session
 
+from emplace.app.api import examples
 from emplace.app.api.body import read_mapping
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.hosts_at_work import host_for
@@ -20,7 +21,9 @@ from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
+from emplace.app.database.keys import Scope
 from emplace.app.database.tables import RunRow
+from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.app.web.service import Service
@@ -29,7 +32,12 @@ from emplace.placement.reading import from_data
 router = APIRouter(prefix="/v1", tags=["runs"])
 
 
-@router.post("/plans/{plan_id}/runs", status_code=HTTPStatus.ACCEPTED, openapi_extra=body_of(RunRequest, required=False))
+@router.post(
+    "/plans/{plan_id}/runs",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra=body_of(RunRequest, examples.runs(), required=False),
+    dependencies=[Depends(needs(Scope.RUN))],
+)
 async def create_run(
     plan_id: str, request: Request, service: TheService, response: Response, idempotency_key: IdempotencyKey = None
 ) -> RunResource:
@@ -51,7 +59,7 @@ async def get_run(run_id: str, service: TheService) -> RunResource:
     return await service.read(_resource, run_id)
 
 
-@router.post("/runs/{run_id}/cancel")
+@router.post("/runs/{run_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
 async def cancel_run(run_id: str, service: TheService) -> RunResource:
     """End the run; its processes end within seconds."""
     return await service.write(_cancel, run_id)
@@ -72,7 +80,7 @@ def _create(session: Session, service: Service, plan_id: str, body: dict[str, An
     plan = finished_plan(row)
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
-    fingerprint = host_for(service, session, plan, emulate=wanted.emulate)
+    fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=wanted.emulate)
 
     def make() -> str:
         run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.jobs.warm import WarmProcess
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
 from emplace.runtime.temporary import remove_leftovers
@@ -97,3 +99,57 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     [left] = tmp_path.glob("emplace-solve-*")
     remove_leftovers(tmp_path)
     assert not left.exists()
+
+
+@pytest.fixture
+def warm() -> Iterator[WarmProcess]:
+    process = WarmProcess()
+    process.start()
+    yield process
+    process.stop()
+
+
+def test_forks_of_a_warm_process_answer_as_programs_of_their_own_do(warm: WarmProcess) -> None:
+    seen: list[dict[str, Any]] = []
+    for _ in range(2):
+        text = run_child("solve", a_question().canonical_json(), seen.append, lambda: False, warm=warm)
+        plan = read_text(text, Plan, source="plan", as_json=True)
+    cold = read_text(run_child("solve", a_question().canonical_json(), ignore, lambda: False), Plan, source="plan", as_json=True)
+    assert plan.tables == cold.tables
+    assert {"incumbent_us", "bound_us", "gap", "elapsed_s"} <= set(seen[-1])
+    broken = json.loads(a_question().canonical_json()) | {"options": {"gap": 7}}
+    with pytest.raises(ChildFailed) as caught:
+        run_child("solve", json.dumps(broken), ignore, lambda: False, warm=warm)
+    assert caught.value.problems[0]["pointer"] == "/options/gap"
+    with pytest.raises(ChildFailed, match=r"ended with status 1: KeyError: 'no_such_step'"):
+        run_child("no_such_step", "{}", ignore, lambda: False, warm=warm)
+
+
+def test_a_fork_is_ended_when_told_to_or_killed_and_the_next_one_works(warm: WarmProcess) -> None:
+    with pytest.raises(ChildStopped):
+        run_child("solve", busy_question().canonical_json(), ignore, lambda: bool(step_processes()), warm=warm)
+    assert step_processes() == []
+
+    def kill() -> bool:
+        for pid in step_processes():
+            os.kill(pid, signal.SIGKILL)
+        return False
+
+    with pytest.raises(ChildFailed, match="was ended by SIGKILL; the machine may have run out of memory"):
+        run_child("solve", busy_question().canonical_json(), ignore, kill, warm=warm)
+    with pytest.raises(ChildFailed, match="longer than 1 s"):
+        run_child("solve", busy_question().canonical_json(), ignore, lambda: False, timeout_s=1.0, warm=warm)
+    assert run_child("solve", a_question().canonical_json(), ignore, lambda: False, warm=warm)
+    assert step_processes() == []
+
+
+def test_a_warm_process_that_is_killed_takes_its_forks_along_and_is_replaced(warm: WarmProcess) -> None:
+    def kill_its_parent() -> bool:
+        for pid in step_processes():
+            os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        return False
+
+    with pytest.raises(ChildFailed, match="was ended by SIGTERM"):
+        run_child("solve", busy_question().canonical_json(), ignore, kill_its_parent, warm=warm)
+    assert step_processes() == []
+    assert run_child("solve", a_question().canonical_json(), ignore, lambda: False, warm=warm)

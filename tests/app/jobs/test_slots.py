@@ -1,4 +1,4 @@
-"""What a worker does beside what: a plan doesn't wait behind a run, and nothing runs beside a profile."""
+"""What a worker does beside what: two plans here; a plan doesn't wait behind a run, and nothing runs beside a profile."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from emplace.app.database.tables import ProfileRow, RunRow
 from emplace.app.jobs import work
 from emplace.app.jobs.child import ChildFailed
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
 from emplace.app.settings import Settings
 from tests.app.asking import ONLY_SQLITE
@@ -67,12 +68,20 @@ class Children:
         raise ChildFailed("it was only for show")
 
 
+@pytest.fixture(autouse=True)
+def _two_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_PLANS_AT_ONCE", "2")
+
+
 @ONLY_SQLITE
 @pytest.mark.parametrize(
     ("asked", "together"),
     [
         (["run", "solve"], ["run", "solve"]),
-        (["solve", "solve"], ["solve"]),
+        (["solve", "solve"], ["solve", "solve"]),
+        (["solve", "solve", "solve"], ["solve", "solve"]),
+        (["solve", "solve", "profile"], ["solve", "solve"]),
+        (["profile", "solve", "solve"], ["profile"]),
         (["run", "run"], ["run"]),
         (["profile", "solve"], ["profile"]),
         (["profile", "run"], ["profile"]),
@@ -85,7 +94,7 @@ def test_what_runs_at_once(
 ) -> None:
     children, tickets = Children(monkeypatch), [put(step) for step in asked]
     queue = JobQueue(database)
-    worker = Worker(database, queue, settings)
+    worker = Worker(database, queue, settings, WarmProcess())
     threads = []
     for number, ticket in enumerate(tickets):
         threads.append(threading.Thread(target=worker.do, args=(ticket,)))

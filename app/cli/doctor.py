@@ -1,0 +1,138 @@
+"""`emplace doctor`: what this machine has and lacks for each thing that Emplace does."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.table import Table as TextTable
+
+from emplace.app.cli.exit_codes import BAD_INPUT, YES
+from emplace.app.cli.extras import EXTRAS
+from emplace.app.cli.options import Format, OutputFormat
+from emplace.app.cli.output import as_json, print_text, show
+from emplace.hardware.gpus import read_gpus
+from emplace.hardware.machine import read_machine
+from emplace.local_store import emplace_home
+from emplace.placement.errors import ToolError
+from emplace.placement.units import show_gib
+
+
+class Health(StrEnum):
+    """`absent` is a part that one can do without; `broken` is one that is needed, or is there and does not work."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    health: Health
+    detail: str
+
+
+def doctor(format: Format = OutputFormat.TEXT) -> int:
+    """Say what this machine lacks: compiled functions, packages, the service's database, cores, memory.
+
+    Exit code: 0 nothing is broken, though parts may be absent; 2 something is."""
+    findings = list(examine())
+    if format is OutputFormat.JSON:
+        print_text(as_json([asdict(each) for each in findings]))
+    else:
+        table = TextTable(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
+        for each in findings:
+            table.add_row(each.what, each.health, each.detail)
+        show(table)
+    return BAD_INPUT if any(each.health is Health.BROKEN for each in findings) else YES
+
+
+def examine() -> Iterator[Finding]:
+    """Each part of the machine in turn."""
+    yield Finding("python", Health.OK, f"{platform.python_version()}, emplace {version('emplace')}")
+    yield _imported("compiled functions", ["emplace.solver.native"], "make setup compiles them; that needs g++ and Python's headers")
+    yield _imported("solver", ["ortools.sat.python.cp_model", "highspy", "scipy"], "pip install emplace")
+    machine = read_machine()
+    installed = os.cpu_count() or machine.cores
+    yield Finding("cores", Health.OK, f"{machine.cores} of {installed} may be used (cpuset, quota); {machine.cpu_model}")
+    yield Finding("memory", Health.OK, f"{show_gib(machine.memory_bytes)} may be used")
+    yield _tried("GPUs", lambda: ", ".join(f"{gpu.name}" for gpu in read_gpus()) or "none")
+    yield _tried("EMPLACE_HOME", _home)
+    yield from _execution()
+    yield from _service()
+
+
+def _execution() -> Iterator[Finding]:
+    lack = "profiles and runs need it: pip install 'emplace[execute]' (docs/dependencies.md)"
+    for package in EXTRAS["execute"]:
+        yield _imported(package, [package], lack, optional=True)
+
+
+def _service() -> Iterator[Finding]:
+    packages = _imported("service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install 'emplace[serve]'", optional=True)
+    yield packages
+    if packages.health is Health.OK:
+        yield _tried("database", _database)
+
+
+def _imported(what: str, modules: list[str], lack: str, *, optional: bool = False) -> Finding:
+    """Whether the modules can be imported, by importing them."""
+    for module in modules:
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            return Finding(what, Health.ABSENT if optional else Health.BROKEN, f"{error.name} is not installed; {lack}")
+        except (ImportError, OSError) as error:
+            return Finding(what, Health.BROKEN, f"{module} is installed and can't be used: {error}")
+    versions = {name: _version(name) for name in dict.fromkeys(module.partition(".")[0] for module in modules) if name != "emplace"}
+    return Finding(what, Health.OK, ", ".join(f"{name} {found}".strip() for name, found in versions.items()))
+
+
+def _version(package: str) -> str:
+    found = getattr(import_module(package), "__version__", "")
+    return found if isinstance(found, str) else ""
+
+
+def _tried(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, Health.OK, look())
+    except (ToolError, OSError) as error:
+        return Finding(what, Health.BROKEN, str(error))
+
+
+def _home() -> str:
+    """Raises ToolError where what is measured could not be kept."""
+    home = emplace_home()
+    nearest = next(path for path in (home, *home.parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        raise ToolError(f"{nearest} can't be written: set EMPLACE_HOME to a folder that can")
+    return str(home)
+
+
+def _database() -> str:
+    """Where the service's database is and of which version; nothing is made or changed. Raises ToolError."""
+    from sqlalchemy import make_url
+
+    from emplace.app.database.connection import Database
+    from emplace.app.database.migrate import revisions
+    from emplace.app.settings import Settings
+
+    url = make_url(Settings.from_environment().database_url)
+    shown = url.render_as_string()
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        return f"{shown} is not there yet: 'emplace serve' makes it"
+    database = Database(str(url.render_as_string(hide_password=False)), patience_s=5.0)
+    try:
+        found, newest = revisions(database)
+    finally:
+        database.close()
+    if found == newest:
+        return f"{shown} is of version {found}"
+    return f"{shown} is of version {found or 'none'}; the next 'emplace serve' or 'worker' brings it to {newest}"

@@ -1,0 +1,106 @@
+"""What Prometheus reads: how requests fare, what waits, and how the jobs ended that did so since it last asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from emplace.app.database import jobs
+from emplace.app.database.jobs import KINDS, JobRow
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow, now
+from emplace.app.database.workers import Observer
+from emplace.app.jobs.causes import cause_of
+
+_LAG = timedelta(seconds=5)
+"""An outcome is stored a moment after the time that it bears."""
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_SHARES = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class Metrics:
+    """Those of one API process. Counts of jobs begin with it, whichever worker did them."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        labels = ["method", "route", "status"]
+        self.requests = Histogram("emplace_request_seconds", "Time to answer requests.", labels, registry=registry)
+        self._resources = Gauge("emplace_resources", "Stored resources by kind and state.", ["kind", "state"], registry=registry)
+        self._workers = Gauge("emplace_workers", "Workers that are alive.", registry=registry)
+        self._depth = Gauge("emplace_queue_depth", "Jobs that wait for a worker.", ["kind"], registry=registry)
+        self._age = Gauge("emplace_queue_age_seconds", "How long the oldest of them has waited.", ["kind"], registry=registry)
+        self._work = Histogram("emplace_job_seconds", "From being taken up to its end.", ["kind"], buckets=_SECONDS, registry=registry)
+        self._gap = Histogram("emplace_plan_gap", "Gap of plans, as a share of their step time.", buckets=_SHARES, registry=registry)
+        self._error = Histogram(
+            "emplace_prediction_error", "How far predicted step times are off measured ones.", buckets=_SHARES, registry=registry
+        )
+        self._failures = Counter("emplace_job_failures", "Jobs that failed, by cause.", ["kind", "cause"], registry=registry)
+        self._seen = now() - _LAG
+        self._lock = threading.Lock()
+
+    def look(self, session: Session, workers: Observer) -> CollectorRegistry:
+        """Bring them up to date."""
+        with self._lock:
+            self._workers.set(len(workers.alive(session)))
+            until = now() - _LAG
+            for kind in KINDS:
+                self._count(session, kind)
+                for row in jobs.ended_between(session, kind, self._seen, until):
+                    self._observe(row)
+            self._compare(session, until)
+            self._seen = until
+        return self.registry
+
+    def _count(self, session: Session, kind: type[JobRow]) -> None:
+        name = kind.__tablename__
+        counts: dict[str, int] = {row[0]: row[1] for row in session.execute(select(kind.state, func.count()).group_by(kind.state))}
+        for state in State:
+            self._resources.labels(name, state).set(counts.get(state, 0))
+        self._depth.labels(name).set(counts.get(State.QUEUED, 0))
+        oldest = jobs.oldest_queued(session, kind)
+        self._age.labels(name).set((now() - oldest.created_at).total_seconds() if oldest is not None else 0)
+
+    def _observe(self, row: JobRow) -> None:
+        kind = row.__tablename__
+        if row.started_at is not None and row.finished_at is not None:
+            self._work.labels(kind).observe((row.finished_at - row.started_at).total_seconds())
+        if row.state == State.FAILED:
+            self._failures.labels(kind, cause_of(row.error or "")).inc()
+        if isinstance(row, PlanRow) and row.gap is not None:
+            self._gap.observe(row.gap)
+
+    def _compare(self, session: Session, until: object) -> None:
+        measured = RunRow.emulate.is_(False), RunRow.finished_at > self._seen, RunRow.finished_at <= until
+        query = select(RunRow.step_time_us, PlanRow.step_time_us).join(PlanRow, PlanRow.id == RunRow.plan_id).where(*measured)
+        for measured_us, predicted_us in session.execute(query):
+            if measured_us and predicted_us:
+                self._error.observe(abs(predicted_us - measured_us) / measured_us)
+
+
+class Timed:
+    """ASGI middleware: the time until a request is answered, by its route. A stream of events is no request of this kind."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._requests = app, metrics.requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = time.monotonic(), 500
+
+        async def seen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, seen)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            if scope["type"] == "http" and not route.endswith("/events"):
+                self._requests.labels(scope["method"], route, status).observe(time.monotonic() - started)

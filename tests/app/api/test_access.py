@@ -1,0 +1,138 @@
+"""A service that asks for keys: who has none sees nothing, and each scope may do what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from emplace.app.database import keys
+from emplace.app.database.connection import Database
+from emplace.app.database.keys import Scope
+from emplace.app.web import access
+from emplace.placement.errors import ToolError
+from tests.app.asking import ONLY_SQLITE
+from tests.app.questions import a_host, model_data
+from tests.prices import bandwidth_prices
+
+QUESTION = {"model": model_data(), "host": "cpu-dual-socket"}
+OPEN = {"/healthz", "/readyz"}
+
+Login = Callable[[Scope], dict[str, str]]
+
+
+@pytest.fixture
+def key(database: Database) -> Login:
+    """The headers of a new key."""
+
+    def make(scope: Scope) -> dict[str, str]:
+        with database.writing() as session:
+            return {"Authorization": f"Bearer {keys.make(session, f'a {scope} key', scope)}"}
+
+    return make
+
+
+def test_only_the_digest_of_a_key_is_stored_and_a_revoked_one_counts_no_more(database: Database) -> None:
+    with database.writing() as session:
+        key = keys.make(session, "ci", Scope.PLAN)
+        assert keys.scope_of(session, keys.digest_of(key)) is Scope.PLAN
+        assert keys.scope_of(session, keys.digest_of(key + "x")) is None
+        assert key not in str([vars(row) for row in keys.list_keys(session)])
+        with pytest.raises(ToolError, match="a key named 'ci' already"):
+            keys.make(session, "ci", Scope.READ)
+        assert keys.any_counts(session)
+        keys.revoke(session, "ci")
+        assert keys.scope_of(session, keys.digest_of(key)) is None
+        assert not keys.any_counts(session)
+        with pytest.raises(ToolError, match="no key that counts is named 'ci'"):
+            keys.revoke(session, "ci")
+        assert keys.make(session, "ci", Scope.READ) != key
+
+
+@ONLY_SQLITE
+def test_every_route_asks_for_a_key(guarded: httpx.Client) -> None:
+    operations = guarded.get("/openapi.json").json()["paths"]
+    pages: dict[str, dict[str, object]] = {"/": {"get": {}}, "/docs": {"get": {}}, "/plans/{plan_id}": {"get": {}}}
+    asked = 0
+    for path, methods in (operations | pages).items():
+        for method in methods:
+            answer = guarded.request(method, re.sub(r"\{\w+\}", "x", path), json=QUESTION if method == "post" else None)
+            if path in OPEN:
+                assert answer.status_code in (200, 503)
+            else:
+                assert (path, answer.status_code, answer.headers["content-type"]) == (path, 401, "application/problem+json")
+                assert answer.headers["www-authenticate"].startswith("Bearer")
+                asked += 1
+    assert asked > 20
+
+
+def test_each_scope_may_do_what_it_says(guarded: httpx.Client, key: Login) -> None:
+    measured = bandwidth_prices(a_host()).to_data() | {"fingerprint": "somebody's"}
+    harmless = bandwidth_prices(a_host()).to_data()
+    asked: list[tuple[str, str, object, Scope]] = [
+        ("GET", "/v1/plans", None, Scope.READ),
+        ("GET", "/metrics", None, Scope.READ),
+        ("POST", "/v1/plans", QUESTION, Scope.PLAN),
+        ("POST", "/v1/profiles", {"cost_model": harmless}, Scope.PLAN),
+        ("POST", "/v1/plans/none/cancel", None, Scope.PLAN),
+        ("POST", "/v1/plans/none/runs", {}, Scope.RUN),
+        ("POST", "/v1/profiles", {"quick": True}, Scope.RUN),
+        ("POST", "/v1/profiles/none/cancel", None, Scope.RUN),
+        ("POST", "/v1/profiles", {"cost_model": measured}, Scope.ADMIN),
+        ("DELETE", "/v1/plans/none", None, Scope.ADMIN),
+        ("DELETE", "/v1/profiles/none", None, Scope.ADMIN),
+    ]
+    for scope in Scope:
+        headers = key(scope)
+        for method, path, body, needed in asked:
+            answer = guarded.request(method, path, json=body, headers=headers)
+            refused = answer.status_code == 403
+            assert refused == (not scope.covers(needed)), (scope, method, path, answer.text)
+            assert not refused or f"; yours has {scope}" in answer.json()["detail"]
+
+
+@ONLY_SQLITE
+def test_a_wrong_key_and_a_revoked_one_are_refused(
+    guarded: httpx.Client, key: Login, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_FRESH_S", 0.0)
+    headers = key(Scope.READ)
+    assert guarded.get("/v1/plans", headers=headers).status_code == 200
+    with database.writing() as session:
+        keys.revoke(session, "a read key")
+    for wrong in (headers, {"Authorization": "Bearer emplace_x"}, {"Authorization": "Basic eDp5"}):
+        assert guarded.get("/v1/plans", headers=wrong).status_code == 401
+
+
+@ONLY_SQLITE
+def test_a_browser_logs_in_with_a_key(guarded: httpx.Client, key: Login) -> None:
+    page = {"Accept": "text/html"}
+    refused = guarded.get("/plans/x", headers=page)
+    assert refused.status_code == 401
+    assert '<input name="to" type="hidden" value="/plans/x">' in refused.text
+    wrong = guarded.post("/login", data={"key": "emplace_wrong", "to": "/"})
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+    assert "not known" in wrong.text
+    form = {"key": key(Scope.READ)["Authorization"].removeprefix("Bearer "), "to": "/?model=small"}
+    entered = guarded.post("/login", data=form)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/?model=small")
+    assert {"httponly", "samesite=strict"} <= {part.strip().lower() for part in entered.headers["set-cookie"].split(";")}
+    assert "Log out" in guarded.get("/", headers=page).text
+    assert guarded.get("/v1/plans").status_code == 200
+    assert guarded.post("/v1/plans", json=QUESTION).status_code == 403
+    assert guarded.post("/logout").headers["location"] == "/login"
+    assert guarded.get("/v1/plans").status_code == 401
+
+
+@ONLY_SQLITE
+@pytest.mark.parametrize("elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nx: y", ""])
+def test_the_login_leads_nowhere_else(guarded: httpx.Client, key: Login, elsewhere: str) -> None:
+    form = {"key": key(Scope.READ)["Authorization"].removeprefix("Bearer "), "to": elsewhere}
+    assert guarded.post("/login", data=form).headers["location"] == "/"
+
+
+@ONLY_SQLITE
+def test_a_page_of_another_origin_can_not_log_in(guarded: httpx.Client) -> None:
+    assert guarded.post("/login", data={"key": "x"}, headers={"Origin": "http://evil.example"}).status_code == 403

@@ -1,0 +1,70 @@
+"""What Prometheus reads, and what the dashboard of Grafana asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from emplace.app.database.connection import Database
+from emplace.app.database.tables import PlanRow
+from emplace.app.jobs.causes import cause_of
+from emplace.app.web import metrics
+from tests.app.asking import ONLY_SQLITE, ask_small
+from tests.app.finished import finish_plan, measurement_of, store_run
+
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana.json"
+
+
+@ONLY_SQLITE
+def test_requests_queues_and_outcomes_are_counted(api: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_LAG", timedelta(0))
+    api.get("/metrics")
+    ask_small(api)
+    assert "emplace_plan_gap_count 0.0" in (waiting := api.get("/metrics").text)
+    assert 'emplace_queue_depth{kind="plans"} 1.0' in waiting
+    assert float(re.findall(r'emplace_queue_age_seconds\{kind="plans"\} (\S+)', waiting)[0]) > 0
+    assert 'emplace_request_seconds_count{method="POST",route="/v1/plans",status="202"} 1.0' in waiting
+    [plan_id] = [each["id"] for each in api.get("/v1/plans").json()["items"]]
+    plan = finish_plan(database, plan_id)
+    store_run(database, plan_id, measurement_of(plan))
+    with database.writing() as session:
+        broken = PlanRow(**{**_columns(session.get_one(PlanRow, plan_id)), "id": "0" * 32, "question_digest": "other", "state": "failed"})
+        broken.error = "the solve process was ended by SIGKILL; the machine may have run out of memory"
+        session.add(broken)
+    for _ in range(2):  # each is observed once
+        counted = api.get("/metrics").text
+    assert "emplace_plan_gap_count 2.0" in counted
+    assert "emplace_prediction_error_count 1.0" in counted
+    assert 'emplace_job_seconds_count{kind="plans"} 2.0' in counted
+    assert 'emplace_job_failures_total{cause="killed",kind="plans"} 1.0' in counted
+
+
+def _columns(row: PlanRow) -> dict[str, object]:
+    return {column.name: getattr(row, column.name) for column in PlanRow.__table__.columns}
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("it took longer than 5 s and was ended", "timeout"),
+        ("5 workers in turn ended while they worked on it", "worker_lost"),
+        ("internal error: KeyError: 'x'", "defect"),
+        ("the solve process ended with status 1: x", "crash"),
+        ("question: /options/gap: must be less than 1", "refused"),
+    ],
+)
+def test_causes(error: str, cause: str) -> None:
+    assert cause_of(error) == cause
+
+
+@ONLY_SQLITE
+def test_the_dashboard_asks_for_what_there_is(api: httpx.Client) -> None:
+    families = set(re.findall(r"^# TYPE (\w+) ", api.get("/metrics").text, re.MULTILINE))
+    asked = set(re.findall(r"emplace_\w+", json.dumps([panel["targets"] for panel in json.loads(DASHBOARD.read_text())["panels"]])))
+    assert len(asked) >= 8
+    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in asked} <= families

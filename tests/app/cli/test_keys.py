@@ -1,0 +1,27 @@
+"""`emplace keys`: made, listed, revoked, on the database of the service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.app.cli.command import run_emplace
+
+
+def test_a_key_is_made_listed_and_revoked(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    def keys(*arguments: str) -> tuple[int, str, str]:
+        ended = run_emplace("keys", *arguments, cwd=tmp_path, home=home)
+        return ended.returncode, ended.stdout, ended.stderr
+
+    code, key, said = keys("make", "ci", "--scope", "plan")
+    assert (code, key.startswith("emplace_"), "of scope plan" in said) == (0, True, True)
+    listed = keys("list", "--format", "json")[1]
+    [row] = json.loads(listed)
+    assert (row["name"], row["scope"], row["revoked"]) == ("ci", "plan", None)
+    assert key.strip() not in listed
+    assert keys("revoke", "ci")[0] == 0
+    assert keys("revoke", "ci")[0] == 2
+    assert "ci" in keys("list")[1]
+    assert keys("make")[0] == 2
