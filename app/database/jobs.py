@@ -124,6 +124,11 @@ def count_queued(session: Session, row: JobRow) -> int:
     return session.scalars(query.select_from(kind)).one()
 
 
+def count_ahead(session: Session, row: PlanRow) -> int:
+    """How many plans were queued before this one and still wait."""
+    return session.scalars(select(func.count()).where(PlanRow.state == State.QUEUED, PlanRow.id < row.id).select_from(PlanRow)).one()
+
+
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
     session.add(EventRow(resource_id=resource_id, data=json.dumps(data)))
 
