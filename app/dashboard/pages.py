@@ -37,5 +37,14 @@ for view in _VIEWS:
 
 @router.get("/docs", response_class=HTMLResponse)
 async def docs(request: Request) -> HTMLResponse:
-    """The API, to be read and tried."""
-    return render(request, "docs.html")
+    """The API, to be read."""
+    paths = request.app.openapi()["paths"]
+    return render(
+        request, "docs.html", operations=[(method.upper(), path, each) for path, all_ in paths.items() for method, each in all_.items()]
+    )
+
+
+@router.get("/docs/try", response_class=HTMLResponse)
+async def docs_to_try(request: Request) -> HTMLResponse:
+    """The API, to be tried."""
+    return render(request, "docs_try.html")

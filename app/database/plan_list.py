@@ -88,8 +88,8 @@ def _conditions(wanted: Wanted) -> list[Any]:
     elif wanted.status:
         found.append(PlanRow.state == wanted.status)
     for word in wanted.search.split():
-        places = (PlanRow.model_name, PlanRow.host_name, PlanRow.options, PlanRow.id)
-        found.append(or_(*(place.icontains(word, autoescape=True) for place in places)))
+        places = [place.icontains(word, autoescape=True) for place in (PlanRow.model_name, PlanRow.host_name, PlanRow.options)]
+        found.append(or_(*places, PlanRow.id.istartswith(word, autoescape=True)))
     return found
 
 

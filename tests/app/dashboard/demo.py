@@ -53,10 +53,17 @@ class Site:
     def every_view(self) -> list[str]:
         """An address of each view, of plans in each state."""
         plain, m3 = self.plan("plain"), self.plan("m3")
-        parts = [f"{m3}/tables", f"{m3}/map?by=time", f"{m3}/what-if?hbm=32GiB", f"{plain}/runs/{self.runs['plain']}"]
+        parts = [f"{plain}/tables", f"{plain}/map?by=time", f"{m3}/what-if?hbm=32GiB", f"{plain}/runs/{self.runs['plain']}"]
         listed = ["/", "/?q=no-such", "/new", f"/new?plan={self.ids['plain']}", "/models", "/models/m3", "/hosts", "/hosts/big-basin-16g"]
         others = ["/profiles", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
-        return [*map(self.plan, self.ids), *parts, *listed, *others, f"/plans/delete?plan={self.ids['plain']}", "/docs"]
+        return [
+            *map(self.plan, ("plain", "fixable", "failed", "queued")),
+            *parts,
+            *listed,
+            *others,
+            f"/plans/delete?plan={self.ids['plain']}",
+            "/docs",
+        ]
 
 
 @contextmanager
