@@ -18,7 +18,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 ASKED: dict[str, dict[str, Any]] = {
     "m3": {"model": "m3", "host": "big-basin-16g"},
@@ -26,10 +26,10 @@ ASKED: dict[str, dict[str, Any]] = {
     "h100": {"model": "dlrm-dcnv2", "host": "dgx-h100"},
     "h100-of-4": {"model": "dlrm-dcnv2", "host": "dgx-h100", "options": {"ranks": 4}},
 }
-WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+WIDE, PHONE = ViewportSize(width=1280, height=860), ViewportSize(width=390, height=844)
 WAIT_S = 600
-COLOURS = 64
-"""A PNG of charts and text loses nothing to the eye with so few, and is a third of the size."""
+COLOURS = 256
+"""Of a palette, which halves a PNG. With fewer, badges and stages change their colours."""
 
 
 def main(url: str, folder: Path) -> None:

@@ -106,8 +106,8 @@ def _sorted(query: Select[Any], wanted: Wanted) -> Select[Any]:
 
 
 def _newest_runs() -> Any:
-    """The newest run of each plan that measured it."""
-    of_plan = select(RunRow.plan_id, func.max(RunRow.id).label("id")).where(RunRow.state == State.DONE, RunRow.emulate.is_(False))
-    newest, run = of_plan.group_by(RunRow.plan_id).subquery(), aliased(RunRow)
-    joined = select(run.plan_id, run.step_time_us).join(newest, and_(newest.c.id == run.id, newest.c.plan_id == run.plan_id))
-    return joined.subquery()
+    """The newest run of each plan that measured it. Every column is in the index `ix_runs_measured`: no row is read."""
+    measured = select(RunRow.plan_id, func.max(RunRow.id).label("id")).where(RunRow.state == State.DONE, RunRow.emulate.is_(False))
+    newest, run = measured.group_by(RunRow.plan_id).cte("newest"), aliased(RunRow)
+    same = and_(run.plan_id == newest.c.plan_id, run.state == State.DONE, run.emulate.is_(False), run.id == newest.c.id)
+    return select(run.plan_id, run.step_time_us).join(newest, same).cte("measured")

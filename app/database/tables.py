@@ -116,7 +116,7 @@ class RunRow(JobColumns, Base):
     throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)
     document: Mapped[str | None] = mapped_column(Text, deferred=True)
 
-    __table_args__ = (Index("ix_runs_measured", "plan_id", "state", "emulate", "id", "step_time_us", "verified"),)
+    __table_args__ = (Index("ix_runs_measured", "state", "emulate", "plan_id", "id", "step_time_us"),)
 
 
 class ProfileRow(JobColumns, Base):

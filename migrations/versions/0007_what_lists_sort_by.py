@@ -28,7 +28,7 @@ _SORTED = (
     "imbalance",
     "memory_share",
 )
-_MEASURED = ("plan_id", "state", "emulate", "id", "step_time_us", "verified")
+_MEASURED = ("state", "emulate", "plan_id", "id", "step_time_us")
 _BATCH = 100
 
 

@@ -58,6 +58,7 @@ def _ticks(axis: Axis) -> list[float]:
         every = max(1, (last - first) // 6 + 1)
         return [10.0**power for power in range(first, last + 1, every)]
     step = _round_step((axis.high - axis.low) / _TICKS)
+    step = max(1.0, math.ceil(step)) if axis.kind == "count" else step
     first = math.ceil(axis.low / step - 1e-9)
     return [step * number for number in range(first, math.floor(axis.high / step + 1e-9) + 1)]
 

@@ -59,7 +59,7 @@ def _sentences(loaded: LoadedPlan) -> Iterator[str]:
         yield f"The process needs {unit.show(step_us)} to launch a step: devices wait {waited} of it, and no placement makes it shorter."
         return
     yield (
-        f"Where tables are decides {unit.show(decided_us)} ({decided_us / step_us:.0%}) of the step; the other "
+        f"Where tables are placed decides {unit.show(decided_us)} ({decided_us / step_us:.0%}) of the step; the other "
         f"{unit.show(step_us - decided_us)} are dense layers, their all-reduce and overhead, the same in every plan."
     )
     uneven = sorted(diagnosis.stages, key=lambda each: each.mean_us - each.time_us)

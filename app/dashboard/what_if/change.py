@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -12,7 +13,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import DeviceType
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan, Question
-from emplace.placement.units import format_size, parse_size
+from emplace.placement.units import format_size, parse_size, show_gib
 from emplace.solver.infeasibility.hardware_patches import devices_patch, nodes_patch
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.sensitivity.hardware_changes import changed
@@ -72,8 +73,18 @@ def outcome(plan: Plan, after: Question) -> Outcome:
         (node.ddr_bytes, node.ddr_capacity_bytes) for node in kept.nodes
     ]
     share = max((used / capacity for used, capacity in memories if capacity), default=None)
-    violations = tuple(str(each) for each in audit(kept))
+    violations = (*_over(kept), *(str(each) for each in audit(kept) if not each.where.endswith("_bytes")))
     return Outcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
+
+
+def _over(plan: Plan) -> Iterator[str]:
+    """The memories that hold more than there is room for, in figures that people read."""
+    for rank in plan.ranks:
+        if rank.hbm_capacity_bytes and rank.hbm_bytes > rank.hbm_capacity_bytes:
+            yield f"rank {rank.rank} needs {show_gib(rank.hbm_bytes)} of device memory and has {show_gib(rank.hbm_capacity_bytes)}"
+    for node in plan.nodes:
+        if node.ddr_bytes > node.ddr_capacity_bytes:
+            yield f"node {node.node} needs {show_gib(node.ddr_bytes)} of system memory and has {show_gib(node.ddr_capacity_bytes)}"
 
 
 def _more_memory(question: Question, text: str) -> dict[str, Any]:

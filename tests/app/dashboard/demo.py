@@ -30,7 +30,7 @@ from tests.app.processes import wait_until
 from tests.app.questions import a_question, model_data
 from tests.prices import bandwidth_prices
 
-EVENTS = [
+EVENTS: list[dict[str, Any]] = [
     {"incumbent_us": None, "bound_us": 900.0, "gap": None, "elapsed_s": 0.1, "phase": "bound"},
     {"incumbent_us": 2000.0, "bound_us": 1000.0, "gap": 0.5, "elapsed_s": 0.5, "phase": "search"},
     {"incumbent_us": 1250.0, "bound_us": 1000.0, "gap": 0.2, "elapsed_s": 1.5, "phase": "search"},

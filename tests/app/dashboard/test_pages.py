@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +32,7 @@ def large(site: Site) -> Iterator[str]:
     site.api.post("/plans/delete", data={"plan": plan_id})
 
 
-def row_of(page: Page, plan_id: str) -> str:
+def row_of(plan_id: str) -> str:
     return f'tbody tr:has(a[href="/plans/{plan_id}"])'
 
 
@@ -40,13 +41,14 @@ def test_the_drawn_step_adds_up_to_the_headline(page: Page, site: Site) -> None:
     headline = page.locator("dd").first.inner_text()
     assert headline.endswith(" ms")
     chart = page.locator("svg.step")
-    assert f"{headline} a step" in chart.text_content()
+    words = chart.text_content() or ""
+    assert f"{headline} a step" in words
     spans = chart.locator("rect.segment.wait").evaluate_all("all => all.map(it => it.getBBox()).map(box => [box.x, box.x + box.width])")
-    assert all(abs(after[0] - before[1]) < 0.1 for before, after in zip(spans, spans[1:], strict=False))
+    assert all(abs(after[0] - before[1]) < 0.1 for before, after in pairwise(spans))
     tips = chart.locator("rect.over title").all_text_contents()
     assert len(tips) == 8
     assert all("works" in tip and "waits" in tip for tip in tips)
-    assert "no plan is faster than" in chart.text_content()
+    assert "no plan is faster than" in words
     assert chart.locator("line.bound").count() == 1
 
 
@@ -55,14 +57,14 @@ def test_a_colour_means_one_thing(page: Page, site: Site) -> None:
     ids = site.ids
 
     def colour(plan_id: str, inside: str) -> str:
-        return str(page.locator(f"{row_of(page, plan_id)} {inside}").first.evaluate(COLOUR))
+        return str(page.locator(f"{row_of(plan_id)} {inside}").first.evaluate(COLOUR))
 
     badge = "td:nth-child(4) .badge"
     good, far = colour(ids["optimal"], badge), colour(ids["plain"], badge)
     infeasible, failed, queued = colour(ids["fixable"], badge), colour(ids["failed"], badge), colour(ids["queued"], badge)
     assert len({good, far, infeasible, failed, queued}) == 5
     assert colour(ids["plain"], "td:nth-child(5) span") == far != colour(ids["optimal"], "td:nth-child(5) span")
-    assert page.locator(f"{row_of(page, ids['plain'])} td:nth-child(7)").inner_text().endswith("verified, +50%")
+    assert page.locator(f"{row_of(ids['plain'])} td:nth-child(7)").inner_text().endswith("verified, +50%")
     assert colour(ids["plain"], "td:nth-child(7) .badge") == far
     assert colour(ids["cancelled"], badge) == failed
 
@@ -153,7 +155,7 @@ def test_every_view_has_a_twin_in_json(site: Site) -> None:
     assert step["derived"]["limits"]["stages"]
 
 
-def test_the_list_is_sorted_and_searched(page: Page, site: Site) -> None:
+def test_the_list_is_sorted_and_searched(page: Page) -> None:
     page.goto("/")
     follow(page, "thead >> text=Predicted step")
     steps = [cell for cell in page.locator("tbody td:nth-child(6)").all_inner_texts() if cell != "-"]
@@ -170,7 +172,7 @@ def test_the_list_is_sorted_and_searched(page: Page, site: Site) -> None:
 def test_two_ticked_plans_are_compared_the_question_first(page: Page, site: Site) -> None:
     page.goto("/?q=small&status=feasible")
     for name in ("plain", "seeded"):
-        page.check(f"{row_of(page, site.ids[name])} input")
+        page.check(f"{row_of(site.ids[name])} input")
     follow(page, "text=Compare two")
     text = page.inner_text("main")
     assert "/options/seed" in text
@@ -185,14 +187,14 @@ def test_plans_of_different_hosts_are_said_to_be(page: Page, site: Site) -> None
 
 def test_a_fix_is_planned_with_in_two_clicks(page: Page, site: Site) -> None:
     page.goto("/")
-    follow(page, f"{row_of(page, site.ids['fixable'])} a")
+    follow(page, f"{row_of(site.ids['fixable'])} a")
     assert "hbm: 12 bytes over" in page.inner_text("main")
     follow(page, "text=Plan with this")
     assert "Waits for a worker." in page.inner_text("main")
     assert "Seed\n99" in page.inner_text("main")
 
 
-def test_a_new_plan_says_what_is_wrong_at_its_field(page: Page, site: Site) -> None:
+def test_a_new_plan_says_what_is_wrong_at_its_field(page: Page) -> None:
     page.goto("/new?host=cpu-dual-socket")
     broken = model_data()
     broken["tables"][1]["embedding_dim"] = 7
@@ -247,7 +249,7 @@ def test_a_waiting_plan_is_cancelled_retried_and_deleted(page: Page, site: Site)
     follow(page, "button.danger")
     assert site.api.get(f"/plans/{again}").status_code == 404
     page.goto("/?status=cancelled")
-    page.check(f"{row_of(page, plan_id)} input")
+    page.check(f"{row_of(plan_id)} input")
     follow(page, "text=Delete…")
     follow(page, "button.danger")
     assert site.api.get(f"/plans/{plan_id}").status_code == 404
@@ -331,10 +333,10 @@ def test_progress_is_live_and_ends_in_the_plan(page: Page, site: Site) -> None:
 def test_rows_of_the_list_are_live(page: Page, site: Site) -> None:
     plan_id = ask(site, a_question(seed=42))
     page.goto("/")
-    page.check(f"{row_of(page, plan_id)} input")
+    page.check(f"{row_of(plan_id)} input")
     site.api.post("/plans/cancel", data={"plan": plan_id})
-    page.wait_for_selector(f"{row_of(page, plan_id)} >> text=cancelled", timeout=10_000)
-    assert page.is_checked(f"{row_of(page, plan_id)} input")
+    page.wait_for_selector(f"{row_of(plan_id)} >> text=cancelled", timeout=10_000)
+    assert page.is_checked(f"{row_of(plan_id)} input")
 
 
 def test_the_pages_work_without_javascript(browser: Browser, site: Site) -> None:
