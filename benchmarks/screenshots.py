@@ -18,7 +18,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, FloatRect, ViewportSize, sync_playwright
 
 ASKED: dict[str, dict[str, Any]] = {
     "m3": {"model": "m3", "host": "big-basin-16g"},
@@ -28,6 +28,8 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 WIDE, PHONE = ViewportSize(width=1280, height=860), ViewportSize(width=390, height=844)
 WAIT_S = 600
+TALLEST = 2000
+"""Pixels of a picture of a long page; the rest is left out."""
 COLOURS = 256
 """Of a palette, which halves a PNG. With fewer, badges and stages change their colours."""
 
@@ -114,7 +116,9 @@ def picture(browser: Browser, url: str, path: Path, *, scheme: Literal["light", 
     context = browser.new_context(viewport=PHONE if phone else WIDE, color_scheme=scheme)
     page = context.new_page()
     page.goto(url)
-    path.write_bytes(compressed(page.screenshot(full_page=not phone)))
+    height = min(TALLEST, page.evaluate("document.documentElement.scrollHeight"))
+    whole = FloatRect(x=0, y=0, width=WIDE["width"], height=height)
+    path.write_bytes(compressed(page.screenshot() if phone else page.screenshot(full_page=True, clip=whole)))
     context.close()
     print(path, path.stat().st_size, flush=True)
 
