@@ -22,7 +22,8 @@ from emplace.placement.step_costs import step_costs
 from emplace.placement.topology import Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
-_KEPT = 16
+KEPT = 16
+"""Plans that are not read again."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class LoadedPlan:
         ]
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _loaded(document: str) -> LoadedPlan:
     return LoadedPlan(read_text(document, Plan, source="plan", as_json=True))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,7 +14,7 @@ from emplace.app.dashboard import tones
 from emplace.app.dashboard.charts.memory import MemoryChart, memory_charts
 from emplace.app.dashboard.charts.search import SearchChart, search_chart
 from emplace.app.dashboard.charts.step import StepChart, step_chart, waits_for_launches
-from emplace.app.dashboard.loaded import LoadedPlan, find_row, loaded
+from emplace.app.dashboard.loaded import KEPT, LoadedPlan, find_row, loaded
 from emplace.app.dashboard.plan.limits import Limits, limits
 from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
 from emplace.app.dashboard.plan.verdict import Verdict, describe_limit, describe_solve, verdict
@@ -114,7 +114,7 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanPage:
         plan=line,
         verdict=verdict(row, plan, line.measured),
         facts=[] if found is None else _facts(found, line),
-        options=_options(row),
+        options=_options(row, plan),
         by_load=by_load,
         progress=events[-1] if events else None,
         ahead=jobs.count_ahead(session, row) if row.state == State.QUEUED else None,
@@ -132,6 +132,7 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanPage:
     )
 
 
+@lru_cache(maxsize=KEPT)
 def _derived(found: LoadedPlan) -> Derived:
     tables = in_order(table_lines(found), lambda each: each.bytes, descending=True)
     return Derived(_certainty(found), limits(found), tables[:_LARGEST_TABLES])
@@ -147,11 +148,11 @@ def _certainty(found: LoadedPlan) -> str | None:
     return f"Nothing was measured on this host: over what {stack.name} is known to reach of its rates, this placement's step lasts {over}."
 
 
-def _options(row: PlanRow) -> dict[str, str]:
+def _options(row: PlanRow, plan: Plan | None) -> dict[str, str]:
     """Without its limit once a plan says how it was used."""
-    options = from_data(json.loads(row.question)["options"], PlanOptions, source=f"options of plan {row.id}")
-    shown = set_options(options)
-    return {name: value for name, value in shown.items() if row.document is None or name not in ("time limit", "work limit")}
+    if plan is not None:
+        return {name: value for name, value in set_options(plan.question.options).items() if name not in ("time limit", "work limit")}
+    return set_options(from_data(json.loads(row.question)["options"], PlanOptions, source=f"options of plan {row.id}"))
 
 
 def _facts(found: LoadedPlan, line: PlanLine) -> list[Fact]:

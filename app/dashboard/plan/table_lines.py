@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from emplace.app.dashboard.loaded import LoadedPlan, TableFigures
+from emplace.app.dashboard.loaded import KEPT, LoadedPlan, TableFigures
 
 _FEW = 8
 
@@ -31,12 +32,13 @@ class TableLine:
     shards: int
 
 
-def table_lines(loaded: LoadedPlan) -> list[TableLine]:
+@lru_cache(maxsize=KEPT)
+def table_lines(loaded: LoadedPlan) -> tuple[TableLine, ...]:
     """In the order of the plan."""
     figures = loaded.tables
     lookups = sum(each.lookups for each in figures) or 1.0
     time_us = sum(each.time_us for each in figures) or 1.0
-    return [_line(each, each.lookups / lookups, each.time_us / time_us, len(loaded.plan.ranks)) for each in figures]
+    return tuple(_line(each, each.lookups / lookups, each.time_us / time_us, len(loaded.plan.ranks)) for each in figures)
 
 
 def _line(figures: TableFigures, lookups_share: float, time_share: float, num_ranks: int) -> TableLine:
