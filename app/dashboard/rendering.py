@@ -1,34 +1,86 @@
-"""Templates to answers: each page with the policy that lets it load the service's own files and nothing else."""
+"""Views to answers: a page with the policy that lets it load the service's own files and nothing else, or the same as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from jinja2 import Template
+from pydantic_core import to_jsonable_python
 from starlette.templating import Jinja2Templates
 
+from emplace.app.dashboard import tones, units
+from emplace.app.dashboard.addresses import with_query
+from emplace.app.dashboard.drawing import DRAWINGS
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.placement.units import show_gib
 
+T = TypeVar("T")
+
 _HERE = Path(__file__).parent
-_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-_HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"}
-"""Without a referrer a browser sends a page's form as from nowhere (`Origin: null`), which is refused."""
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    # Without a referrer a form's Origin is null, and the service takes changes from its own origin only.
+    "Referrer-Policy": "same-origin",
+}
+
+_PART = 32_000
+"""Characters that are sent together: less than a chart of many ranks, which goes out as soon as it is drawn."""
 
 _templates = Jinja2Templates(_HERE / "templates")
-_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib)
+_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib, **DRAWINGS)
+_templates.env.globals.update(tones=tones, units=units, with_query=with_query)
 _templates.env.trim_blocks = _templates.env.lstrip_blocks = True
 
 
 def static_files() -> StaticFiles:
     return StaticFiles(directory=_HERE / "static")
+
+
+class Later(Generic[T]):
+    """A part of a view that is made when its page has come so far: what stands above it is sent before."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+
+    @cached_property
+    def now(self) -> T:
+        return self._make()
+
+
+def show(request: Request, template: str, view: Any, *, status: int = HTTPStatus.OK) -> Response:
+    """The view as a page; its data as JSON where the address says `format=json`."""
+    if request.query_params.get("format") == "json":
+        return JSONResponse(to_jsonable_python(view, exclude_none=True, inf_nan_mode="null", fallback=_plain), status)
+    page = _templates.env.get_template(template)
+    return StreamingResponse(
+        _in_parts(page, {"request": request, "view": view, "twin": with_query(request, format="json")}), status, _HEADERS, "text/html"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Later):
+        return value.now
+    raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def _in_parts(page: Template, values: dict[str, Any]) -> Iterator[str]:
+    """The page as it is made; small parts are sent together."""
+    kept, size = [], 0
+    for piece in page.generate(values):
+        kept.append(piece)
+        size += len(piece)
+        if size >= _PART:
+            yield "".join(kept)
+            kept, size = [], 0
+    yield "".join(kept)
 
 
 def render(request: Request, template: str, *, status: int = HTTPStatus.OK, **values: Any) -> HTMLResponse:

@@ -138,6 +138,11 @@ def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
     return session.scalar(select(kind).where(kind.state == State.QUEUED).order_by(kind.id).limit(1))
 
 
+def count_ahead(session: Session, row: PlanRow) -> int:
+    """How many plans were queued before this one and still wait."""
+    return session.scalars(select(func.count()).where(PlanRow.state == State.QUEUED, PlanRow.id < row.id).select_from(PlanRow)).one()
+
+
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
     session.add(EventRow(resource_id=resource_id, data=json.dumps(data)))
 

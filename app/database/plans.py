@@ -23,7 +23,18 @@ def columns_of(plan: Plan) -> dict[str, Any]:
         "gap": plan.gap,
         "step_time_us": plan.step_time_us,
         "throughput_samples_per_s": plan.throughput_samples_per_s,
+        "imbalance": plan.imbalance,
+        "trainers": plan.num_trainers or None,
+        **_fullest_memory(plan),
     }
+
+
+def _fullest_memory(plan: Plan) -> dict[str, Any]:
+    """Of the devices of ranks, and of the system memories of nodes: the one of which the largest share is used."""
+    memories = [(rank.hbm_bytes, rank.hbm_capacity_bytes) for rank in plan.ranks]
+    memories += [(node.ddr_bytes, node.ddr_capacity_bytes) for node in plan.nodes]
+    share, used = max(((used / capacity, used) for used, capacity in memories if capacity), default=(None, None))
+    return {"memory_bytes": used, "memory_share": share}
 
 
 def find_answer(session: Session, question_digest: str) -> PlanRow | None:

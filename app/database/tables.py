@@ -6,7 +6,7 @@ import secrets
 import time
 from datetime import UTC, datetime
 
-from sqlalchemy import DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
+from sqlalchemy import BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from emplace.app.database.states import State
@@ -48,6 +48,20 @@ class JobColumns:
     error: Mapped[str | None] = mapped_column(Text)
 
 
+PLANS_ARE_SORTED_BY = (
+    "model_name",
+    "host_name",
+    "status",
+    "gap",
+    "step_time_us",
+    "throughput_samples_per_s",
+    "cost_source",
+    "imbalance",
+    "memory_share",
+)
+"""Columns of plans that have an index, beside `id`, the order in which they were asked for."""
+
+
 class PlanRow(JobColumns, Base):
     """A question and, once done, its plan."""
 
@@ -66,10 +80,16 @@ class PlanRow(JobColumns, Base):
     gap: Mapped[float | None] = mapped_column(Float)
     step_time_us: Mapped[float | None] = mapped_column(Float)
     throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)
+    imbalance: Mapped[float | None] = mapped_column(Float)
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """What the fullest memory holds, a rank's device memory or a node's system memory, and its share of what there is room for."""
+    memory_share: Mapped[float | None] = mapped_column(Float)
+    trainers: Mapped[int | None] = mapped_column(Integer)
     question: Mapped[str] = mapped_column(Text, deferred=True)
     document: Mapped[str | None] = mapped_column(Text, deferred=True)
 
     __table_args__ = (
+        *(Index(f"ix_plans_by_{name}", name, "id") for name in PLANS_ARE_SORTED_BY),
         # One answer, or one search for it, per question.
         Index(
             "plans_one_per_question",
@@ -95,6 +115,8 @@ class RunRow(JobColumns, Base):
     step_time_us: Mapped[float | None] = mapped_column(Float)
     throughput_samples_per_s: Mapped[float | None] = mapped_column(Float)
     document: Mapped[str | None] = mapped_column(Text, deferred=True)
+
+    __table_args__ = (Index("ix_runs_measured", "state", "emulate", "plan_id", "id", "step_time_us"),)
 
 
 class ProfileRow(JobColumns, Base):

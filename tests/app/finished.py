@@ -28,7 +28,8 @@ def plan_of(question: Question) -> Plan:
     """Every table whole on a rank, in turn."""
     ranks = question.options.ranks or 2
     layouts = {table.name: table_wise(table, index % ranks) for index, table in enumerate(question.model.tables)}
-    plan = build_plan(question.model, question.host, layouts, ranks=ranks, cost=question.cost_model)
+    nodes = question.options.nodes or 1
+    plan = build_plan(question.model, question.host, layouts, ranks=ranks, nodes=nodes, cost=question.cost_model)
     solver = plan.solver.model_copy(update=_limit_of(question))
     return plan.model_copy(update={"question": question, "solver": solver})
 

@@ -9,11 +9,10 @@ from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.keys import Scope
 from tests.app.asking import ONLY_SQLITE
-from tests.app.dashboard.test_pages import browser  # noqa: F401
 
 
 @ONLY_SQLITE
-def test_a_key_opens_the_pages(browser: Browser, guarded: httpx.Client, database: Database) -> None:  # noqa: F811
+def test_a_key_opens_the_pages(browser: Browser, guarded: httpx.Client, database: Database) -> None:
     with database.writing() as session:
         key = keys.make(session, "me", Scope.READ)
     context = browser.new_context(base_url=str(guarded.base_url))

@@ -1,0 +1,137 @@
+"""What buttons do. Each is a form that posts, and answers with the page to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from emplace.app.api.hosts_at_work import host_for
+from emplace.app.api.queueing import put_new
+from emplace.app.api.requests import DEFAULT_STEPS
+from emplace.app.api.routes.plans import finished_plan
+from emplace.app.dashboard.forms import TheForm
+from emplace.app.dashboard.loaded import find_row
+from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
+from emplace.app.dashboard.rendering import show
+from emplace.app.database import jobs, plans
+from emplace.app.database.keys import Scope
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
+from emplace.app.reports.options_text import options_line
+from emplace.app.web.access import needs
+from emplace.app.web.dependencies import TheService
+from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.service import Service
+from emplace.placement.plan import Question
+from emplace.placement.reading import read_text
+from emplace.solver.infeasibility.merge_patch import patched
+
+router = APIRouter()
+
+Ticked = Annotated[list[str], Query(max_length=200)]
+
+
+def go_to(address: str) -> RedirectResponse:
+    """The page that a browser shows after it has posted a form."""
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+
+
+@router.post("/plans/cancel")
+async def cancel_plans(form: TheForm, service: TheService) -> Response:
+    """End the search for each ticked plan that is not there yet."""
+    return go_to(await service.write(_cancel, form.every("plan")))
+
+
+@router.post("/plans/retry")
+async def retry_plans(form: TheForm, service: TheService) -> Response:
+    """Ask the question of each ticked plan anew whose job failed or was cancelled."""
+    return go_to(await service.write(_retry, service, form.every("plan")))
+
+
+@router.get("/plans/delete")
+async def confirm_deletion(request: Request, service: TheService, plan: Ticked) -> Response:
+    """What would be deleted."""
+    return show(request, "delete.html", {"plans": await service.read(_lines, plan)})
+
+
+@router.post("/plans/delete", dependencies=[Depends(needs(Scope.ADMIN))])
+async def delete_plans(form: TheForm, service: TheService) -> Response:
+    """Remove plans with their runs."""
+    await service.write(_delete, form.every("plan"))
+    return go_to("/")
+
+
+@router.post("/plans/{plan_id}/fixes/{number}")
+async def apply_fix(plan_id: str, number: int, service: TheService) -> Response:
+    """Plan with a fix: its patch is the question's."""
+    return go_to(await service.write(_apply_fix, service, plan_id, number))
+
+
+@router.post("/plans/{plan_id}/runs", dependencies=[Depends(needs(Scope.RUN))])
+async def run_plan(plan_id: str, form: TheForm, service: TheService) -> Response:
+    """Train under the plan, or emulate it, on a worker."""
+    await service.write(_run, service, plan_id, emulate=form.text("emulate") == "yes")
+    return go_to(f"/plans/{plan_id}")
+
+
+def ask_for(session: Session, service: Service, question: Question) -> str:
+    """The address of the plan of a question: the one that is there, else a new one that waits for a worker."""
+    row, is_new = plans.create(session, question, options_line(question.options))
+    if is_new:
+        put_new(service, session, row)
+    return f"/plans/{row.id}"
+
+
+def question_of(row: PlanRow) -> Question:
+    return read_text(row.question, Question, source=f"question of plan {row.id}", as_json=True)
+
+
+def _lines(session: Session, plan_ids: list[str]) -> list[PlanLine]:
+    return [plan_line(row, None) for row in session.scalars(select(PlanRow).where(PlanRow.id.in_(plan_ids)).order_by(PlanRow.id.desc()))]
+
+
+def _cancel(session: Session, plan_ids: list[str]) -> str:
+    for plan_id in plan_ids:
+        if jobs.cancel(session, PlanRow, plan_id) is None:
+            raise not_found("plan", plan_id)
+    return _back(plan_ids)
+
+
+def _retry(session: Session, service: Service, plan_ids: list[str]) -> str:
+    asked = []
+    for plan_id in plan_ids:
+        row = find_row(session, plan_id)
+        if row.state in (State.FAILED, State.CANCELLED):
+            asked.append(ask_for(session, service, question_of(row)))
+    return asked[0] if len(asked) == 1 else "/"
+
+
+def _delete(session: Session, plan_ids: list[str]) -> None:
+    for plan_id in plan_ids:
+        plans.remove(session, plan_id)
+
+
+def _back(plan_ids: Sequence[str]) -> str:
+    return f"/plans/{plan_ids[0]}" if len(plan_ids) == 1 else "/"
+
+
+def _apply_fix(session: Session, service: Service, plan_id: str, number: int) -> str:
+    plan = finished_plan(find_row(session, plan_id))
+    fixes = plan.explanation.fixes if plan.explanation is not None else ()
+    if not 0 <= number < len(fixes) or not fixes[number].patch:
+        raise Refused(HTTPStatus.NOT_FOUND, f"the plan has {len(fixes)} fixes; number {number} is none that can be applied")
+    return ask_for(session, service, patched(plan.question, fixes[number].patch))
+
+
+def _run(session: Session, service: Service, plan_id: str, *, emulate: bool) -> None:
+    plan = finished_plan(find_row(session, plan_id))
+    if not plan.has_placement:
+        raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
+    fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=emulate)
+    put_new(service, session, RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=DEFAULT_STEPS, seed=0, emulate=emulate))

@@ -1,0 +1,1 @@
+"""Models, hosts and profiles."""

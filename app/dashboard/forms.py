@@ -1,0 +1,55 @@
+"""What a browser's form sends, read without a library: pairs of names and texts, files among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import HTTP
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import parse_qsl
+
+from fastapi import Depends, Request
+
+from emplace.app.web.problems import Refused
+
+_MOST_FIELDS = 1000
+
+
+@dataclass(frozen=True)
+class Form:
+    """Fields in the order they were sent; a file is the text in it."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def text(self, name: str) -> str:
+        """The last field of this name, without the spaces around it; empty where there is none."""
+        return next((value.strip() for key, value in reversed(self.pairs) if key == name), "")
+
+    def every(self, name: str) -> list[str]:
+        return [value for key, value in self.pairs if key == name and value]
+
+
+async def read_form(request: Request) -> Form:
+    """Raises Refused for a body that no form sends."""
+    kind, body = request.headers.get("content-type", ""), await request.body()
+    try:
+        if kind.startswith("multipart/form-data"):
+            return Form(tuple(_parts(kind, body)))
+        return Form(tuple(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")))
+    except (UnicodeError, ValueError):
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "the form's fields and files must be UTF-8 text") from None
+
+
+def _parts(kind: str, body: bytes) -> Iterator[tuple[str, str]]:
+    message = message_from_bytes(b"Content-Type: " + kind.encode("latin-1") + b"\r\n\r\n" + body, policy=HTTP)
+    for part in message.iter_parts() if message.is_multipart() else ():
+        assert isinstance(part, EmailMessage)
+        name, content = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            yield name, content.decode()
+
+
+TheForm = Annotated[Form, Depends(read_form)]

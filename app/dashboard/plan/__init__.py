@@ -1,0 +1,1 @@
+"""One plan: its page, its tables, its map."""

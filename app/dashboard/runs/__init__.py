@@ -1,0 +1,1 @@
+"""Predicted against measured: one run, and all runs of a host."""

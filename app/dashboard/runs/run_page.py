@@ -1,0 +1,155 @@
+"""One run: predicted against measured, by stage and by rank, and what was verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.orm import Session
+
+from emplace.app.dashboard import tones
+from emplace.app.dashboard.charts.points import Point, PointsChart, axis
+from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
+from emplace.app.dashboard.loaded import find_row, loaded
+from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
+from emplace.app.dashboard.rendering import show
+from emplace.app.dashboard.stage_lengths import stage_lengths
+from emplace.app.database import runs
+from emplace.app.database.states import State
+from emplace.app.web.dependencies import TheService
+from emplace.app.web.problems import not_found
+from emplace.placement.beside_stages import beside_stages_us
+from emplace.placement.measurement import Measurement
+from emplace.placement.plan import Plan
+from emplace.placement.reading import read_text
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class StageComparison:
+    """Microseconds that a stage lasts: as predicted, and as long as on the rank that measured it longest."""
+
+    key: str
+    title: str
+    predicted_us: float
+    measured_us: float | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class RankComparison:
+    """Peak bytes and the median step of a rank."""
+
+    rank: int
+    step_time_us: float
+    peak_bytes: int
+    predicted_bytes: int
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    name: str
+    word: str
+    tone: tones.Tone
+    detail: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """Without a measurement yet, `measurement` is None. An emulated one has verdicts and no times."""
+
+    plan: PlanLine
+    id: str
+    state: str
+    error_text: str | None
+    created_at: datetime
+    host_fingerprint: str
+    measurement: Measurement | None
+    word: str
+    tone: tones.Tone
+    step_error: float | None
+    verdicts: list[VerdictLine]
+    stages: list[StageComparison]
+    ranks: list[RankComparison]
+    chart: PointsChart | None
+
+
+@router.get("/plans/{plan_id}/runs/{run_id}")
+async def run_page(request: Request, plan_id: str, run_id: str, service: TheService) -> Response:
+    """Predicted against measured."""
+    return show(request, "run.html", await service.read(_page, plan_id, run_id))
+
+
+def compare_stages(plan: Plan, measurement: Measurement) -> list[StageComparison]:
+    """The stages in the order of a step, then its overhead, which no run measures: predictions add up to the step.
+
+    Stages that neither knows are left out.
+    """
+    rows = []
+    for stage, predicted in stage_lengths(plan).items():
+        measured = max((rank.stages_us[stage] for rank in measurement.ranks if stage in rank.stages_us), default=None)
+        if predicted or measured:
+            error = measured / predicted - 1 if measured is not None and predicted else None
+            rows.append(StageComparison(stage.value, STAGE_TITLES[stage], predicted, measured, error))
+    return [*rows, StageComparison(OVERHEAD, OVERHEAD, beside_stages_us(plan), None, None)]
+
+
+def stages_chart(plan: Plan, measurement: Measurement) -> PointsChart | None:
+    """Each stage of each rank; the line is where what was predicted was measured."""
+    measured = {rank.rank: rank.stages_us for rank in measurement.ranks}
+    points = tuple(
+        Point(rank.stages_us[stage], measured[rank.rank][stage], f"rank {rank.rank}, {STAGE_TITLES[stage]}", stage.value)
+        for rank in plan.ranks
+        if rank.rank in measured
+        for stage in rank.stages_us
+        if stage in measured[rank.rank] and rank.stages_us[stage]
+    )
+    if not points:
+        return None
+    values = [value for point in points for value in (point.x, point.y)]
+    titles = ("predicted", "measured")
+    x, y = (axis(title, "time", values, is_log=True) for title in titles)
+    return PointsChart("Own work of each rank in each stage, measured against predicted", x, y, points, diagonal=True)
+
+
+def _page(session: Session, plan_id: str, run_id: str) -> RunPage:
+    row, run = find_row(session, plan_id), runs.find(session, run_id)
+    if run is None or run.plan_id != plan_id:
+        raise not_found("run", run_id)
+    found = loaded(row)
+    measurement = None if run.document is None else read_text(run.document, Measurement, source=f"run {run_id}", as_json=True)
+    has_times = found is not None and measurement is not None and not measurement.emulated
+    error = run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
+    return RunPage(
+        plan=plan_line(row, None),
+        id=run_id,
+        state=run.state,
+        error_text=run.error,
+        created_at=run.created_at,
+        host_fingerprint=run.host_fingerprint,
+        measurement=measurement if measurement is None else measurement.model_copy(update={"ranks": ()}),
+        word=run.state if measurement is None else measurement.status,
+        tone=_tone(State(run.state), measurement, error),
+        step_error=error,
+        verdicts=[] if measurement is None else [_verdict(each.name, each.passed, each.detail) for each in measurement.verdicts],
+        stages=compare_stages(found.plan, measurement) if has_times and found and measurement else [],
+        ranks=_ranks(measurement) if measurement is not None else [],
+        chart=stages_chart(found.plan, measurement) if has_times and found and measurement else None,
+    )
+
+
+def _tone(state: State, measurement: Measurement | None, error: float | None) -> tones.Tone:
+    if measurement is None:
+        return tones.Tone.BROKEN if state.is_final else tones.Tone.BUSY
+    return tones.Tone.CALM if measurement.status == "emulated" else tones.of_measured(measurement.verified, error)
+
+
+def _verdict(name: str, passed: bool | None, detail: str) -> VerdictLine:
+    word = "unknown" if passed is None else ("passed" if passed else "failed")
+    return VerdictLine(name, word, tones.of_verdict(passed), detail)
+
+
+def _ranks(measurement: Measurement) -> list[RankComparison]:
+    return [RankComparison(rank.rank, rank.median_step_time_us, rank.peak_bytes, rank.predicted_bytes) for rank in measurement.ranks]

@@ -1,0 +1,113 @@
+"""The list of plans as people look through it: searched, filtered, sorted by any column, a page at a time.
+
+Ids are sorted by an index that holds nothing else, and rows are read for one page: a row is as large as its documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
+from emplace.placement.plan import PlanStatus
+
+
+class PlanColumn(StrEnum):
+    """What a list of plans can be sorted by."""
+
+    MODEL = "model"
+    HOST = "host"
+    STATUS = "status"
+    GAP = "gap"
+    STEP = "step"
+    MEASURED = "measured"
+    THROUGHPUT = "throughput"
+    MEMORY = "memory"
+    IMBALANCE = "imbalance"
+    COSTS = "costs"
+    ASKED = "asked"
+
+
+_COLUMNS: dict[PlanColumn, Any] = {
+    PlanColumn.MODEL: PlanRow.model_name,
+    PlanColumn.HOST: PlanRow.host_name,
+    PlanColumn.STATUS: PlanRow.status,
+    PlanColumn.GAP: PlanRow.gap,
+    PlanColumn.STEP: PlanRow.step_time_us,
+    PlanColumn.THROUGHPUT: PlanRow.throughput_samples_per_s,
+    PlanColumn.MEMORY: PlanRow.memory_share,
+    PlanColumn.IMBALANCE: PlanRow.imbalance,
+    PlanColumn.COSTS: PlanRow.cost_source,
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`status` is an answer, or the state of a plan without one; an empty text asks for nothing."""
+
+    search: str = ""
+    model: str = ""
+    host: str = ""
+    status: str = ""
+    sort: PlanColumn = PlanColumn.ASKED
+    descending: bool = True
+    page: int = 1
+    rows: int = field(default=25, repr=False)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of plans, in order, and how many there are on all pages."""
+
+    plans: list[PlanRow]
+    total: int
+
+
+def find_plans(session: Session, wanted: Wanted) -> Found:
+    conditions = _conditions(wanted)
+    total = session.scalars(select(func.count()).select_from(PlanRow).where(*conditions)).one()
+    query = _sorted(select(PlanRow.id), wanted).where(*conditions)
+    ids = list(session.scalars(query.limit(wanted.rows).offset((wanted.page - 1) * wanted.rows)))
+    rows = {row.id: row for row in session.scalars(select(PlanRow).where(PlanRow.id.in_(ids)))}
+    return Found([rows[plan_id] for plan_id in ids if plan_id in rows], total)
+
+
+def _conditions(wanted: Wanted) -> list[Any]:
+    found: list[Any] = []
+    if wanted.model:
+        found.append(PlanRow.model_name == wanted.model)
+    if wanted.host:
+        found.append(PlanRow.host_name == wanted.host)
+    if wanted.status in list(PlanStatus):
+        found.append(PlanRow.status == wanted.status)
+    elif wanted.status:
+        found.append(PlanRow.state == wanted.status)
+    for word in wanted.search.split():
+        places = [place.icontains(word, autoescape=True) for place in (PlanRow.model_name, PlanRow.host_name, PlanRow.options)]
+        found.append(or_(*places, PlanRow.id.istartswith(word, autoescape=True)))
+    return found
+
+
+def _sorted(query: Select[Any], wanted: Wanted) -> Select[Any]:
+    """Plans without the figure come last in either order, and of equal ones the newest first."""
+    if wanted.sort is PlanColumn.ASKED:
+        return query.order_by(PlanRow.id.desc() if wanted.descending else PlanRow.id.asc())
+    if wanted.sort is PlanColumn.MEASURED:
+        run = _newest_runs()
+        query, column = query.outerjoin(run, run.c.plan_id == PlanRow.id), run.c.step_time_us
+    else:
+        column = _COLUMNS[wanted.sort]
+    return query.order_by(column.is_(None), column.desc() if wanted.descending else column.asc(), PlanRow.id.desc())
+
+
+def _newest_runs() -> Any:
+    """The newest run of each plan that measured it. Every column is in the index `ix_runs_measured`: no row is read."""
+    measured = select(RunRow.plan_id, func.max(RunRow.id).label("id")).where(RunRow.state == State.DONE, RunRow.emulate.is_(False))
+    newest, run = measured.group_by(RunRow.plan_id).cte("newest"), aliased(RunRow)
+    same = and_(run.plan_id == newest.c.plan_id, run.state == State.DONE, run.emulate.is_(False), run.id == newest.c.id)
+    return select(run.plan_id, run.step_time_us).join(newest, same).cte("measured")
