@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 
 _FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
 _LOST_PEER = re.compile(r"closed by peer|reset by peer|broken pipe|timed out waiting|remote process exited|nccl.*abort", re.IGNORECASE)
+_NO_THREAD = os.strerror(errno.EAGAIN)
+"""All that a thread says that could not be started."""
 _SHOWN_LINES = 15
 
 DISK_FULL = os.EX_IOERR
@@ -55,11 +58,16 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     if full and all(error.lost_peer for error in raised):
         return Cause(f"rank {min(full)} failed: no space left on the disk of the run's folder", min(full))
     if raised:
-        return Cause(f"rank {raised[0].rank} failed: {raised[0].message}", raised[0].rank)
+        return Cause(f"rank {raised[0].rank} failed: {raised[0].message}{_hint(raised[0].message)}", raised[0].rank)
     if exit_codes:
         rank = min(exit_codes)
         return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}{_last_words(logs, rank)}", rank)
     return Cause(f"torchrun failed{_tail(agent_log)}")
+
+
+def _hint(message: str) -> str:
+    """What is behind an error that does not say it."""
+    return "; the system starts no more threads: memory, or the number of processes, is limited" if _NO_THREAD in message else ""
 
 
 def _killed_by(number: int, logs: Path, rank: int) -> str:

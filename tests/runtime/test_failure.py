@@ -44,6 +44,11 @@ def test_the_earliest_error_wins(tmp_path: Path) -> None:
     assert root_cause(tmp_path, "").rank == 1
 
 
+def test_a_thread_that_could_not_start_says_why(tmp_path: Path) -> None:
+    _error(tmp_path, 1, "RuntimeError: Resource temporarily unavailable", 5)
+    assert root_cause(tmp_path, "").message.endswith("no more threads: memory, or the number of processes, is limited")
+
+
 def test_an_exit_code_is_better_than_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "attempt_0" / "2"
     folder.mkdir(parents=True)

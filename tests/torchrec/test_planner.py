@@ -5,6 +5,7 @@ The cases that have their like in TorchRec's own planner tests are named after t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def test_never_fit() -> None:
     """It names what is too much, and by how much; every fix was solved with."""
     text = _refused(model(*(config(f"t{n}", 10**9, 128) for n in range(4))), PlannerErrorType.INSUFFICIENT_STORAGE)
     assert "does not fit, that is proven" in text
-    assert "GiB) over" in text
+    assert re.search(r"GiB\b.* over", text)
     assert "What makes it fit:\n  1) " in text
 
 
@@ -328,6 +329,6 @@ def test_limits_of_the_solve(arguments: dict[str, Any], time_limit: float | None
 
 def test_a_service_that_does_not_answer() -> None:
     text = _refused(model(config("a")), PlannerErrorType.OTHER, server="http://127.0.0.1:9")
-    assert text.startswith("http://127.0.0.1:9/v1/plans: ")
+    assert text.startswith("http://127.0.0.1:9: ")
     with pytest.raises(PlannerError, match="server, plan_file"):
         planner(server="http://127.0.0.1:9", plan_file=Path("plan.json"))
