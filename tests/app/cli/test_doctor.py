@@ -32,6 +32,6 @@ def test_it_says_what_is_there_and_what_is_broken(tmp_path: Path) -> None:
 
 def test_it_is_told_to_people_as_a_table(tmp_path: Path) -> None:
     assert run_emplace("keys", "list", cwd=tmp_path, home=tmp_path).returncode == 0
-    text = run_emplace("doctor", cwd=tmp_path, home=tmp_path).stdout
-    assert "compiled functions   ok" in text
+    text = " ".join(run_emplace("doctor", cwd=tmp_path, home=tmp_path).stdout.split())
+    assert "compiled functions ok" in text
     assert "is of version 0" in text
