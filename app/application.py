@@ -25,7 +25,7 @@ from emplace.app.settings import Settings
 from emplace.app.web import problems
 from emplace.app.web.access import KnownKeys, let_in
 from emplace.app.web.identified import Identified
-from emplace.app.web.metrics import Metrics, Timed
+from emplace.app.web.metrics import Metrics, TimedRequests
 from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
@@ -102,7 +102,7 @@ def _around(settings: Settings, names: Iterable[str], metrics: Metrics) -> list[
         (ProtectiveHeaders, {}),
         (Identified, {}),
         (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
-        (Timed, {"metrics": metrics}),
+        (TimedRequests, {"metrics": metrics}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
         (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),

@@ -28,7 +28,7 @@ Work = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Point:
+class TimedPoint:
     """Something to time; `prepare` makes what it works on."""
 
     what: str
@@ -36,24 +36,24 @@ class Point:
     prepare: Callable[[torch.device], Work]
 
 
-def points(device: torch.device) -> Iterator[Point]:
+def points(device: torch.device) -> Iterator[TimedPoint]:
     """All of them, the smallest first; fewer and smaller ones on a CPU."""
     on_cuda = device.type == "cuda"
-    yield Point("launch", {"launches": LAUNCHES}, _launch)
+    yield TimedPoint("launch", {"launches": LAUNCHES}, _launch)
     for exponent, pinned in itertools.product(range(12, 28 if on_cuda else 23, 3), (False, True) if on_cuda else (False,)):
         for to_device in (True, False) if on_cuda else (True,):
             sizes = {"bytes": 2**exponent, "pinned": pinned, "to_device": to_device}
-            yield Point("copy", sizes, partial(_copy, **sizes))
+            yield TimedPoint("copy", sizes, partial(_copy, **sizes))
     for size, precision in itertools.product(
         (512, 2048, 8192) if on_cuda else (256, 512), ("fp32", "tf32", "bf16") if on_cuda else ("fp32",)
     ):
-        yield Point("matmul", {"size": size, "precision": precision}, partial(_matmul, size=size, precision=precision))
+        yield TimedPoint("matmul", {"size": size, "precision": precision}, partial(_matmul, size=size, precision=precision))
     shapes = itertools.product((10**5, 10**7) if on_cuda else (10**5,), (32, 128), (1, 20), (0.0, 1.05))
     for rows, columns, ids, zipf in shapes:
         sizes = {"rows": rows, "columns": columns, "ids": ids, "bags": 65_536 if on_cuda else 1024, "zipf": zipf}
         for backward in (False, True):
             name = "embedding_bag backward, sgd" if backward else "embedding_bag"
-            yield Point(name, sizes, partial(_lookups, **sizes, backward=backward))
+            yield TimedPoint(name, sizes, partial(_lookups, **sizes, backward=backward))
 
 
 def _launch(device: torch.device) -> Work:
@@ -108,7 +108,7 @@ def _lookups(device: torch.device, rows: int, columns: int, ids: int, bags: int,
     return look_up
 
 
-def timed(point: Point, device: torch.device, seconds: float) -> dict[str, Any]:
+def timed(point: TimedPoint, device: torch.device, seconds: float) -> dict[str, Any]:
     """The point's line. The first time does not count."""
     work = point.prepare(device)
     work()

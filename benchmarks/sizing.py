@@ -20,12 +20,12 @@ from emplace.placement.catalog import builtin_host
 from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.fleet import Counts, Fleet, Hogwild
 from emplace.studies.grid import Setting
-from emplace.studies.jobs import Prices
-from emplace.studies.synchronous import Search
+from emplace.studies.jobs import ServerPrices
+from emplace.studies.synchronous import SizeSearch
 
 QUESTIONS, MOST_NODES, MOST_SERVERS, MOST_OF_EACH = 100, 3, 2, 4
 LIMITS: dict[str, Any] = {"gap": 0.001, "work_limit": 0.2}
-EACH_ONCE = Prices(1.0, 1.0)
+EACH_ONCE = ServerPrices(1.0, 1.0)
 
 
 def main() -> None:
@@ -73,7 +73,7 @@ def _synchronous(model: emplace.ModelSpec, host: emplace.HostSpec, rng: np.rando
     every = {size: _throughput(model, host, *size) for size in product(range(1, MOST_NODES + 1), range(MOST_SERVERS + 1))}
     target = max(every.values()) * float(rng.uniform(0.2, 0.98)) or 1.0
     fewest = min((sum(size) for size, throughput in every.items() if throughput >= target), default=None)
-    search = Search(Setting(model, emplace.PlanOptions(**LIMITS)), host, target, EACH_ONCE, MOST_NODES)
+    search = SizeSearch(Setting(model, emplace.PlanOptions(**LIMITS)), host, target, EACH_ONCE, MOST_NODES)
     plan = search.run()
     found = None if plan is None else plan.topology().trainer_nodes + len(plan.topology().servers)
     wrong = [size for size in search.impossible if every[size.nodes, size.parameter_servers] >= target]

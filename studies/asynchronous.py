@@ -19,7 +19,7 @@ from emplace.studies.fleet import (
     Demands,
     Fleet,
 )
-from emplace.studies.jobs import Bound, Prices, Sized
+from emplace.studies.jobs import LeastCount, ServerPrices, Sized
 
 CAPACITY = "capacity"
 WAITING = "waiting"
@@ -34,7 +34,7 @@ class FleetSearch:
     fleet: Fleet
     options: PlanOptions
     throughput: float
-    prices: Prices
+    prices: ServerPrices
     most_servers: int
     """Of each kind."""
     plans: dict[int, Plan] = field(default_factory=dict)
@@ -145,5 +145,5 @@ def _sized(count: int, alone: list[tuple[str, int]], placed: list[tuple[str, int
     """`alone` is what perfect balance asks for, `placed` also what the tables' placement does."""
     most = max((least, name) for name, least in placed or alone)
     return Sized(
-        count=count, binds=most[1] if most[0] >= count else WAITING, bounds=tuple(Bound(by=name, least=least) for name, least in alone)
+        count=count, binds=most[1] if most[0] >= count else WAITING, bounds=tuple(LeastCount(by=name, least=least) for name, least in alone)
     )

@@ -26,7 +26,7 @@ EVERY = "*"
 _NOT_VARIED = {"schema_version", "name", "start", "move_price_us_per_gib"}
 
 
-class Part(StrEnum):
+class QuestionPart(StrEnum):
     """The part of a question that a path leads into."""
 
     TEMPLATE = "template"
@@ -36,10 +36,10 @@ class Part(StrEnum):
 
 
 _KEYS = {
-    Part.TEMPLATE: set(SuiteSettings.model_fields),
-    Part.MODEL: set(ModelSpec.model_fields) - _NOT_VARIED,
-    Part.HOST: set(HostSpec.model_fields) - _NOT_VARIED,
-    Part.OPTIONS: set(PlanOptions.model_fields) - _NOT_VARIED,
+    QuestionPart.TEMPLATE: set(SuiteSettings.model_fields),
+    QuestionPart.MODEL: set(ModelSpec.model_fields) - _NOT_VARIED,
+    QuestionPart.HOST: set(HostSpec.model_fields) - _NOT_VARIED,
+    QuestionPart.OPTIONS: set(PlanOptions.model_fields) - _NOT_VARIED,
 }
 
 
@@ -47,13 +47,13 @@ class Axis(Document):
     """One thing that is varied, and its values; `x2` is twice what is there."""
 
     path: str
-    part: Part
+    part: QuestionPart
     values: Annotated[tuple[Any, ...], Field(min_length=1)]
 
     @property
     def pointer(self) -> str:
         """Where it is in the data of its part."""
-        return pointer_to(self.path.removeprefix("--").replace("-", "_")) if self.part is Part.OPTIONS else self.path
+        return pointer_to(self.path.removeprefix("--").replace("-", "_")) if self.part is QuestionPart.OPTIONS else self.path
 
     @property
     def is_numeric(self) -> bool:
@@ -92,13 +92,13 @@ def number_of(value: Any) -> float | None:
     return _number(value)
 
 
-def _part(path: str, *, of_template: bool) -> Part:
+def _part(path: str, *, of_template: bool) -> QuestionPart:
     if path.startswith("--"):
-        found = [Part.OPTIONS] if path.removeprefix("--").replace("-", "_") in _KEYS[Part.OPTIONS] else []
-        known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(_KEYS[Part.OPTIONS]))
+        found = [QuestionPart.OPTIONS] if path.removeprefix("--").replace("-", "_") in _KEYS[QuestionPart.OPTIONS] else []
+        known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(_KEYS[QuestionPart.OPTIONS]))
     else:
         first = _parts(path)[0]
-        parts = ([Part.TEMPLATE] if of_template else [Part.MODEL]) + [Part.HOST]
+        parts = ([QuestionPart.TEMPLATE] if of_template else [QuestionPart.MODEL]) + [QuestionPart.HOST]
         found = [part for part in parts if first in _KEYS[part]]
         known = "; ".join(f"of the {part} {', '.join(f'/{key}' for key in sorted(_KEYS[part]))}" for part in parts)
     if not found:

@@ -17,7 +17,7 @@ from emplace.studies.fleet import Hogwild
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
-from emplace.studies.recommend import Objective, Recommendation, run_recommend
+from emplace.studies.recommend import RankingObjective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
 from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
 from emplace.studies.target import target_of
@@ -97,7 +97,7 @@ class _Objective(Document):
 
 
 class _RankedBy(Document):
-    objective: Objective
+    objective: RankingObjective
 
 
 def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, options: Mapping[str, Any]) -> Setting:

@@ -18,7 +18,7 @@ from emplace.placement.plan import PlanOptions, Question
 from emplace.placement.reading import from_data
 from emplace.placement.stack import Stack
 from emplace.planning import build_question
-from emplace.studies.axes import Axis, Part, changed
+from emplace.studies.axes import Axis, QuestionPart, changed
 
 MAX_POINTS = 10_000
 Values = tuple[Any, ...]
@@ -45,7 +45,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """A question, the host that it began with, and the values of the axes in their order."""
 
     host: str
@@ -66,7 +66,7 @@ def refuse_large_grid(hosts: Sequence[HostSpec], axes: Sequence[Axis]) -> None:
         )
 
 
-def points_of(setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis]) -> list[Point]:
+def points_of(setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis]) -> list[GridPoint]:
     """The points by host, the last axis fastest. Raises InvalidDocument for one that breaks a rule; it names the values."""
     refuse_large_grid(hosts, axes)
     parts = _Parts(setting, axes)
@@ -81,21 +81,23 @@ class _Parts:
     axes: Sequence[Axis]
 
     def __post_init__(self) -> None:
-        self._made: dict[tuple[Part, str, Values], Any] = {}
+        self._made: dict[tuple[QuestionPart, str, Values], Any] = {}
 
-    def point(self, host: HostSpec, values: Values) -> Point:
-        return Point(host.name, values, self._question(host, values))
+    def point(self, host: HostSpec, values: Values) -> GridPoint:
+        return GridPoint(host.name, values, self._question(host, values))
 
     def _question(self, host: HostSpec, values: Values) -> Question:
-        asked, changes = self.setting, {part: self._of(part, values) for part in Part}
-        changed_host = self._once(Part.HOST, host.name, changes, lambda: self._varied(host, HostSpec, Part.HOST, changes))
-        with_options = self._once(Part.OPTIONS, "", changes, lambda: self._varied(asked.options, PlanOptions, Part.OPTIONS, changes))
-        part = Part.TEMPLATE if isinstance(asked.model, SuiteSettings) else Part.MODEL
+        asked, changes = self.setting, {part: self._of(part, values) for part in QuestionPart}
+        changed_host = self._once(QuestionPart.HOST, host.name, changes, lambda: self._varied(host, HostSpec, QuestionPart.HOST, changes))
+        with_options = self._once(
+            QuestionPart.OPTIONS, "", changes, lambda: self._varied(asked.options, PlanOptions, QuestionPart.OPTIONS, changes)
+        )
+        part = QuestionPart.TEMPLATE if isinstance(asked.model, SuiteSettings) else QuestionPart.MODEL
         base = self._once(part, "", changes, lambda: self._varied(asked.model, type(asked.model), part, changes))
         varied = Setting(base, with_options, asked.stack)
         model = self._once(part, f"on {'gpus' if host.has_cuda else 'cpus'}", changes, lambda: varied.model_on(changed_host))
         varied = Setting(model, with_options, asked.stack)
-        if not changes[Part.HOST]:
+        if not changes[QuestionPart.HOST]:
             return varied.question(changed_host)
         # What was measured on a host says nothing of another: prices follow the rates that are varied.
         priced = datasheet_cost_model(changed_host, asked.stack)
@@ -103,16 +105,18 @@ class _Parts:
         question.topology(with_servers=False)
         return question
 
-    def _of(self, part: Part, values: Values) -> tuple[tuple[Axis, Any], ...]:
+    def _of(self, part: QuestionPart, values: Values) -> tuple[tuple[Axis, Any], ...]:
         return tuple((axis, value) for axis, value in zip(self.axes, values, strict=True) if axis.part is part)
 
-    def _once(self, part: Part, name: str, changes: Mapping[Part, Sequence[tuple[Axis, Any]]], make: Callable[[], Any]) -> Any:
+    def _once(
+        self, part: QuestionPart, name: str, changes: Mapping[QuestionPart, Sequence[tuple[Axis, Any]]], make: Callable[[], Any]
+    ) -> Any:
         key = (part, name, tuple(repr(value) for _, value in changes[part]))
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
-    def _varied(self, document: D, kind: type[D], part: Part, changes: Mapping[Part, Sequence[tuple[Axis, Any]]]) -> D:
+    def _varied(self, document: D, kind: type[D], part: QuestionPart, changes: Mapping[QuestionPart, Sequence[tuple[Axis, Any]]]) -> D:
         if not changes[part]:
             return document
         name = getattr(document, "name", str(part))

@@ -21,14 +21,14 @@ NEEDS = {Wanted.POWER: "power_w", Wanted.COST: "price_per_hour"}
 """The keys of a host document that it follows from."""
 
 
-class Size(Document):
+class NodesAndServers(Document):
     """Nodes of trainers, and servers that hold tables for them."""
 
     nodes: int
     parameter_servers: int = 0
 
 
-class Bound(Document):
+class LeastCount(Document):
     """What asks for so many of one kind of server."""
 
     by: str
@@ -40,24 +40,24 @@ class Sized(Document):
 
     count: int
     binds: str
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[LeastCount, ...] = ()
     """The fewest that each thing asks for, taken alone."""
 
 
 @dataclass(frozen=True)
-class Prices:
+class ServerPrices:
     """What a server of each kind weighs in the choice."""
 
     node: float
     server: float
 
     @staticmethod
-    def of(host: HostSpec, wanted: Wanted) -> Prices:
+    def of(host: HostSpec, wanted: Wanted) -> ServerPrices:
         """Each counts once, or with its watts or its price, which are there."""
         if wanted is Wanted.SERVERS:
-            return Prices(1.0, 1.0)
+            return ServerPrices(1.0, 1.0)
         key, remote = NEEDS[wanted], host.remote_servers
-        return Prices(getattr(host.node, key), 0.0 if remote is None else getattr(remote, key))
+        return ServerPrices(getattr(host.node, key), 0.0 if remote is None else getattr(remote, key))
 
     def of_job(self, nodes: int, servers: int) -> float:
         return nodes * self.node + servers * self.server

@@ -28,7 +28,7 @@ WORK_S = 5.0
 """Limit of each solve, where no other is asked for."""
 
 
-class Objective(StrEnum):
+class RankingObjective(StrEnum):
     """What the best host has most of, or least cost."""
 
     THROUGHPUT = "throughput"
@@ -36,10 +36,10 @@ class Objective(StrEnum):
     COST = "cost"
 
 
-_NEEDS = {Objective.THROUGHPUT_PER_WATT: NEEDS[Wanted.POWER], Objective.COST: NEEDS[Wanted.COST]}
+_NEEDS = {RankingObjective.THROUGHPUT_PER_WATT: NEEDS[Wanted.POWER], RankingObjective.COST: NEEDS[Wanted.COST]}
 
 
-class Candidate(Document):
+class RankedHost(Document):
     """A host with tables in one place."""
 
     host: str
@@ -61,7 +61,7 @@ class Order(StrEnum):
     TOO_CLOSE = "too close to call"
 
 
-class Comparison(Document):
+class HostComparison(Document):
     """Two neighbours in the order of hosts."""
 
     better: str
@@ -76,17 +76,17 @@ class Recommendation(Document):
 
     schema_version: Literal[1] = 1
     model: str
-    objective: Objective
-    ranking: tuple[Candidate, ...]
+    objective: RankingObjective
+    ranking: tuple[RankedHost, ...]
     """Hosts and places, best first; then what does not fit, and what is undecided."""
     hosts: tuple[str, ...]
     """By their best place, best first; without those that the model does not fit."""
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[HostComparison, ...]
     """Of each host with the next."""
     notes: tuple[str, ...]
 
     @property
-    def best(self) -> Candidate | None:
+    def best(self) -> RankedHost | None:
         return self.ranking[0] if self.ranking and self.ranking[0].value is not None else None
 
     @property
@@ -104,10 +104,10 @@ class _Task:
     setting: Setting
     host: HostSpec
     place: Place
-    objective: Objective
+    objective: RankingObjective
 
 
-def run_recommend(setting: Setting, hosts: Sequence[HostSpec], objective: Objective, processes: int, tell: Tell) -> Recommendation:
+def run_recommend(setting: Setting, hosts: Sequence[HostSpec], objective: RankingObjective, processes: int, tell: Tell) -> Recommendation:
     """Plan the model on every host and place. Raises InvalidDocument, before anything is solved, for hosts without watts or prices."""
     refuse_equal_names(hosts)
     if objective in _NEEDS:
@@ -131,7 +131,7 @@ def run_recommend(setting: Setting, hosts: Sequence[HostSpec], objective: Object
     )
 
 
-def is_robust(objective: Objective, better: Candidate, worse: Candidate) -> bool:
+def is_robust(objective: RankingObjective, better: RankedHost, worse: RankedHost) -> bool:
     """Whether the ranges of two are apart."""
     if better.value_range is None or worse.value_range is None:
         return True
@@ -144,12 +144,12 @@ def _question_setting(task: _Task) -> Setting:
     return Setting(task.setting.model, options, task.setting.stack)
 
 
-def _candidate(task: _Task) -> Candidate:
+def _candidate(task: _Task) -> RankedHost:
     question = _question_setting(task).question(task.host)
     plan = best_of(question)
     figures = figures_of(plan)
     value = QUANTITIES[task.objective].of(figures)
-    return Candidate(
+    return RankedHost(
         host=task.host.name,
         place=task.place,
         cost_source=question.cost_model.source,
@@ -160,7 +160,7 @@ def _candidate(task: _Task) -> Candidate:
     )
 
 
-def _range(objective: Objective, figures: Figures, value: float | None) -> tuple[float, float] | None:
+def _range(objective: RankingObjective, figures: Figures, value: float | None) -> tuple[float, float] | None:
     """(worse, better): the objective moves as throughput does, or against it where it is a cost."""
     if value is None or figures.throughput is None:
         return None
@@ -170,10 +170,10 @@ def _range(objective: Objective, figures: Figures, value: float | None) -> tuple
     return value * figures.throughput / slow, value * figures.throughput / fast
 
 
-def _ranked(objective: Objective, found: Sequence[Candidate]) -> list[Candidate]:
+def _ranked(objective: RankingObjective, found: Sequence[RankedHost]) -> list[RankedHost]:
     quantity = QUANTITIES[objective]
 
-    def key(candidate: Candidate) -> tuple[bool, float, str, int]:
+    def key(candidate: RankedHost) -> tuple[bool, float, str, int]:
         value, place = candidate.value, list(Place).index(candidate.place)
         return value is None, 0.0 if value is None else (-value if quantity.more_is_better else value), candidate.host, place
 
@@ -185,13 +185,13 @@ def _ranked(objective: Objective, found: Sequence[Candidate]) -> list[Candidate]
     return ranking
 
 
-def _compared(objective: Objective, one: Candidate, other: Candidate) -> Comparison:
+def _compared(objective: RankingObjective, one: RankedHost, other: RankedHost) -> HostComparison:
     if is_robust(objective, one, other):
-        return Comparison(better=one.host, worse=other.host, order=Order.ROBUST)
-    return Comparison(better=one.host, worse=other.host, order=Order.TOO_CLOSE, measure=_what_to_measure(one, other))
+        return HostComparison(better=one.host, worse=other.host, order=Order.ROBUST)
+    return HostComparison(better=one.host, worse=other.host, order=Order.TOO_CLOSE, measure=_what_to_measure(one, other))
 
 
-def _what_to_measure(one: Candidate, other: Candidate) -> str:
+def _what_to_measure(one: RankedHost, other: RankedHost) -> str:
     """The widest figure of the one whose range is wider, and how to get rid of it."""
     wider = max((one, other), key=_relative_width)
     steps = f"one measured step on {wider.host} ('emplace calibrate'), or a profile of it ('emplace profile' there)"
@@ -202,12 +202,12 @@ def _what_to_measure(one: Candidate, other: Candidate) -> str:
     return f"{doubt.figure} on {wider.host}, which alone moves its step by {share:.0%}: {steps}"
 
 
-def _relative_width(candidate: Candidate) -> float:
+def _relative_width(candidate: RankedHost) -> float:
     worse, better = candidate.value_range or (1.0, 1.0)
     return max(worse, better) / min(worse, better)
 
 
-def _notes(found: Sequence[Candidate]) -> list[str]:
+def _notes(found: Sequence[RankedHost]) -> list[str]:
     notes = []
     if any(candidate.cost_source is CostSource.DATASHEET for candidate in found):
         notes.append(

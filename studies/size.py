@@ -22,13 +22,13 @@ from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.fleet import SPARSE_CPU, TRAINER_CPU, Counts, Fleet, Hogwild
 from emplace.studies.grid import Setting
-from emplace.studies.jobs import NEEDS, Bound, Prices, Size, Sized, Wanted
+from emplace.studies.jobs import NEEDS, LeastCount, NodesAndServers, ServerPrices, Sized, Wanted
 from emplace.studies.power import Running, refuse_unknown, running_job
 from emplace.studies.processes import in_processes
 from emplace.studies.queueing import bounds, limiting
 from emplace.studies.solving import Tell
 from emplace.studies.sweep import refuse_equal_names
-from emplace.studies.synchronous import Search
+from emplace.studies.synchronous import SizeSearch
 from emplace.studies.target import Target
 
 MOST_NODES = 256
@@ -46,12 +46,12 @@ READERS, READER_NETWORK = "readers", "reader_network"
 _BATCH = "every trainer has the model's local_batch_size, so a larger synchronous job trains on a larger batch in all"
 
 
-class Training(StrEnum):
+class TrainingMode(StrEnum):
     SYNCHRONOUS = "synchronous"
     ASYNCHRONOUS = "asynchronous"
 
 
-class Outcome(StrEnum):
+class SizeOutcome(StrEnum):
     FOUND = "found"
     IMPOSSIBLE = "impossible"
     """Proven for every size that was allowed."""
@@ -62,8 +62,8 @@ class SizedJob(Document):
     """The cheapest job on one host."""
 
     host: str
-    training: Training
-    outcome: Outcome
+    training: TrainingMode
+    outcome: SizeOutcome
     throughput: float | None = None
     throughput_range: tuple[float, float] | None = None
     """Over the ranges of the software stack, where nothing was measured."""
@@ -80,9 +80,9 @@ class SizedJob(Document):
     running: Running | None = None
     figures: Figures | None = None
     """Of the plan of a synchronous job."""
-    smaller_impossible: tuple[Size, ...] = ()
+    smaller_impossible: tuple[NodesAndServers, ...] = ()
     """Cheaper synchronous jobs that are proven too slow, or not to fit."""
-    smaller_undecided: tuple[Size, ...] = ()
+    smaller_undecided: tuple[NodesAndServers, ...] = ()
 
 
 class Sizing(Document):
@@ -99,7 +99,7 @@ class Sizing(Document):
 
     @property
     def best(self) -> SizedJob | None:
-        return next((job for job in self.jobs if job.outcome is Outcome.FOUND), None)
+        return next((job for job in self.jobs if job.outcome is SizeOutcome.FOUND), None)
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ class _Task:
     wanted: Wanted
     hogwild: Hogwild
     most_nodes: int
-    training: Training
+    training: TrainingMode
 
     @property
-    def prices(self) -> Prices:
-        return Prices.of(self.host, self.wanted)
+    def prices(self) -> ServerPrices:
+        return ServerPrices.of(self.host, self.wanted)
 
-    def synchronous(self) -> Search:
-        return Search(self.setting, self.host, self.target.throughput, self.prices, self.most_nodes)
+    def synchronous(self) -> SizeSearch:
+        return SizeSearch(self.setting, self.host, self.target.throughput, self.prices, self.most_nodes)
 
     def fleet(self) -> Fleet:
         question = build_question(self.setting.model_on(self.host), self.host, self.setting.options, stack=self.setting.stack)
@@ -127,7 +127,7 @@ class _Task:
 
     def reaches(self) -> float:
         """Examples per second that no job of the allowed sizes exceeds."""
-        if self.training is Training.ASYNCHRONOUS:
+        if self.training is TrainingMode.ASYNCHRONOUS:
             return self.fleet().most(self.most_nodes)
         search = self.synchronous()
         return max(search.reaches(nodes) for nodes in range(1, self.most_nodes + 1))
@@ -150,15 +150,15 @@ def run_size(
     tasks = [
         _Task(setting, host, target, wanted, hogwild, most_nodes, training)
         for host in hosts
-        for training in Training
-        if training is Training.SYNCHRONOUS or (not host.has_cuda and host.remote_servers is not None)
+        for training in TrainingMode
+        if training is TrainingMode.SYNCHRONOUS or (not host.has_cuda and host.remote_servers is not None)
     ]
     _refuse_out_of_reach(tasks)
     jobs = []
     for job in in_processes(tasks, _sized_job, processes):
         jobs.append(job)
         tell(len(jobs), len(tasks))
-    prices = {host.name: Prices.of(host, wanted) for host in hosts}
+    prices = {host.name: ServerPrices.of(host, wanted) for host in hosts}
     return Sizing(
         model=setting.model_on(hosts[0]).name,
         target=target,
@@ -185,8 +185,8 @@ def _refuse_out_of_reach(tasks: Sequence[_Task]) -> None:
     )
 
 
-def _rank(job: SizedJob, prices: Prices) -> tuple[int, float, float]:
-    order = list(Outcome).index(job.outcome)
+def _rank(job: SizedJob, prices: ServerPrices) -> tuple[int, float, float]:
+    order = list(SizeOutcome).index(job.outcome)
     if job.running is None:
         return order, 0.0, 0.0
     return order, prices.of_job(job.running.nodes, job.running.parameter_servers), -(job.throughput or 0.0)
@@ -196,13 +196,13 @@ def _notes(jobs: Sequence[SizedJob]) -> list[str]:
     notes = [_BATCH, _READERS]
     if any(job.throughput_range is not None for job in jobs):
         notes.append(_DATASHEET)
-    if any(job.training is Training.ASYNCHRONOUS for job in jobs):
+    if any(job.training is TrainingMode.ASYNCHRONOUS for job in jobs):
         notes.append(_FLEET)
     return notes
 
 
 def _sized_job(task: _Task) -> SizedJob:
-    return _synchronous(task) if task.training is Training.SYNCHRONOUS else _asynchronous(task)
+    return _synchronous(task) if task.training is TrainingMode.SYNCHRONOUS else _asynchronous(task)
 
 
 def _synchronous(task: _Task) -> SizedJob:
@@ -211,31 +211,31 @@ def _synchronous(task: _Task) -> SizedJob:
     known = SizedJob(
         host=task.host.name,
         training=task.training,
-        outcome=Outcome.UNDECIDED if search.undecided or not search.is_complete else Outcome.IMPOSSIBLE,
+        outcome=SizeOutcome.UNDECIDED if search.undecided or not search.is_complete else SizeOutcome.IMPOSSIBLE,
         smaller_impossible=tuple(search.impossible),
         smaller_undecided=tuple(search.undecided),
     )
     return known if plan is None else _with_plan(task, search, plan, known)
 
 
-def _with_plan(task: _Task, search: Search, plan: Plan, known: SizedJob) -> SizedJob:
+def _with_plan(task: _Task, search: SizeSearch, plan: Plan, known: SizedJob) -> SizedJob:
     figures, topology = figures_of(plan), plan.topology()
     nodes, servers = topology.trainer_nodes, len(topology.servers)
     binds = "" if figures.binds is None else figures.binds.stage
     floor = next(count for count in range(1, nodes + 1) if search.reaches(count) >= task.target.throughput)
-    counts = {"nodes": Sized(count=nodes, binds=binds, bounds=(Bound(by="dense layers alone", least=floor),))}
+    counts = {"nodes": Sized(count=nodes, binds=binds, bounds=(LeastCount(by="dense layers alone", least=floor),))}
     if servers:
         counts["parameter_servers"] = Sized(count=servers, binds=search.why_servers(nodes))
     counts |= _readers(plan.question.model, plan.question.cost_model, figures.throughput or 0.0)
     price = task.prices.of_job(nodes, servers)
 
-    def cheaper(sizes: Sequence[Size]) -> tuple[Size, ...]:
+    def cheaper(sizes: Sequence[NodesAndServers]) -> tuple[NodesAndServers, ...]:
         return tuple(size for size in sizes if task.prices.of_job(size.nodes, size.parameter_servers) < price)
 
     span = figures.throughput_range
     return known.model_copy(
         update={
-            "outcome": Outcome.FOUND,
+            "outcome": SizeOutcome.FOUND,
             "throughput": figures.throughput,
             "throughput_range": span,
             "sure": None if span is None else span[0] >= task.target.throughput,
@@ -256,7 +256,7 @@ def _asynchronous(task: _Task) -> SizedJob:
     placing = options.model_copy(update={"gap": max(options.gap, PLACED_GAP), "work_limit": work_s})
     search = FleetSearch(fleet, placing, task.target.throughput, task.prices, task.most_nodes)
     counts = search.run()
-    known = SizedJob(host=task.host.name, training=task.training, outcome=Outcome.UNDECIDED)
+    known = SizedJob(host=task.host.name, training=task.training, outcome=SizeOutcome.UNDECIDED)
     return known if counts is None else _with_counts(task, search, counts, known)
 
 
@@ -269,7 +269,7 @@ def _with_counts(task: _Task, search: FleetSearch, counts: Counts, known: SizedJ
     throughput, span = fleet.throughput(flow.rounds_per_us), _fleet_range(search, counts)
     return known.model_copy(
         update={
-            "outcome": Outcome.FOUND,
+            "outcome": SizeOutcome.FOUND,
             "throughput": throughput,
             "throughput_range": span,
             "sure": None if span is None else span[0] >= task.target.throughput,
@@ -295,7 +295,7 @@ def _readers(model: ModelSpec, cost_model: CostModel, throughput: float) -> dict
     if not per_byte_us:
         return {}
     count = max(1, math.ceil(throughput * example_bytes(model) * per_byte_us / 1e6))
-    return {READERS: Sized(count=count, binds=READER_NETWORK, bounds=(Bound(by=READER_NETWORK, least=count),))}
+    return {READERS: Sized(count=count, binds=READER_NETWORK, bounds=(LeastCount(by=READER_NETWORK, least=count),))}
 
 
 def _fleet_range(search: FleetSearch, counts: Counts) -> tuple[float, float] | None:

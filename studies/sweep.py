@@ -10,10 +10,10 @@ from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import PlanOptions, PlanStatus
-from emplace.studies.axes import Axis, Part, axis_of
+from emplace.studies.axes import Axis, QuestionPart, axis_of
 from emplace.studies.comparing import Crossover, Front, crossovers, front
 from emplace.studies.figures import Figures
-from emplace.studies.grid import Point, Setting, points_of
+from emplace.studies.grid import GridPoint, Setting, points_of
 from emplace.studies.power import refuse_unknown
 from emplace.studies.quantities import QUANTITIES
 from emplace.studies.solving import Tell, solve_points
@@ -106,7 +106,7 @@ def _any_has(figures: Sequence[Figures], name: str) -> bool:
     return any(QUANTITIES[name].of(each) is not None for each in figures)
 
 
-def _sweep_point(point: Point, axes: Sequence[Axis], figures: Figures) -> SweepPoint:
+def _sweep_point(point: GridPoint, axes: Sequence[Axis], figures: Figures) -> SweepPoint:
     return SweepPoint(
         host=point.host,
         values={axis.path: value for axis, value in zip(axes, point.values, strict=True)},
@@ -116,10 +116,10 @@ def _sweep_point(point: Point, axes: Sequence[Axis], figures: Figures) -> SweepP
     )
 
 
-def _notes(points: Sequence[Point], axes: Sequence[Axis]) -> list[str]:
+def _notes(points: Sequence[GridPoint], axes: Sequence[Axis]) -> list[str]:
     notes = []
     if any(point.question.cost_model.source is CostSource.DATASHEET for point in points):
         notes.append(_DATASHEET)
-    if any(axis.part is Part.HOST for axis in axes) and any(point.question.host.fingerprint for point in points):
+    if any(axis.part is QuestionPart.HOST for axis in axes) and any(point.question.host.fingerprint for point in points):
         notes.append(_VARIED_HOST)
     return notes

@@ -15,7 +15,7 @@ from emplace.placement.topology import host_tiers
 from emplace.planning import answer
 from emplace.solver.progress import Monitor
 from emplace.studies.grid import Setting
-from emplace.studies.jobs import Prices, Size
+from emplace.studies.jobs import NodesAndServers, ServerPrices
 from emplace.studies.solving import best_of
 
 MOST_SOLVES = 40
@@ -25,17 +25,17 @@ _SERVED_TYPES = 2
 
 
 @dataclass
-class Search:
+class SizeSearch:
     """Sizes of jobs on one host that are to reach so many examples per second."""
 
     setting: Setting
     host: HostSpec
     throughput: float
-    prices: Prices
+    prices: ServerPrices
     most_nodes: int
-    found: dict[Size, Plan | None] = field(default_factory=dict)
+    found: dict[NodesAndServers, Plan | None] = field(default_factory=dict)
     """By size: a plan that is fast enough, None where there is provably none."""
-    undecided: dict[Size, None] = field(default_factory=dict)
+    undecided: dict[NodesAndServers, None] = field(default_factory=dict)
     """Neither, or not looked at."""
     solves: int = 0
     _ruled_out: dict[int, bool] = field(default_factory=dict)
@@ -61,27 +61,27 @@ class Search:
         return None if known is None else known[1]
 
     @property
-    def impossible(self) -> list[Size]:
+    def impossible(self) -> list[NodesAndServers]:
         return [size for size, plan in self.found.items() if plan is None]
 
     def reaches(self, nodes: int) -> float:
         """Examples per second that no job of so many nodes exceeds, wherever tables are: the step without any."""
-        question = self._question(Size(nodes=nodes))
+        question = self._question(NodesAndServers(nodes=nodes))
         shortest_us = max(constant_us(question, question.topology(with_servers=False)), question.cost_model.floor(question.model).time_us)
         return self._examples(question) * 1e6 / shortest_us
 
     def why_servers(self, nodes: int) -> str:
         """What asks for remote servers: memory where nothing fits without them, else time."""
-        plan = answer(self._question(Size(nodes=nodes)), Monitor().wanting(math.inf)) if self._near_tiers else None
+        plan = answer(self._question(NodesAndServers(nodes=nodes)), Monitor().wanting(math.inf)) if self._near_tiers else None
         return "capacity" if plan is None or plan.status is PlanStatus.INFEASIBLE else "step time"
 
-    def _cheapest_first(self) -> Iterator[Size]:
+    def _cheapest_first(self) -> Iterator[NodesAndServers]:
         """Sizes that dense layers alone don't rule out, cheapest first; those that they do are impossible."""
         first = next((nodes for nodes in range(1, self.most_nodes + 1) if self.reaches(nodes) >= self.throughput), self.most_nodes + 1)
-        self.found |= {Size(nodes=nodes): None for nodes in range(1, first)}
+        self.found |= {NodesAndServers(nodes=nodes): None for nodes in range(1, first)}
         counts = product(range(first, self.most_nodes + 1), self._server_counts)
         yield from sorted(
-            (Size(nodes=nodes, parameter_servers=servers) for nodes, servers in counts),
+            (NodesAndServers(nodes=nodes, parameter_servers=servers) for nodes, servers in counts),
             key=lambda size: (self._price(size), size.parameter_servers),
         )
 
@@ -94,10 +94,10 @@ class Search:
     def _near_tiers(self) -> tuple[Tier, ...]:
         return tuple(tier for tier in host_tiers(self.host) if tier is not Tier.REMOTE and self.setting.options.allows(tier))
 
-    def _price(self, size: Size) -> float:
+    def _price(self, size: NodesAndServers) -> float:
         return self.prices.of_job(size.nodes, size.parameter_servers)
 
-    def _planned(self, size: Size) -> Plan | None:
+    def _planned(self, size: NodesAndServers) -> Plan | None:
         """The best plan of a job that is fast enough; notes the size where there is none."""
         if size in self.found:
             return self.found[size]
@@ -130,7 +130,7 @@ class Search:
         nothing costs the others a message in each exchange, and nothing else."""
         if nodes not in self._ruled_out:
             servers = self._server_counts[-1]
-            question = self._question(Size(nodes=nodes, parameter_servers=servers))
+            question = self._question(NodesAndServers(nodes=nodes, parameter_servers=servers))
             cost = question.cost_model
             messages_us = cost.id_exchange.per_peer_us + 2 * cost.all_to_all.per_peer_us
             longest_us = self._examples(question) * 1e6 / self.throughput + _SERVED_TYPES * servers * messages_us
@@ -140,17 +140,17 @@ class Search:
     def _any_larger(self, nodes: int) -> tuple[float, Plan] | None:
         """(price, plan) of some job without servers: twice as many nodes each time, then between the last two."""
         low, high = nodes, min(2 * nodes, self.most_nodes)
-        while (plan := self._planned(Size(nodes=high))) is None:
+        while (plan := self._planned(NodesAndServers(nodes=high))) is None:
             if high == self.most_nodes:
                 return None
             low, high = high, min(2 * high, self.most_nodes)
         while high - low > 1:
             middle = (low + high) // 2
-            smaller = self._planned(Size(nodes=middle))
+            smaller = self._planned(NodesAndServers(nodes=middle))
             low, high, plan = (middle, high, plan) if smaller is None else (low, middle, smaller)
-        return self._price(Size(nodes=high)), plan
+        return self._price(NodesAndServers(nodes=high)), plan
 
-    def _question(self, size: Size) -> Question:
+    def _question(self, size: NodesAndServers) -> Question:
         host, options = self.host, self.setting.options
         update: dict[str, object] = {"nodes": size.nodes}
         if host.remote_servers is not None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from emplace.app.database import pipelines
-from emplace.app.database.pipelines import Stage
+from emplace.app.database.pipelines import PipelineStage
 from emplace.app.database.states import State
 from emplace.app.database.tables import PipelineRow, PlanRow, RunRow
 
@@ -36,7 +36,7 @@ class PipelineResource(BaseModel):
     stages: list[StageResource]
 
 
-def pipeline_resource(row: PipelineRow, stages: list[Stage]) -> PipelineResource:
+def pipeline_resource(row: PipelineRow, stages: list[PipelineStage]) -> PipelineResource:
     return PipelineResource(
         id=row.id,
         state=pipelines.state_of(row, stages),
@@ -46,7 +46,7 @@ def pipeline_resource(row: PipelineRow, stages: list[Stage]) -> PipelineResource
     )
 
 
-def _stage(stage: Stage) -> StageResource:
+def _stage(stage: PipelineStage) -> StageResource:
     job = stage.row
     return StageResource(
         stage=stage.name,

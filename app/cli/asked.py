@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckArguments:
     """What is given, and nothing else: a config may say the rest."""
 
     models: tuple[str, ...]

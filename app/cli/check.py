@@ -84,7 +84,7 @@ def check(
     checked all the same.
     With --out the report goes to the file, and stdout shows the text (or the JSON document).
     """
-    from emplace.app.cli.asked import Asked
+    from emplace.app.cli.asked import CheckArguments
     from emplace.app.cli.gate import Reports, gate
     from emplace.app.cli.gate import init as init_config
 
@@ -104,7 +104,7 @@ def check(
         "cost_model": None if cost_model is None else str(cost_model),
         "stack": stack,
     }
-    asked = Asked(
+    asked = CheckArguments(
         models=tuple(models or ()),
         hosts=tuple(hosts or ()),
         settings={key: value for key, value in settings.items() if value is not None},

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from emplace.app.cli.before import Before
-from emplace.app.cli.comparing import Prices, compared
+from emplace.app.cli.comparing import PricedBy, compared
 from emplace.app.cli.inputs import about_file
 from emplace.app.cli.remote import check_on_server
-from emplace.app.reports.change import Change
+from emplace.app.reports.change import CheckChange
 from emplace.app.reports.checked import RefusedCheck, refused
-from emplace.app.reports.outcome import Acknowledgement, Outcome, Strictness
+from emplace.app.reports.outcome import Acknowledgement, CheckOutcome, Strictness
 from emplace.app.reports.paste import Paste
 from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
 from emplace.placement.catalog import model_file
@@ -60,7 +60,7 @@ class Check:
     """What it is held against, and percent by which the step may be longer."""
 
 
-def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[Outcome | RefusedCheck]:
+def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[CheckOutcome | RefusedCheck]:
     """The answers in the order of the checks. One check alone is answered in this process, and tells `monitor` how it goes.
 
     Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
@@ -74,7 +74,7 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[O
         yield answered(check, monitor)
 
 
-def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
+def answered(check: Check, monitor: Monitor) -> CheckOutcome | RefusedCheck:
     """The answer, or why the question is bad input. Raises ToolError."""
     started = time.perf_counter()
     try:
@@ -92,7 +92,7 @@ def answered(check: Check, monitor: Monitor) -> Outcome | RefusedCheck:
         "level": check.level,
         "acknowledged": check.acknowledged,
     }
-    return Outcome.model_construct(**dict(result) | found | strict)
+    return CheckOutcome.model_construct(**dict(result) | found | strict)
 
 
 def _line(check: Check, result: CheckResult) -> int | None:
@@ -130,20 +130,20 @@ def _pastes(check: Check, result: CheckResult, monitor: Monitor) -> tuple[Paste,
     return pastes(question, result.explanation, check.source, check.where, with_steps=check.why, monitor=monitor)
 
 
-def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, Change | None]:
+def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, CheckChange | None]:
     if check.server is not None:
         return check_on_server(
             check.server, check.model, check.host, check.options, check.cost_model, check.stack, check.budgets, whole=check.whole
         ), None
     question = build_question(check.model, check.host, check.options, check.cost_model, check.stack)
     if check.before is not None:
-        prices = Prices(check.cost_model, check.stack)
+        prices = PricedBy(check.cost_model, check.stack)
         return compared(check.before, question, prices, check.budgets, check.max_regression, whole=check.whole, monitor=monitor)
     target_us = None if check.whole else enough_us(question, check.budgets)
     return judge(answer(question, monitor.wanting(target_us)), check.budgets), None
 
 
-def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[Outcome | RefusedCheck]:
+def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckOutcome | RefusedCheck]:
     # Here, because a single check, which most are, needs none of it.
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -172,5 +172,5 @@ def _begin(parent_pid: int) -> None:
     die_with(parent_pid, signal.SIGKILL)
 
 
-def _alone(check: Check) -> Outcome | RefusedCheck:
+def _alone(check: Check) -> CheckOutcome | RefusedCheck:
     return answered(check, Monitor())

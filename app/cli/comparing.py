@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from emplace.app.cli.before import Before
-from emplace.app.reports.change import Change, Kind, Side
+from emplace.app.reports.change import ChangeKind, CheckChange, Side
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument
@@ -18,7 +18,7 @@ from emplace.solver.progress import Monitor
 
 
 @dataclass(frozen=True)
-class Prices:
+class PricedBy:
     """What both sides are priced by: the host's own figures without either."""
 
     cost_model: CostModel | None
@@ -26,19 +26,19 @@ class Prices:
 
 
 def compared(
-    before: Before, question: Question, prices: Prices, budgets: Budgets, max_regression: float | None, *, whole: bool, monitor: Monitor
-) -> tuple[CheckResult, Change]:
+    before: Before, question: Question, prices: PricedBy, budgets: Budgets, max_regression: float | None, *, whole: bool, monitor: Monitor
+) -> tuple[CheckResult, CheckChange]:
     """The answer, and the change from what stood there. Raises InvalidDocument for a question of now that is bad input."""
     if is_same(before, question):
-        return _alone(question, budgets, whole, monitor), Change(against=before.name, kind=Kind.UNCHANGED)
+        return _alone(question, budgets, whole, monitor), CheckChange(against=before.name, kind=ChangeKind.UNCHANGED)
     try:
         then = plan_before(before, question, prices, monitor)
     except InvalidDocument as error:
         then, before = None, replace(before, unreadable=str(error))
     if then is None:
-        kind = Kind.NEW if before.unreadable is None else Kind.UNKNOWN
+        kind = ChangeKind.NEW if before.unreadable is None else ChangeKind.UNKNOWN
         notes = () if before.unreadable is None else (before.unreadable,)
-        return _alone(question, budgets, whole, monitor), Change(against=before.name, kind=kind, notes=notes)
+        return _alone(question, budgets, whole, monitor), CheckChange(against=before.name, kind=kind, notes=notes)
     now = answer(question, monitor)
     change = change_between(before, then, now)
     if max_regression is not None:
@@ -62,19 +62,19 @@ def is_same(before: Before, question: Question) -> bool:
     return (before.model, before.host) == (question.model, question.host)
 
 
-def plan_before(before: Before, question: Question, prices: Prices, monitor: Monitor) -> Plan | None:
+def plan_before(before: Before, question: Question, prices: PricedBy, monitor: Monitor) -> Plan | None:
     """The plan of what stood there, under the same options. None where the model is new. Raises InvalidDocument."""
     if before.plan is not None or before.model is None or before.host is None:
         return before.plan
     return answer(build_question(before.model, before.host, question.options, prices.cost_model, prices.stack), monitor)
 
 
-def change_between(before: Before, then: Plan, now: Plan) -> Change:
+def change_between(before: Before, then: Plan, now: Plan) -> CheckChange:
     """From one plan to the other."""
     notes = _notes(then, now)
-    return Change(
+    return CheckChange(
         against=before.name,
-        kind=Kind.CHANGED,
+        kind=ChangeKind.CHANGED,
         before=side(then),
         after=side(now),
         notes=notes,

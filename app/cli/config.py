@@ -37,7 +37,7 @@ class Rule(StrEnum):
     MAX_REGRESSION = "max-regression"
 
 
-class Settings(Document):
+class CheckSettings(Document):
     """How models are checked: the options and budgets of the command line, and what comes of a no."""
 
     level: Strictness | None = None
@@ -59,10 +59,10 @@ class Settings(Document):
 
     def stated(self) -> dict[str, Any]:
         """The settings that are stated, by name."""
-        return {key: value for key, value in self.to_data().items() if key in Settings.model_fields}
+        return {key: value for key, value in self.to_data().items() if key in CheckSettings.model_fields}
 
 
-class Override(Settings):
+class Override(CheckSettings):
     """Settings of some models on some hosts; absent means all."""
 
     models: Names | None = None
@@ -86,7 +86,7 @@ class Acknowledged(Document):
     until: Annotated[date, BeforeValidator(_day)]
 
 
-class Config(Settings):
+class Config(CheckSettings):
     """The whole file. Patterns and paths count from its folder."""
 
     models: Names

@@ -12,7 +12,7 @@ from emplace.app.cli import options
 from emplace.app.cli.options import SpecFormat
 
 
-class Kind(StrEnum):
+class ConfigKind(StrEnum):
     TORCHREC = "torchrec"
     DLRM = "dlrm"
     HUGECTR = "hugectr"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 
 def convert(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What FILE is: torchrec, dlrm, hugectr or deeprecsys.")],
+    kind: Annotated[ConfigKind, typer.Argument(metavar="KIND", help="What FILE is: torchrec, dlrm, hugectr or deeprecsys.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Embedding configs or a model as JSON, or a script with a command line.")],
     name: Annotated[str | None, typer.Option("--name", help="The model's name.")] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", help="Examples per rank and step.")] = None,
@@ -43,10 +43,10 @@ def convert(
     from emplace.placement.reading import from_data, text_of
 
     converters = {
-        Kind.TORCHREC: from_embedding_configs,
-        Kind.DLRM: from_command_line,
-        Kind.HUGECTR: from_hugectr,
-        Kind.DEEPRECSYS: from_deeprecsys,
+        ConfigKind.TORCHREC: from_embedding_configs,
+        ConfigKind.DLRM: from_command_line,
+        ConfigKind.HUGECTR: from_hugectr,
+        ConfigKind.DEEPRECSYS: from_deeprecsys,
     }
     found = converters[kind](text_of(file), str(file))
     said = {"name": name, "local_batch_size": batch_size}

@@ -33,7 +33,7 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Examined:
     what: str
     health: Health
     detail: str
@@ -54,45 +54,45 @@ def doctor(format: Format = OutputFormat.TEXT) -> int:
     return BAD_INPUT if any(each.health is Health.BROKEN for each in findings) else YES
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Examined]:
     """Each part of the machine in turn."""
-    yield Finding("python", Health.OK, f"{platform.python_version()}, emplace {version('emplace')}")
+    yield Examined("python", Health.OK, f"{platform.python_version()}, emplace {version('emplace')}")
     yield _imported("compiled functions", ["emplace.solver.native"], "make setup compiles them; that needs g++ and Python's headers")
     yield _imported("solver", ["ortools.sat.python.cp_model", "highspy", "scipy"], "pip install emplace")
     machine = read_machine()
     installed = os.cpu_count() or machine.cores
-    yield Finding("cores", Health.OK, f"{machine.cores} of {installed} may be used (cpuset, quota); {machine.cpu_model}")
-    yield Finding("memory", Health.OK, f"{show_gib(machine.memory_bytes)} may be used")
+    yield Examined("cores", Health.OK, f"{machine.cores} of {installed} may be used (cpuset, quota); {machine.cpu_model}")
+    yield Examined("memory", Health.OK, f"{show_gib(machine.memory_bytes)} may be used")
     yield _tried("GPUs", lambda: ", ".join(f"{gpu.name}" for gpu in read_gpus()) or "none")
     yield _tried("EMPLACE_HOME", _home)
     yield from _execution()
     yield from _service()
 
 
-def _execution() -> Iterator[Finding]:
+def _execution() -> Iterator[Examined]:
     lack = "profiles and runs need it: pip install 'emplace[execute]' (docs/dependencies.md)"
     for package in EXTRAS["execute"]:
         yield _imported(package, [package], lack, optional=True)
 
 
-def _service() -> Iterator[Finding]:
+def _service() -> Iterator[Examined]:
     packages = _imported("service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install 'emplace[serve]'", optional=True)
     yield packages
     if packages.health is Health.OK:
         yield _tried("database", _database)
 
 
-def _imported(what: str, modules: list[str], lack: str, *, optional: bool = False) -> Finding:
+def _imported(what: str, modules: list[str], lack: str, *, optional: bool = False) -> Examined:
     """Whether the modules can be imported, by importing them."""
     for module in modules:
         try:
             import_module(module)
         except ModuleNotFoundError as error:
-            return Finding(what, Health.ABSENT if optional else Health.BROKEN, f"{error.name} is not installed; {lack}")
+            return Examined(what, Health.ABSENT if optional else Health.BROKEN, f"{error.name} is not installed; {lack}")
         except (ImportError, OSError) as error:
-            return Finding(what, Health.BROKEN, f"{module} is installed and can't be used: {error}")
+            return Examined(what, Health.BROKEN, f"{module} is installed and can't be used: {error}")
     versions = {name: _version(name) for name in dict.fromkeys(module.partition(".")[0] for module in modules) if name != "emplace"}
-    return Finding(what, Health.OK, ", ".join(f"{name} {found}".strip() for name, found in versions.items()))
+    return Examined(what, Health.OK, ", ".join(f"{name} {found}".strip() for name, found in versions.items()))
 
 
 def _version(package: str) -> str:
@@ -100,11 +100,11 @@ def _version(package: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _tried(what: str, look: Callable[[], str]) -> Finding:
+def _tried(what: str, look: Callable[[], str]) -> Examined:
     try:
-        return Finding(what, Health.OK, look())
+        return Examined(what, Health.OK, look())
     except (ToolError, OSError) as error:
-        return Finding(what, Health.BROKEN, str(error))
+        return Examined(what, Health.BROKEN, str(error))
 
 
 def _home() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from emplace.app.cli.asked import Asked
+from emplace.app.cli.asked import CheckArguments
 from emplace.app.cli.checking import check_all
 from emplace.app.cli.config import ConfigFile, find_config, read_config
 from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
@@ -16,7 +16,7 @@ from emplace.app.cli.progress import StatusLine
 from emplace.app.cli.questions import Questions, questions
 from emplace.app.reports.check import REPORTERS
 from emplace.app.reports.checked import Checked, RefusedCheck
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.placement.errors import BrokenRule, InvalidDocument
 
 
@@ -41,7 +41,7 @@ class Reports:
         return [(format, Path(file)) for _, format, file in split]
 
 
-def gate(asked: Asked, config_path: Path | None, reports: Reports, *, soft_fail: bool) -> int:
+def gate(asked: CheckArguments, config_path: Path | None, reports: Reports, *, soft_fail: bool) -> int:
     """The exit code. Raises InvalidDocument and UnknownName for what is asked of no model in particular."""
     files = reports.files()
     found = questions(asked, config_for(asked, config_path))
@@ -56,7 +56,7 @@ def gate(asked: Asked, config_path: Path | None, reports: Reports, *, soft_fail:
     return _exit_code(checked, soft_fail)
 
 
-def init(asked: Asked, path: Path, margin_pct: float) -> int:
+def init(asked: CheckArguments, path: Path, margin_pct: float) -> int:
     """Write a config by today's answers; the exit code says only whether it could be. Raises InvalidDocument."""
     refuse_existing(path)
     if not (asked.models and asked.hosts):
@@ -76,10 +76,10 @@ def answers(found: Questions) -> Checked:
     with StatusLine() as status:
         answered = list(check_all(found.checks, status.say, status.monitor))
     refused = (*found.bad, *(each for each in answered if isinstance(each, RefusedCheck)))
-    return Checked(tuple(each for each in answered if isinstance(each, Outcome)), refused)
+    return Checked(tuple(each for each in answered if isinstance(each, CheckOutcome)), refused)
 
 
-def config_for(asked: Asked, path: Path | None) -> ConfigFile | None:
+def config_for(asked: CheckArguments, path: Path | None) -> ConfigFile | None:
     """The config that is named, else the nearest where the command line leaves models or hosts open. Raises InvalidDocument."""
     if path is not None:
         return read_config(path)

@@ -9,9 +9,9 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-from emplace.app.cli.asked import Asked
+from emplace.app.cli.asked import CheckArguments
 from emplace.app.reports.figures import microseconds
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.placement.catalog import LOCAL_HOST, host_names, model_names, stack_names
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.units import show_gib
@@ -23,7 +23,7 @@ def refuse_existing(path: Path) -> None:
         raise InvalidDocument("options", [BrokenRule("/init", str(path), "is there already; remove it first, or name another --config")])
 
 
-def config_text(asked: Asked, results: tuple[Outcome, ...], folder: Path, margin_pct: float) -> str:
+def config_text(asked: CheckArguments, results: tuple[CheckOutcome, ...], folder: Path, margin_pct: float) -> str:
     """The config of what was asked, by its answers. Paths count from `folder`."""
     head = [
         f"# Written by `emplace check --init` on {date.today()} with emplace {version('emplace')}:",
@@ -35,7 +35,7 @@ def config_text(asked: Asked, results: tuple[Outcome, ...], folder: Path, margin
     return "\n".join([*head, *(line for result in results for line in _override(result, folder, margin_pct))]) + "\n"
 
 
-def _override(result: Outcome, folder: Path, margin_pct: float) -> Iterator[str]:
+def _override(result: CheckOutcome, folder: Path, margin_pct: float) -> Iterator[str]:
     source = result.source or result.model
     yield ""
     yield "[[override]]"

@@ -48,7 +48,7 @@ def keys(
     """Make, list or revoke the keys by which the service on the database of EMPLACE_DATABASE_URL knows who asks."""
     require_extra("serve")
     from emplace.app.database import keys as stored
-    from emplace.app.database.keys import Scope
+    from emplace.app.database.keys import AccessScope
 
     if action is KeyAction.LIST:
         _list(name, format)
@@ -58,7 +58,7 @@ def keys(
             stored.revoke(session, _given(name))
             key = None
         else:
-            key = stored.make(session, _given(name), Scope(scope))
+            key = stored.make(session, _given(name), AccessScope(scope))
     if key is None:
         note(f"revoked {name}: it counts no more within 5 s")
     elif format is OutputFormat.JSON:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from emplace.app.cli.asked import Asked
+from emplace.app.cli.asked import CheckArguments
 from emplace.app.cli.before import Against
 from emplace.app.cli.checking import Check
 from emplace.app.cli.config import Acknowledged, ConfigFile, Override, acknowledgement
@@ -53,7 +53,7 @@ class _Pair:
     settings: dict[str, Any]
 
 
-def questions(asked: Asked, file: ConfigFile | None) -> Questions:
+def questions(asked: CheckArguments, file: ConfigFile | None) -> Questions:
     """Every model on every host. Raises InvalidDocument and UnknownName for what is asked of no model in particular."""
     of_config = None if file is None else _Resolved(file)
     sources = _expanded(asked.models) if asked.models or of_config is None else of_config.models()
@@ -72,7 +72,7 @@ def questions(asked: Asked, file: ConfigFile | None) -> Questions:
     return Questions(tuple(checks), tuple(bad), len(pairs) - len(wanted))
 
 
-def _check(asked: Asked, of_config: _Resolved | None, pair: _Pair, baseline: Plan | None, against: Against | None) -> Check:
+def _check(asked: CheckArguments, of_config: _Resolved | None, pair: _Pair, baseline: Plan | None, against: Against | None) -> Check:
     settings = pair.settings
     return Check(
         source=pair.source,
@@ -194,7 +194,7 @@ def _budgets(settings: dict[str, Any], baseline: Plan | None) -> Budgets:
     return from_data(stated | {"baseline": baseline}, Budgets, source="options")
 
 
-def _baselines(pairs: Sequence[_Pair], asked: Asked) -> Sequence[Plan | None]:
+def _baselines(pairs: Sequence[_Pair], asked: CheckArguments) -> Sequence[Plan | None]:
     """For each pair the baseline of the model's name on the host, else of the model's name alone. Raises InvalidDocument."""
     if asked.baselines and "max_regression" not in asked.settings:
         raise InvalidDocument("options", [BrokenRule("/max_regression", "", "--baseline and --max-regression go together")])

@@ -14,7 +14,7 @@ from emplace.app.cli.output import give
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.recommend_text import recommend_view
 from emplace.placement.plan import PlanStatus
-from emplace.studies.recommend import WORK_S, Objective, Recommendation, run_recommend
+from emplace.studies.recommend import WORK_S, RankingObjective, Recommendation, run_recommend
 from emplace.studies.sweep import STUDY_GAP
 
 
@@ -23,7 +23,7 @@ def recommend(
     settings: options.Settings = None,
     host: studying.OneHost = None,
     hosts: studying.Hosts = None,
-    objective: Annotated[Objective, typer.Option("--objective", help="What hosts are ranked by.")] = Objective.THROUGHPUT,
+    objective: Annotated[RankingObjective, typer.Option("--objective", help="What hosts are ranked by.")] = RankingObjective.THROUGHPUT,
     nodes: options.Nodes = None,
     tiers: options.Tiers = None,
     work_limit: options.WorkLimit = None,

@@ -10,14 +10,14 @@ import typer
 from emplace.app.cli import options
 
 
-class Described(StrEnum):
+class SchemaSubject(StrEnum):
     MODEL = "model"
     HOST = "host"
     CONFIG = "config"
 
 
 def schema(
-    kind: Annotated[Described, typer.Argument(metavar="KIND", help="Which document: model, host or config.")],
+    kind: Annotated[SchemaSubject, typer.Argument(metavar="KIND", help="Which document: model, host or config.")],
     out: options.Out = None,
 ) -> None:
     """Print the JSON Schema of a model, a host or emplace.toml, for editors.
@@ -30,7 +30,11 @@ def schema(
     from emplace.placement.host import HostSpec
     from emplace.placement.model import ModelSpec
 
-    documents: dict[Described, type[Document]] = {Described.MODEL: ModelSpec, Described.HOST: HostSpec, Described.CONFIG: Config}
+    documents: dict[SchemaSubject, type[Document]] = {
+        SchemaSubject.MODEL: ModelSpec,
+        SchemaSubject.HOST: HostSpec,
+        SchemaSubject.CONFIG: Config,
+    }
     text = as_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **documents[kind].model_json_schema()})
     save(out, text)
     print_text(text)

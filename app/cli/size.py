@@ -16,7 +16,7 @@ from emplace.app.reports.size_text import size_view
 from emplace.placement.host import MAX_RANKS
 from emplace.studies.fleet import Hogwild
 from emplace.studies.jobs import Wanted
-from emplace.studies.size import MOST_NODES, WORK_S, Outcome, Sizing, run_size
+from emplace.studies.size import MOST_NODES, WORK_S, SizeOutcome, Sizing, run_size
 from emplace.studies.sweep import STUDY_GAP
 from emplace.studies.target import target_of
 
@@ -89,4 +89,4 @@ def size(
 def _exit_code(found: Sizing) -> int:
     if found.best is not None:
         return YES
-    return PROVEN_NO if all(job.outcome is Outcome.IMPOSSIBLE for job in found.jobs) else UNDECIDED
+    return PROVEN_NO if all(job.outcome is SizeOutcome.IMPOSSIBLE for job in found.jobs) else UNDECIDED

@@ -20,7 +20,7 @@ from emplace.app.dashboard.loaded import find_row
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
 from emplace.app.database import jobs, plans
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
@@ -60,7 +60,7 @@ async def confirm_deletion(request: Request, service: TheService, plan: Ticked) 
     return show(request, "delete.html", {"plans": await service.read(_lines, plan)})
 
 
-@router.post("/plans/delete", dependencies=[Depends(needs(Scope.ADMIN))])
+@router.post("/plans/delete", dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_plans(form: TheForm, service: TheService) -> Response:
     """Remove plans with their runs."""
     await service.write(_delete, form.every("plan"))
@@ -73,7 +73,7 @@ async def apply_fix(plan_id: str, number: int, service: TheService) -> Response:
     return go_to(await service.write(_apply_fix, service, plan_id, number))
 
 
-@router.post("/plans/{plan_id}/runs", dependencies=[Depends(needs(Scope.RUN))])
+@router.post("/plans/{plan_id}/runs", dependencies=[Depends(needs(AccessScope.RUN))])
 async def run_plan(plan_id: str, form: TheForm, service: TheService) -> Response:
     """Train under the plan, or emulate it, on a worker."""
     await service.write(_run, service, plan_id, emulate=form.text("emulate") == "yes")

@@ -16,7 +16,7 @@ _PREFIX = "emplace_"
 """By which a key is known that lies around where it should not."""
 
 
-class Scope(StrEnum):
+class AccessScope(StrEnum):
     """What a key may do. Each may do what those before it may."""
 
     READ = "read"
@@ -24,11 +24,11 @@ class Scope(StrEnum):
     RUN = "run"
     ADMIN = "admin"
 
-    def covers(self, needed: Scope) -> bool:
-        return list(Scope).index(self) >= list(Scope).index(needed)
+    def covers(self, needed: AccessScope) -> bool:
+        return list(AccessScope).index(self) >= list(AccessScope).index(needed)
 
 
-def make(session: Session, name: str, scope: Scope) -> str:
+def make(session: Session, name: str, scope: AccessScope) -> str:
     """A new key, which can't be read again. Raises ToolError where a key that counts has the name."""
     if _named(session, name) is not None:
         raise ToolError(f"there is a key named {name!r} already: revoke it first, or take another name")
@@ -50,10 +50,10 @@ def revoke(session: Session, name: str) -> None:
     row.revoked_at = now()
 
 
-def scope_of(session: Session, digest: str) -> Scope | None:
+def scope_of(session: Session, digest: str) -> AccessScope | None:
     """What the key with this digest may do, None where there is no such key or it was revoked."""
     found = session.scalar(select(ApiKeyRow.scope).where(ApiKeyRow.digest == digest, ApiKeyRow.revoked_at.is_(None)))
-    return Scope(found) if found is not None else None
+    return AccessScope(found) if found is not None else None
 
 
 def any_counts(session: Session) -> bool:

@@ -25,7 +25,7 @@ _COLUMNS: dict[type[JobRow], Any] = {
 
 
 @dataclass(frozen=True)
-class Stage:
+class PipelineStage:
     """`row` is its job, None while there is none."""
 
     name: str
@@ -38,12 +38,12 @@ def waiting_for(session: Session, kind: type[JobRow], resource_id: str) -> list[
     return list(session.scalars(select(PipelineRow).where(_COLUMNS[kind] == resource_id).with_for_update()))
 
 
-def stages(session: Session, row: PipelineRow) -> list[Stage]:
+def stages(session: Session, row: PipelineRow) -> list[PipelineStage]:
     """Those that were asked for, in their order."""
     return list(_stages(session, row))
 
 
-def state_of(row: PipelineRow, found: list[Stage]) -> State:
+def state_of(row: PipelineRow, found: list[PipelineStage]) -> State:
     """That of the whole: it fails or is cancelled with any of its stages, and is done with the last."""
     states = {stage.state for stage in found}
     if row.error is not None or State.FAILED in states:
@@ -55,7 +55,7 @@ def state_of(row: PipelineRow, found: list[Stage]) -> State:
     return State.QUEUED if states <= {State.QUEUED, WAITING} else State.RUNNING
 
 
-def _stages(session: Session, row: PipelineRow) -> Iterator[Stage]:
+def _stages(session: Session, row: PipelineRow) -> Iterator[PipelineStage]:
     if row.profile is not None:
         yield _stage(session, "profile", ProfileRow, row.profile_id)
     plan = _stage(session, "plan", PlanRow, row.plan_id)
@@ -63,11 +63,11 @@ def _stages(session: Session, row: PipelineRow) -> Iterator[Stage]:
     if row.run is not None:
         run = _stage(session, "run", RunRow, row.run_id)
         has_none = isinstance(plan.row, PlanRow) and plan.state == State.DONE and plan.row.status not in HAS_PLACEMENT
-        yield Stage("run", SKIPPED, None) if has_none else run
+        yield PipelineStage("run", SKIPPED, None) if has_none else run
 
 
-def _stage(session: Session, name: str, kind: type[JobRow], resource_id: str | None) -> Stage:
+def _stage(session: Session, name: str, kind: type[JobRow], resource_id: str | None) -> PipelineStage:
     if resource_id is None:
-        return Stage(name, WAITING, None)
+        return PipelineStage(name, WAITING, None)
     job = jobs.find(session, kind, resource_id)
-    return Stage(name, State.CANCELLED if job is None else job.state, job)  # None: its resource was deleted
+    return PipelineStage(name, State.CANCELLED if job is None else job.state, job)  # None: its resource was deleted

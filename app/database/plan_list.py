@@ -47,7 +47,7 @@ _COLUMNS: dict[PlanColumn, Any] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlans:
     """`status` is an answer, or the state of a plan without one; an empty text asks for nothing."""
 
     search: str = ""
@@ -61,23 +61,23 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPlans:
     """A page of plans, in order, and how many there are on all pages."""
 
     plans: list[PlanRow]
     total: int
 
 
-def find_plans(session: Session, wanted: Wanted) -> Found:
+def find_plans(session: Session, wanted: WantedPlans) -> FoundPlans:
     conditions = _conditions(wanted)
     total = session.scalars(select(func.count()).select_from(PlanRow).where(*conditions)).one()
     query = _sorted(select(PlanRow.id), wanted).where(*conditions)
     ids = list(session.scalars(query.limit(wanted.rows).offset((wanted.page - 1) * wanted.rows)))
     rows = {row.id: row for row in session.scalars(select(PlanRow).where(PlanRow.id.in_(ids)))}
-    return Found([rows[plan_id] for plan_id in ids if plan_id in rows], total)
+    return FoundPlans([rows[plan_id] for plan_id in ids if plan_id in rows], total)
 
 
-def _conditions(wanted: Wanted) -> list[Any]:
+def _conditions(wanted: WantedPlans) -> list[Any]:
     found: list[Any] = []
     if wanted.model:
         found.append(PlanRow.model_name == wanted.model)
@@ -93,7 +93,7 @@ def _conditions(wanted: Wanted) -> list[Any]:
     return found
 
 
-def _sorted(query: Select[Any], wanted: Wanted) -> Select[Any]:
+def _sorted(query: Select[Any], wanted: WantedPlans) -> Select[Any]:
     """Plans without the figure come last in either order, and of equal ones the newest first."""
     if wanted.sort is PlanColumn.ASKED:
         return query.order_by(PlanRow.id.desc() if wanted.descending else PlanRow.id.asc())

@@ -10,7 +10,7 @@ from emplace.placement.document import Document
 from emplace.placement.units import show_gib
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     UNCHANGED = "unchanged"
     CHANGED = "changed"
     NEW = "new"
@@ -36,11 +36,11 @@ class Side(Document):
         return None if memory is None else 1 - memory.used_bytes / max(memory.capacity_bytes, 1)
 
 
-class Change(Document):
+class CheckChange(Document):
     """From what stood before to what is asked now."""
 
     against: str
-    kind: Kind
+    kind: ChangeKind
     before: Side | None = None
     after: Side | None = None
     notes: tuple[str, ...] = ()
@@ -65,27 +65,27 @@ class Change(Document):
         return (after.lower_bound_us or 0.0) <= before.step_time_us and (before.lower_bound_us or 0.0) <= after.step_time_us
 
 
-def change_cell(change: Change | None) -> str:
+def change_cell(change: CheckChange | None) -> str:
     """In a table: by how much the step is longer."""
     if change is None:
         return ""
-    if change.kind is not Kind.CHANGED:
+    if change.kind is not ChangeKind.CHANGED:
         return str(change.kind)
     if not change.comparable:
         return "not comparable"
     return "" if change.step_share is None else _signed(change.step_share)
 
 
-def change_lines(change: Change | None) -> list[str]:
+def change_lines(change: CheckChange | None) -> list[str]:
     """In full: what changed, a line each."""
-    if change is None or change.kind is Kind.UNCHANGED:
+    if change is None or change.kind is ChangeKind.UNCHANGED:
         return []
     if change.before is None or change.after is None:
         return [f"against {change.against}: {change.kind}", *change.notes]
     return [f"against {change.against}:", *(f"  {line}" for line in _compared(change, change.before, change.after)), *change.notes]
 
 
-def _compared(change: Change, before: Side, after: Side) -> list[str]:
+def _compared(change: CheckChange, before: Side, after: Side) -> list[str]:
     lines = []
     if before.verdict is not after.verdict:
         lines.append(f"answer: {_words(before.verdict)}, now {_words(after.verdict)}")

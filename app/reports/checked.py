@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.placement.errors import EmplaceError, InvalidDocument
 
 
@@ -52,7 +52,7 @@ def refused(source: str, host: str | None, error: EmplaceError) -> RefusedCheck:
 class Checked:
     """Each model on each host, in the order asked for."""
 
-    results: tuple[Outcome, ...]
+    results: tuple[CheckOutcome, ...]
     refused: tuple[RefusedCheck, ...] = ()
     why: bool = False
     """Whether each no is to be explained at length."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.explanation_text import describe_fix
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.paste import Paste
 from emplace.gate import CheckResult, CheckVerdict
 
@@ -71,7 +71,7 @@ def findings_of_refused(refused: RefusedCheck) -> list[Finding]:
     return found
 
 
-def findings_of(result: Outcome) -> list[Finding]:
+def findings_of(result: CheckOutcome) -> list[Finding]:
     """What is broken is an error; a warning where the config says so, or where it is acknowledged. What is open is a warning."""
     source = result.source or result.model
     if result.verdict is CheckVerdict.DOES_NOT_FIT:
@@ -89,7 +89,7 @@ def findings_of(result: Outcome) -> list[Finding]:
     return found
 
 
-def _broken(result: Outcome, rule: str, message: str, what: str, line: int | None = None) -> Finding:
+def _broken(result: CheckOutcome, rule: str, message: str, what: str, line: int | None = None) -> Finding:
     known = result.known(rule)
     said = message if known is None else f"{message} ({known.said})"
     level = Level.WARNING if result.warns_only(rule) else Level.ERROR

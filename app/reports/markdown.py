@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emplace.app.reports.checked import Checked
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.rows import HEADING, Row, is_shown, row_of, row_of_refused, sentence
 from emplace.app.reports.text import details
 
@@ -42,7 +42,7 @@ def _marked(row: Row) -> Row:
     return row if row.answer == "fits" else row._replace(answer=f"**{row.answer}**")
 
 
-def _listed(result: Outcome) -> list[str]:
+def _listed(result: CheckOutcome) -> list[str]:
     """As a list: what belongs to the line before it stands below it."""
     return [
         f"{'  ' * (line.startswith((' ', '- ')))}- {line.strip().removeprefix('- ')}" for line in details(result, in_full=True, why=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from enum import StrEnum
 
-from emplace.app.reports.change import Change
+from emplace.app.reports.change import CheckChange
 from emplace.app.reports.paste import Paste
 from emplace.gate import CheckResult, CheckVerdict
 from emplace.placement.document import Document
@@ -33,7 +33,7 @@ class Acknowledgement(Document):
         return f"acknowledged until {self.until}{', which is over' if self.is_over else ''}: {self.reason}"
 
 
-class Outcome(CheckResult):
+class CheckOutcome(CheckResult):
     """A result, and what comes of it."""
 
     where: str | None = None
@@ -42,7 +42,7 @@ class Outcome(CheckResult):
     acknowledged: tuple[Acknowledgement, ...] = ()
     pastes: tuple[Paste, ...] = ()
     """One for each fix of the explanation."""
-    change: Change | None = None
+    change: CheckChange | None = None
     """From what it is held against, where that was asked for."""
 
     @property

@@ -8,12 +8,12 @@ from rich.text import Text
 from emplace.app.reports.figures import percent
 from emplace.app.reports.sweep_text import short
 from emplace.app.reports.tables import plain_table, section
-from emplace.studies.recommend import Candidate, Comparison, Objective, Recommendation
+from emplace.studies.recommend import HostComparison, RankedHost, RankingObjective, Recommendation
 
 _UNITS = {
-    Objective.THROUGHPUT: "examples/s",
-    Objective.THROUGHPUT_PER_WATT: "examples/J",
-    Objective.COST: "a million examples",
+    RankingObjective.THROUGHPUT: "examples/s",
+    RankingObjective.THROUGHPUT_PER_WATT: "examples/J",
+    RankingObjective.COST: "a million examples",
 }
 
 
@@ -41,7 +41,7 @@ def _headline(found: Recommendation) -> str:
     return f"{found.model}, by {found.objective}: {best.host} with tables in {best.place}; {sure}"
 
 
-def _comparison(each: Comparison) -> str:
+def _comparison(each: HostComparison) -> str:
     return f"{each.better} {'or' if each.measure else 'before'} {each.worse}: {each.order}"
 
 
@@ -52,7 +52,7 @@ def _ranking(found: Recommendation) -> RenderableType:
     return section("placements, best first", table)
 
 
-def _cells(candidate: Candidate) -> list[str]:
+def _cells(candidate: RankedHost) -> list[str]:
     figures = candidate.figures
     if candidate.value is None:
         return ["does not fit" if figures.status == "infeasible" else str(figures.status), *[""] * 5]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from emplace.app.reports.change import Kind, change_cell
+from emplace.app.reports.change import ChangeKind, change_cell
 from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.figures import count, microseconds, percent
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.gate import CheckVerdict
 from emplace.placement.units import show_gib
 
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 HEADING = Row("", "model", "host", "step", "change", "fullest memory", "free")
 
 
-def row_of(result: Outcome) -> Row:
+def row_of(result: CheckOutcome) -> Row:
     """A no that fails nothing is a warning."""
     memory = result.tightest_memory if result.step_time_us is not None else None
     words = _WORDS[result.verdict]
@@ -56,9 +56,9 @@ def row_of_refused(refused: RefusedCheck) -> Row:
     return Row("bad input", refused.source, refused.host or "", "", "", "", "")
 
 
-def is_shown(result: Outcome) -> bool:
+def is_shown(result: CheckOutcome) -> bool:
     """All but what fits and has not changed, where only changes were asked for."""
-    return result.change is None or result.change.kind is not Kind.UNCHANGED or result.fits is not True
+    return result.change is None or result.change.kind is not ChangeKind.UNCHANGED or result.fits is not True
 
 
 def sentence(checked: Checked) -> str:
@@ -79,7 +79,7 @@ def sentence(checked: Checked) -> str:
     return f"{said}{_beside(checked)}."
 
 
-def _alone(result: Outcome) -> str:
+def _alone(result: CheckOutcome) -> str:
     known = [each.said for rule in result.broken_rules if (each := result.known(rule))]
     warning = ", which is a warning here" if _only_warns(result) and not known else ""
     return f"{result.summary}{warning}{''.join(f' ({said})' for said in known)}{_unchanged([result])}."
@@ -95,15 +95,15 @@ def _beside(checked: Checked) -> str:
     return "".join(f"; {number} {words}" for number, words in counts if number) + _unchanged(checked.results)
 
 
-def _unchanged(results: Sequence[Outcome]) -> str:
+def _unchanged(results: Sequence[CheckOutcome]) -> str:
     changes = [result.change for result in results if result.change is not None]
     if not changes:
         return ""
-    same = sum(change.kind is Kind.UNCHANGED for change in changes)
+    same = sum(change.kind is ChangeKind.UNCHANGED for change in changes)
     return f"; {len(changes) - same} changed since {changes[0].against}, {same} did not"
 
 
-def _only_warns(result: Outcome) -> bool:
+def _only_warns(result: CheckOutcome) -> bool:
     return bool(result.broken_rules) and not result.fails
 
 

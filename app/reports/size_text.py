@@ -10,8 +10,8 @@ from rich.text import Text
 from emplace.app.reports.figures import count
 from emplace.app.reports.sweep_text import short, span
 from emplace.app.reports.tables import facts, plain_table, section
-from emplace.studies.jobs import Size, Sized
-from emplace.studies.size import Outcome, SizedJob, Sizing
+from emplace.studies.jobs import NodesAndServers, Sized
+from emplace.studies.size import SizedJob, SizeOutcome, Sizing
 
 _MOST_SHOWN = 3
 
@@ -44,7 +44,7 @@ def _jobs(sizing: Sizing) -> RenderableType:
 
 def _cells(job: SizedJob) -> list[str]:
     running = job.running
-    if job.outcome is not Outcome.FOUND or running is None:
+    if job.outcome is not SizeOutcome.FOUND or running is None:
         return [str(job.outcome), *[""] * 7]
     counts = [str(sized.count) for sized in (job.counts or {}).values()]
     return [
@@ -72,7 +72,7 @@ def _smaller(job: SizedJob) -> list[str]:
     return lines
 
 
-def _listed(sizes: Sequence[Size]) -> str:
+def _listed(sizes: Sequence[NodesAndServers]) -> str:
     """The largest few."""
     shown = [
         f"{count(size.nodes, 'node')}{f' and {size.parameter_servers} servers' if size.parameter_servers else ''}"

@@ -9,7 +9,7 @@ from emplace.app.reports.checked import Checked
 from emplace.app.reports.columns import in_columns, paragraph, width
 from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
-from emplace.app.reports.outcome import Outcome
+from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.rows import HEADING, is_shown, row_of, row_of_refused, sentence
 from emplace.placement.plan import AT_TARGET, Explanation
 
@@ -37,7 +37,7 @@ def text_report(checked: Checked) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _patches(result: Outcome) -> list[str]:
+def _patches(result: CheckOutcome) -> list[str]:
     """To be pasted: neither wrapped nor indented."""
     return [
         line
@@ -47,7 +47,7 @@ def _patches(result: Outcome) -> list[str]:
     ]
 
 
-def details(result: Outcome, *, in_full: bool, why: bool) -> Iterator[str]:
+def details(result: CheckOutcome, *, in_full: bool, why: bool) -> Iterator[str]:
     """What there is to say of a check: a line each, not yet wrapped."""
     if in_full and result.step_time_us is not None:
         yield f"step {microseconds(result.step_time_us)}, {_how_good(result)}; {rate(result.throughput_samples_per_s)}"
@@ -64,7 +64,7 @@ def details(result: Outcome, *, in_full: bool, why: bool) -> Iterator[str]:
         yield from (f"- {fix}" for fix in _cut(_fixes(result, explanation), why))
 
 
-def _fixes(result: Outcome, explanation: Explanation) -> list[str]:
+def _fixes(result: CheckOutcome, explanation: Explanation) -> list[str]:
     """With the step that each leads to, where that was asked for."""
     steps = [paste.step_time_us for paste in result.pastes] or [None] * len(explanation.fixes)
     then = ("" if step_us is None else f"; then the step takes {microseconds(step_us)}" for step_us in steps)
@@ -84,14 +84,14 @@ def _wrapped(lines: Sequence[str], columns: int) -> Iterator[str]:
         yield from paragraph(text.removeprefix("- "), columns, first=f"{indent}- " if text.startswith("- ") else indent)
 
 
-def _range(result: Outcome) -> str:
+def _range(result: CheckOutcome) -> str:
     if result.step_range_us is None:
         return ""
     fast_us, slow_us = result.step_range_us
     return f", the step may take {microseconds(fast_us)} to {microseconds(slow_us)}"
 
 
-def _how_good(result: Outcome) -> str:
+def _how_good(result: CheckOutcome) -> str:
     bound = f"no placement takes less than {microseconds(result.lower_bound_us)}"
     if result.stopped_by == AT_TARGET:  # its gap says nothing of how good a plan could be
         return f"not optimised, --plan does that; {bound}"

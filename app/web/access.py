@@ -9,7 +9,7 @@ from http import HTTPStatus
 from fastapi import Request
 
 from emplace.app.database import keys
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.web.problems import Refused
 from emplace.app.web.service import Service
 
@@ -26,9 +26,9 @@ class KnownKeys:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._found: dict[str, tuple[Scope, float]] = {}
+        self._found: dict[str, tuple[AccessScope, float]] = {}
 
-    async def scope_of(self, key: str) -> Scope | None:
+    async def scope_of(self, key: str) -> AccessScope | None:
         """None for one that counts no more or never did."""
         digest, at = keys.digest_of(key), time.monotonic()
         scope, until = self._found.get(digest, (None, 0.0))
@@ -44,7 +44,7 @@ class KnownKeys:
 
 async def let_in(request: Request) -> None:
     """A dependency of every route that shows or changes something: reading takes `read`, all else `plan` at least. Raises Refused."""
-    request.state.scope = Scope.ADMIN
+    request.state.scope = AccessScope.ADMIN
     known: KnownKeys | None = request.app.state.keys
     if known is None:
         return
@@ -55,10 +55,10 @@ async def let_in(request: Request) -> None:
     if scope is None:
         raise Refused(HTTPStatus.UNAUTHORIZED, "the API key is not known, or was revoked", headers=_CHALLENGE)
     request.state.scope = scope
-    demand(request, Scope.READ if request.method in _SAFE_METHODS else Scope.PLAN)
+    demand(request, AccessScope.READ if request.method in _SAFE_METHODS else AccessScope.PLAN)
 
 
-def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
+def needs(scope: AccessScope) -> Callable[[Request], Awaitable[None]]:
     """A dependency of routes that take more than `let_in` asks for."""
 
     async def dependency(request: Request) -> None:
@@ -67,9 +67,9 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     return dependency
 
 
-def demand(request: Request, scope: Scope) -> None:
+def demand(request: Request, scope: AccessScope) -> None:
     """Raises Refused when whoever asks may not do what takes `scope`."""
-    has: Scope = request.state.scope
+    has: AccessScope = request.state.scope
     if not has.covers(scope):
         raise Refused(HTTPStatus.FORBIDDEN, f"this takes a key of scope {scope}; yours has {has}")
 

@@ -83,7 +83,7 @@ class Metrics:
                 self._error.observe(abs(predicted_us - measured_us) / measured_us)
 
 
-class Timed:
+class TimedRequests:
     """ASGI middleware: the time until a request is answered, by its route. A stream of events is no request of this kind."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

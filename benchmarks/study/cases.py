@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import emplace
 from emplace.studies.fleet import Counts, Hogwild
-from emplace.studies.recommend import Candidate, Recommendation
-from emplace.studies.size import SizedJob, Training
+from emplace.studies.recommend import RankedHost, Recommendation
+from emplace.studies.size import SizedJob, TrainingMode
 
 MODELS = ("m1", "m2", "m3")
 HOSTS = ("cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion")
@@ -16,7 +16,7 @@ FLEET_TARGETS = {"m1": "200k", "m2": "200k", "m3": "100k"}
 
 
 @dataclass(frozen=True)
-class Case:
+class StudyCase:
     """One production model."""
 
     model: str
@@ -24,21 +24,21 @@ class Case:
     fleet: SizedJob
     """Trained asynchronously on CPU servers."""
 
-    def of(self, host: str, place: str) -> Candidate:
+    def of(self, host: str, place: str) -> RankedHost:
         return next(each for each in self.placed.ranking if (each.host, str(each.place)) == (host, place))
 
-    def best_on(self, host: str) -> Candidate | None:
+    def best_on(self, host: str) -> RankedHost | None:
         return next((each for each in self.placed.ranking if each.host == host and each.is_best_of_host), None)
 
 
-def case_studies(processes: int) -> list[Case]:
+def case_studies(processes: int) -> list[StudyCase]:
     return [_case(model, processes) for model in MODELS]
 
 
-def _case(model: str, processes: int) -> Case:
+def _case(model: str, processes: int) -> StudyCase:
     placed = emplace.recommend(model, HOSTS, processes=processes)
     sizing = emplace.size(model, "cpu-dual-socket", throughput=FLEET_TARGETS[model], max_nodes=32, processes=processes)
-    return Case(model, placed, next(job for job in sizing.jobs if job.training is Training.ASYNCHRONOUS))
+    return StudyCase(model, placed, next(job for job in sizing.jobs if job.training is TrainingMode.ASYNCHRONOUS))
 
 
 def fleet_throughputs(model: str, trainers: list[int], sparse_servers: int) -> list[float]:

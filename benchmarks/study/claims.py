@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import emplace
-from benchmarks.study.cases import Case, fleet_throughputs
+from benchmarks.study.cases import StudyCase, fleet_throughputs
 from benchmarks.study.sweeps import line, throughputs
 from emplace.app.reports.sweep_text import short
 from emplace.placement.plan import PlanStatus
 from emplace.studies.comparing import are_apart
-from emplace.studies.recommend import Candidate
+from emplace.studies.recommend import RankedHost
 from emplace.studies.sweep import Sweep
 
 CPU, BASIN, ZION = "cpu-dual-socket", "big-basin-32g", "zion"
@@ -22,7 +22,7 @@ DEVICE, SYSTEM, REMOTE, BOTH = "device memory", "system memory", "remote servers
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """`sure` says why the answer holds for all figures in their ranges, or why not."""
 
     claim: str
@@ -31,7 +31,7 @@ class Finding:
     sure: str
 
 
-def findings(sweeps: Mapping[str, Sweep], cases: Sequence[Case]) -> Iterator[Finding]:
+def findings(sweeps: Mapping[str, Sweep], cases: Sequence[StudyCase]) -> Iterator[ClaimFinding]:
     m1, m2, m3 = cases
     yield _batch(sweeps["batch"])
     yield _batch_of_each(sweeps["batch"])
@@ -45,24 +45,24 @@ def findings(sweeps: Mapping[str, Sweep], cases: Sequence[Case]) -> Iterator[Fin
     yield _zion(m3)
 
 
-def _batch(sweep: Sweep) -> Finding:
+def _batch(sweep: Sweep) -> ClaimFinding:
     parts, agrees = [], True
     for host in (CPU, BASIN):
         found = throughputs(sweep, host)
         first, last = found[1] / found[0], found[-1] / found[-2]
         agrees = agrees and first > LINEAR and last < first
         parts.append(f"{host}: from 10 to 20 examples a rank {first:.2f} times the throughput, from 6400 to 12,800 {last:.2f} times")
-    return Finding(
+    return ClaimFinding(
         "Throughput grows about linearly with the batch, up to saturation.", agrees, "; ".join(parts), "shapes, which no range changes"
     )
 
 
-def _batch_of_each(sweep: Sweep) -> Finding:
+def _batch_of_each(sweep: Sweep) -> ClaimFinding:
     values = list(sweep.axes[0].values)
     shares = {host: [each / max(throughputs(sweep, host)) for each in throughputs(sweep, host)] for host in (CPU, BASIN)}
     at = {(host, batch): shares[host][values.index(batch)] for host in shares for batch in (200, 1600)}
     finds = f"at 200 examples a rank {CPU} has {at[CPU, 200]:.0%} of its highest throughput and {BASIN} {at[BASIN, 200]:.0%}, at 1600 {at[CPU, 1600]:.0%} and {at[BASIN, 1600]:.0%}"
-    return Finding(
+    return ClaimFinding(
         "CPUs train with small batches (about 200), GPUs need large ones.",
         at[CPU, 200] > 2 * at[BASIN, 200],
         finds,
@@ -70,12 +70,12 @@ def _batch_of_each(sweep: Sweep) -> Finding:
     )
 
 
-def _length() -> Finding:
+def _length() -> ClaimFinding:
     sweep = emplace.sweep("suite", CPU, ["/length=8,16,32,64"], settings=["truncate=100000", "batch=1600"])
     spent = [sum((each.stages_us or {}).get(stage, 0.0) for stage in ("lookup_forward", "lookup_backward")) for each in line(sweep, CPU)]
     grows = [after / before for before, after in pairwise(spent)]
     finds = f"lookups of {CPU} take {', '.join(f'{each:.2f}' for each in grows)} times as long for each doubling of the mean length from 8 to 64"
-    return Finding(
+    return ClaimFinding(
         "The cost of lookups grows about linearly with the length of features.",
         all(1.4 < each < 2.05 for each in grows),
         finds,
@@ -83,11 +83,11 @@ def _length() -> Finding:
     )
 
 
-def _capacity(cases: Sequence[Case]) -> Finding:
+def _capacity(cases: Sequence[StudyCase]) -> ClaimFinding:
     fits = {case.model: case.of(BASIN, DEVICE).figures.status for case in cases}
     agrees = fits["m3"] is PlanStatus.INFEASIBLE and all(fits[model] is not PlanStatus.INFEASIBLE for model in ("m1", "m2"))
     said = ", ".join(f"{model} {'does not fit' if status is PlanStatus.INFEASIBLE else 'fits'}" for model, status in fits.items())
-    return Finding(
+    return ClaimFinding(
         "M1 and M2 fit the GPU memory of one Big Basin, M3 does not.",
         agrees,
         f"of {BASIN}: {said}",
@@ -95,7 +95,7 @@ def _capacity(cases: Sequence[Case]) -> Finding:
     )
 
 
-def _remote(m1: Case, m2: Case) -> Finding:
+def _remote(m1: StudyCase, m2: StudyCase) -> ClaimFinding:
     agrees, parts, apart = True, [], True
     for case in (m1, m2):
         near, far = case.of(BASIN, DEVICE), case.of(BASIN, REMOTE)
@@ -104,12 +104,12 @@ def _remote(m1: Case, m2: Case) -> Finding:
         parts.append(
             f"{case.model} {short(far.value or 0.0)} against {short(near.value or 0.0)} examples/s in GPU memory; most of a step is {_stage(far)}"
         )
-    return Finding(
+    return ClaimFinding(
         "Tables on remote servers scale out, but every lookup crosses the network.", agrees, f"{BASIN}: {'; '.join(parts)}", _said(apart)
     )
 
 
-def _system_memory(m1: Case, m2: Case) -> Finding:
+def _system_memory(m1: StudyCase, m2: StudyCase) -> ClaimFinding:
     agrees, parts, apart = True, [], True
     for case in (m1, m2):
         near, far = case.of(BASIN, DEVICE), case.of(BASIN, SYSTEM)
@@ -118,7 +118,7 @@ def _system_memory(m1: Case, m2: Case) -> Finding:
         parts.append(
             f"{case.model} {short(far.value or 0.0)} against {short(near.value or 0.0)} examples/s; more {far.figures.binds.resource if far.figures.binds else ''} would gain most"
         )
-    return Finding(
+    return ClaimFinding(
         "With tables in the system memory of the GPU server, its bandwidth and PCIe count.",
         agrees,
         f"{BASIN}: {'; '.join(parts)}",
@@ -126,11 +126,11 @@ def _system_memory(m1: Case, m2: Case) -> Finding:
     )
 
 
-def _trainers() -> Finding:
+def _trainers() -> ClaimFinding:
     found = fleet_throughputs("m1", [1, 2, 4, 8, 16, 32], sparse_servers=8)
     grows = [after / before for before, after in pairwise(found)]
     finds = f"M1 on CPU servers with 8 sparse and 2 dense ones: each doubling of the trainers from 1 to 32 brings {', '.join(f'{each:.2f}' for each in grows)} times the throughput"
-    return Finding(
+    return ClaimFinding(
         "Trainers add throughput about linearly up to a degree.",
         grows[0] > 1.8 and grows[-1] < 1.2,
         finds,
@@ -138,7 +138,7 @@ def _trainers() -> Finding:
     )
 
 
-def _watts(m1: Case, m2: Case) -> Finding:
+def _watts(m1: StudyCase, m2: StudyCase) -> ClaimFinding:
     parts, different, apart = [], False, True
     for case in (m1, m2):
         gpu, cpu = case.best_on(BASIN), case.fleet
@@ -154,21 +154,21 @@ def _watts(m1: Case, m2: Case) -> Finding:
         parts.append(
             f"{case.model}: {BASIN} has {by_speed:.0f} times the throughput of a server of a CPU fleet, and {of_gpu / of_cpu:.1f} times that for each watt"
         )
-    return Finding("Throughput per watt decides the choice of host as much as throughput.", different, "; ".join(parts), _said(apart))
+    return ClaimFinding("Throughput per watt decides the choice of host as much as throughput.", different, "; ".join(parts), _said(apart))
 
 
-def _too_large(m3: Case) -> Finding:
+def _too_large(m3: StudyCase) -> ClaimFinding:
     fleet = m3.fleet.running.throughput_per_w if m3.fleet.running else None
     remote, both = (_per_watt(m3.of(BASIN, place)) for place in (REMOTE, BOTH))
     agrees = remote is not None and fleet is not None and remote < fleet
     finds = f"M3, examples/s for each watt: {_figure(remote)} on {BASIN} with tables on remote servers, {_figure(both)} with them in both memories, {_figure(fleet)} on a fleet of CPU servers"
     sure = "with remote servers only; with device and system memory together (cached over PCIe) the model finds the opposite"
-    return Finding(
+    return ClaimFinding(
         "Models that embeddings dominate and that don't fit GPU memory can be less efficient on GPUs than on CPUs.", agrees, finds, sure
     )
 
 
-def _zion(m3: Case) -> Finding:
+def _zion(m3: StudyCase) -> ClaimFinding:
     zion, basin = m3.best_on(ZION), m3.best_on(BASIN)
     agrees = zion is not None and basin is not None and (zion.value or 0.0) > (basin.value or 0.0)
     said = [
@@ -177,14 +177,16 @@ def _zion(m3: Case) -> Finding:
         if each
     ]
     apart = zion is not None and basin is not None and are_apart(zion.figures, basin.figures)
-    return Finding("Zion's large system memory is for models that don't fit GPU memory.", agrees, f"M3: {'; '.join(said)}", _said(apart))
+    return ClaimFinding(
+        "Zion's large system memory is for models that don't fit GPU memory.", agrees, f"M3: {'; '.join(said)}", _said(apart)
+    )
 
 
-def _per_watt(candidate: Candidate) -> float | None:
+def _per_watt(candidate: RankedHost) -> float | None:
     return candidate.figures.running.throughput_per_w if candidate.figures.running else None
 
 
-def _stage(candidate: Candidate) -> str:
+def _stage(candidate: RankedHost) -> str:
     binds = candidate.figures.binds
     return "nothing" if binds is None else f"`{binds.stage}` ({binds.share:.0%})"
 

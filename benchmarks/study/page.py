@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.markdown import head
-from benchmarks.study.cases import Case
+from benchmarks.study.cases import StudyCase
 from benchmarks.study.claims import findings
 from benchmarks.study.sweeps import SWEEPS
 from emplace.app.reports.sweep_text import short, spelled
@@ -27,7 +27,7 @@ here, and no figure of the model was set by a result of the paper.
 _FIGURE = "The band is the range of throughput that no measurement narrows."
 
 
-def page(sweeps: Mapping[str, Sweep], cases: Sequence[Case]) -> str:
+def page(sweeps: Mapping[str, Sweep], cases: Sequence[StudyCase]) -> str:
     parts = [_INTRODUCTION, *_claims(sweeps, cases), "## Sweeps\n", f"{_FIGURE}\n"]
     for name, sweep in sweeps.items():
         parts += _sweep(name, sweep)
@@ -37,7 +37,7 @@ def page(sweeps: Mapping[str, Sweep], cases: Sequence[Case]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _claims(sweeps: Mapping[str, Sweep], cases: Sequence[Case]) -> Iterator[str]:
+def _claims(sweeps: Mapping[str, Sweep], cases: Sequence[StudyCase]) -> Iterator[str]:
     yield "## What the paper says, and what the model finds\n"
     yield head("claim", "agrees", "finds", "how sure")
     for each in findings(sweeps, cases):
@@ -74,7 +74,7 @@ def _binds(point: SweepPoint) -> str:
     return "-" if binds is None else f"`{binds.stage}` {binds.share:.0%}"
 
 
-def _case(case: Case) -> Iterator[str]:
+def _case(case: StudyCase) -> Iterator[str]:
     yield f"### {case.model.upper()}\n"
     yield head("host", "tables in", "examples/s", "range", "gap", "most of a step", "gains most by", "examples/s a watt")
     for each in case.placed.ranking:
@@ -100,7 +100,7 @@ def _case(case: Case) -> Iterator[str]:
     yield f"- {_fleet(case)}\n"
 
 
-def _fleet(case: Case) -> str:
+def _fleet(case: StudyCase) -> str:
     fleet = case.fleet
     if fleet.counts is None or fleet.running is None:
         return "no fleet of CPU servers was found"

@@ -24,7 +24,7 @@ from emplace.placement.errors import ToolError
 
 
 @dataclass(frozen=True)
-class DenseLayers:
+class DenseMeasure:
     """What is not sharded of a module."""
 
     parameters: int
@@ -55,15 +55,15 @@ def dense_parameters(module: nn.Module, sharded: Iterable[nn.Module]) -> list[nn
     return list(outside.values())
 
 
-def dense_layers(module: nn.Module, sharded: Sequence[nn.Module], sample: Any = None) -> DenseLayers:
+def dense_layers(module: nn.Module, sharded: Sequence[nn.Module], sample: Any = None) -> DenseMeasure:
     """Parameters and flops: of a forward of `sample` where there is one, else from the shapes. Raises ToolError as `forward` does."""
     parameters = sum(parameter.numel() for parameter in dense_parameters(module, sharded))
     if sample is not None:
         ran = forward(module, sharded, sample)
-        return DenseLayers(parameters, ran.flops / ran.examples, measured=True)
+        return DenseMeasure(parameters, ran.flops / ran.examples, measured=True)
     inside = {id(part) for table in sharded for part in table.modules()}
     linear = [part for part in module.modules() if isinstance(part, nn.Linear) and id(part) not in inside]
-    return DenseLayers(parameters, float(sum(2 * part.in_features * part.out_features for part in linear)), measured=False)
+    return DenseMeasure(parameters, float(sum(2 * part.in_features * part.out_features for part in linear)), measured=False)
 
 
 def forward(module: nn.Module, sharded: Sequence[nn.Module], sample: Any) -> Forward:

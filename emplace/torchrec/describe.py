@@ -17,8 +17,8 @@ from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import DataType, Feature, Interaction, ModelSpec, Table
 from emplace.placement.reading import from_data
-from emplace.torchrec.dense import DenseLayers, dense_layers
-from emplace.torchrec.limits import Job, feature_lengths, is_weighted, table_limits
+from emplace.torchrec.dense import DenseMeasure, dense_layers
+from emplace.torchrec.limits import PlannedJob, feature_lengths, is_weighted, table_limits
 from emplace.torchrec.optimizers import model_optimizer
 from emplace.torchrec.tables import ShardedTable, find_tables
 
@@ -56,14 +56,14 @@ def describe(
     forward; else they follow from its nn.Linear layers. Raises InvalidDocument naming what Emplace does not know, and ToolError where
     the forward fails.
     """
-    job = Job(compute_device, batch_size)
+    job = PlannedJob(compute_device, batch_size)
     return describe_module(module, get_default_sharders() if sharders is None else sharders, job, constraints, name, sample).spec
 
 
 def describe_module(
     module: nn.Module,
     sharders: Sequence[Any],
-    job: Job,
+    job: PlannedJob,
     constraints: Mapping[str, ParameterConstraints] | None = None,
     name: str | None = None,
     sample: Any = None,
@@ -97,7 +97,7 @@ def _modules(tables: Iterable[ShardedTable]) -> list[nn.Module]:
     return list({id(table.module): table.module for table in tables}.values())
 
 
-def _table(table: ShardedTable, given: ParameterConstraints | None, job: Job) -> Table:
+def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob) -> Table:
     data_type = _DATA_TYPES.get(table.config.data_type)
     if data_type is None:
         rule = f"the data type of table {table.name} must be one of {', '.join(DataType)}"
@@ -119,7 +119,7 @@ def _table(table: ShardedTable, given: ParameterConstraints | None, job: Job) ->
         raise InvalidDocument("module", broken) from None
 
 
-def _hidden_width(dense: DenseLayers, pooled_width: int) -> int:
+def _hidden_width(dense: DenseMeasure, pooled_width: int) -> int:
     """Width of the one hidden layer that stands for the dense part: it has at least as many parameters, and flops, as were counted.
 
     A layer from `pooled_width` to h and one from h to 1 have h (pooled_width + 2) + 1 parameters and take 2 h (pooled_width + 1) flops.
@@ -129,7 +129,7 @@ def _hidden_width(dense: DenseLayers, pooled_width: int) -> int:
     return max(1, math.ceil(max(by_parameters, by_flops)))
 
 
-def _dense_notes(dense: DenseLayers) -> Iterator[str]:
+def _dense_notes(dense: DenseMeasure) -> Iterator[str]:
     how = "counted in a forward of a sample batch" if dense.measured else "assumed from the shapes of its nn.Linear layers"
     yield (
         f"The dense part has {dense.parameters:,} parameters and takes {dense.flops_per_example:,.0f} flop an example in a forward, {how}; "

@@ -24,7 +24,7 @@ class ContradictingConstraints(InvalidDocument):
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """What a table's limits depend on beside the table."""
 
     compute_device: str
@@ -33,7 +33,7 @@ class Job:
     """Examples per rank and step."""
 
 
-def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: Job) -> Constraints:
+def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob) -> Constraints:
     """What both the sharder and the constraints allow. As in TorchRec, grid_shard is only for tables whose constraints name it.
 
     Raises InvalidDocument naming each constraint that Emplace can't honour, ContradictingConstraints where nothing is left.
@@ -85,14 +85,14 @@ def _is_allowed(kind: str, asked: ParameterConstraints) -> bool:
     return kind != ShardingType.GRID_SHARD
 
 
-def _kernels(table: ShardedTable, kind: ShardingType, asked: ParameterConstraints, job: Job) -> list[ComputeKernel]:
+def _kernels(table: ShardedTable, kind: ShardingType, asked: ParameterConstraints, job: PlannedJob) -> list[ComputeKernel]:
     """Those of the sharder that Emplace knows and the constraints allow. Dense goes with data_parallel only."""
     known = {kernel.value for kernel in ComputeKernel if (kernel is ComputeKernel.DENSE) == (kind is ShardingType.DATA_PARALLEL)}
     wanted = set(asked.compute_kernels or known)
     return [ComputeKernel(each) for each in table.sharder.compute_kernels(kind.value, job.compute_device) if each in known & wanted]
 
 
-def _refused(table: ShardedTable, asked: ParameterConstraints, job: Job) -> Iterator[tuple[str, Any, str]]:
+def _refused(table: ShardedTable, asked: ParameterConstraints, job: PlannedJob) -> Iterator[tuple[str, Any, str]]:
     """(constraint, value, why) of each that Emplace can't honour."""
     unknown = sorted(set(asked.sharding_types or ()) - {kind.value for kind in ShardingType})
     if unknown:
@@ -121,7 +121,7 @@ def _refused(table: ShardedTable, asked: ParameterConstraints, job: Job) -> Iter
         yield "pooling", table.config.pooling, "must be sum or mean"
 
 
-def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Sequence[str], job: Job) -> str:
+def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Sequence[str], job: PlannedJob) -> str:
     narrow = f"; min_partition={asked.min_partition} rules out types that split columns, for which Emplace keeps no least width"
     return (
         f"leaves the table no way to be sharded: sharding_types {_listed(asked.sharding_types)} and compute_kernels "

@@ -41,7 +41,7 @@ from emplace.torchrec.committed import committed_plan
 from emplace.torchrec.describe import Described, describe_module
 from emplace.torchrec.errors import no_placement, planner_error
 from emplace.torchrec.hosts import check_topology, host_of, job_options, reserve_options, with_memory_of
-from emplace.torchrec.limits import Job
+from emplace.torchrec.limits import PlannedJob
 from emplace.torchrec.sharding_options import sharding_options
 
 NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
@@ -136,7 +136,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
     def _planned(self, module: nn.Module, sharders: Sequence[Any]) -> ShardingPlan:
         started = perf_counter()
         check_topology(self._topology)
-        job = Job(self._topology.compute_device, self._batch_size)
+        job = PlannedJob(self._topology.compute_device, self._batch_size)
         described = describe_module(module, sharders, job, self._constraints, sample=self._sample)
         self._warn_of_unknown(described)
         reservation = self._storage_reservation or FixedPercentageStorageReservation(percentage=0.0)

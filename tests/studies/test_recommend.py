@@ -11,7 +11,7 @@ import pytest
 import emplace
 from emplace.placement.catalog import builtin_host, builtin_stack
 from emplace.studies.placements import Place
-from emplace.studies.recommend import Candidate, Order, Recommendation
+from emplace.studies.recommend import Order, RankedHost, Recommendation
 from tests.app.cli.command import Emplace
 from tests.app.cli.conftest import emplace_here
 
@@ -25,7 +25,7 @@ def found() -> Recommendation:
     return emplace.recommend("suite", ["cpu-dual-socket", "big-basin-32g", "big-basin-16g"], settings=["sparse=4", "mlp=64^2"], **LIMITS)
 
 
-def of(found: Recommendation, host: str, place: Place) -> Candidate:
+def of(found: Recommendation, host: str, place: Place) -> RankedHost:
     return next(each for each in found.ranking if (each.host, each.place) == (host, place))
 
 

@@ -16,8 +16,8 @@ from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.stack import Pace
 from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.fleet import Counts, Fleet, Hogwild, estimate
-from emplace.studies.jobs import Prices, Size
-from emplace.studies.size import Outcome, SizedJob, Sizing, Training
+from emplace.studies.jobs import NodesAndServers, ServerPrices
+from emplace.studies.size import SizedJob, SizeOutcome, Sizing, TrainingMode
 from tests.app.cli.command import Emplace
 from tests.app.cli.conftest import emplace_here
 
@@ -60,7 +60,7 @@ def throughput_of(model: dict[str, Any], host: dict[str, Any], nodes: int, serve
     return plan.throughput_samples_per_s or 0.0
 
 
-def job(sizing: Sizing, training: Training) -> SizedJob:
+def job(sizing: Sizing, training: TrainingMode) -> SizedJob:
     return next(each for each in sizing.jobs if each.training is training)
 
 
@@ -69,7 +69,7 @@ def test_the_cheapest_synchronous_job_is_that_of_trying_every_count(tables: int,
     model, host = small_model(tables, rows), small_host()
     every = {(nodes, servers): throughput_of(model, host, nodes, servers) for nodes, servers in product(range(1, 4), range(2))}
     enough = [size for size, throughput in every.items() if throughput >= target]
-    found = job(emplace.size(model, [host], throughput=str(target), max_nodes=3, **LIMITS), Training.SYNCHRONOUS)
+    found = job(emplace.size(model, [host], throughput=str(target), max_nodes=3, **LIMITS), TrainingMode.SYNCHRONOUS)
     assert found.running is not None
     assert found.smaller_undecided == ()
     assert found.running.servers == min(map(sum, enough))
@@ -80,15 +80,15 @@ def test_the_cheapest_synchronous_job_is_that_of_trying_every_count(tables: int,
         assert every[size.nodes, size.parameter_servers] < target
 
 
-def fleet_search(target: float, prices: Prices, most: int = 4) -> FleetSearch:
+def fleet_search(target: float, prices: ServerPrices, most: int = 4) -> FleetSearch:
     host = emplace.read_host(small_host())
     fleet = Fleet(emplace.read_model(small_model(5, 1_500_000)), host, datasheet_cost_model(host), Hogwild(threads=4, tau=1))
     return FleetSearch(fleet, PlanOptions(**LIMITS), target, prices, most, PLACED)
 
 
-@pytest.mark.parametrize("prices", [Prices(1.0, 1.0), Prices(1.0, 3.0), Prices(5.0, 1.0)])
+@pytest.mark.parametrize("prices", [ServerPrices(1.0, 1.0), ServerPrices(1.0, 3.0), ServerPrices(5.0, 1.0)])
 @pytest.mark.parametrize("target", [50_000.0, 400_000.0, 700_000.0, 9e6])
-def test_the_cheapest_fleet_is_that_of_trying_every_count(target: float, prices: Prices) -> None:
+def test_the_cheapest_fleet_is_that_of_trying_every_count(target: float, prices: ServerPrices) -> None:
     search = fleet_search(target, prices)
     found = search.run()
     enough = {}
@@ -105,7 +105,7 @@ def test_the_cheapest_fleet_is_that_of_trying_every_count(target: float, prices:
 
 
 def test_a_cpu_fleet_scales_with_trainers_until_a_station_is_full() -> None:
-    search = fleet_search(1.0, Prices(1.0, 1.0), 128)
+    search = fleet_search(1.0, ServerPrices(1.0, 1.0), 128)
     placed = search.placed(2)
 
     def of(trainers: int) -> tuple[float, str]:
@@ -121,7 +121,7 @@ def test_a_cpu_fleet_scales_with_trainers_until_a_station_is_full() -> None:
 
 
 def test_a_fleet_is_slower_at_the_slow_end_of_its_ranges() -> None:
-    search = fleet_search(1.0, Prices(1.0, 1.0))
+    search = fleet_search(1.0, ServerPrices(1.0, 1.0))
     counts = Counts(trainers=2, sparse_servers=2, dense_servers=1)
     slow, typical, fast = (estimate(search.fleet, search.placed(2), counts, pace)[0] for pace in (Pace.SLOW, Pace.TYPICAL, Pace.FAST))
     assert slow < typical < fast
@@ -129,14 +129,14 @@ def test_a_fleet_is_slower_at_the_slow_end_of_its_ranges() -> None:
 
 def test_every_count_has_what_asks_for_it() -> None:
     sizing = emplace.size(small_model(), [small_host()], throughput="260k", max_nodes=4, **LIMITS)
-    fleet, together = job(sizing, Training.ASYNCHRONOUS), job(sizing, Training.SYNCHRONOUS)
+    fleet, together = job(sizing, TrainingMode.ASYNCHRONOUS), job(sizing, TrainingMode.SYNCHRONOUS)
     assert fleet.counts is not None
     assert set(fleet.counts) == {"trainers", "sparse_servers", "dense_servers", "readers"}
     for sized in fleet.counts.values():
         assert sized.count >= max(bound.least for bound in sized.bounds)
     assert (fleet.throughput or 0.0) >= 260_000
     assert (together.throughput or 0.0) >= 260_000
-    assert Size(nodes=1) in together.smaller_impossible
+    assert NodesAndServers(nodes=1) in together.smaller_impossible
     assert sizing.jobs[0].running is not None
     assert sizing.jobs[1].running is not None
     assert sizing.jobs[0].running.servers <= sizing.jobs[1].running.servers
@@ -150,7 +150,7 @@ def test_a_deadline_is_a_throughput(emplace_here: Emplace, tmp_path: Path) -> No
     by_rate = json.loads(emplace_here(*asked, "--throughput", "100k").stdout)
     assert by_time["target"] == {"throughput": 1e5, "examples": 3.6e6, "deadline_s": 36.0}
     assert by_time["jobs"] == by_rate["jobs"]
-    assert by_time["jobs"][0]["outcome"] == Outcome.FOUND
+    assert by_time["jobs"][0]["outcome"] == SizeOutcome.FOUND
 
 
 def test_what_no_size_fits_is_a_proven_no(emplace_here: Emplace) -> None:

@@ -20,7 +20,7 @@ from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import PipelineRequest, ProfileStage, RunStage, body_of
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import pipelines
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.tables import PipelineRow
 from emplace.app.jobs.pipelines import go_on
@@ -42,7 +42,7 @@ _STAGES: dict[str, type[Document]] = {"profile": ProfileStage, "run": RunStage}
     "",
     status_code=HTTPStatus.ACCEPTED,
     openapi_extra=body_of(PipelineRequest, examples.pipelines()),
-    dependencies=[Depends(needs(Scope.RUN))],
+    dependencies=[Depends(needs(AccessScope.RUN))],
 )
 async def create_pipeline(body: Body, service: TheService, response: Response, idempotency_key: IdempotencyKey = None) -> PipelineResource:
     """Plan, after a profile of the machine where `options.profile` asks for one and none is fresh, and run the plan where
@@ -61,7 +61,7 @@ async def get_pipeline(pipeline_id: str, service: TheService) -> PipelineResourc
     return await service.read(_resource, pipeline_id)
 
 
-@router.post("/{pipeline_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
+@router.post("/{pipeline_id}/cancel", dependencies=[Depends(needs(AccessScope.RUN))])
 async def cancel_pipeline(pipeline_id: str, service: TheService) -> PipelineResource:
     """Cancel the job of the stage that it is in; those after it never begin."""
     return await service.write(_cancel, pipeline_id)

@@ -26,7 +26,7 @@ from emplace.app.api.requests import PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import plans, runs
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
@@ -99,7 +99,7 @@ async def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
     return await service.write(_cancel, plan_id)
 
 
-@router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(Scope.ADMIN))])
+@router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_plan(plan_id: str, service: TheService) -> None:
     """Remove a plan and its runs; what is still at work on them ends."""
     await service.write(_delete, plan_id)

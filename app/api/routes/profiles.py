@@ -20,7 +20,7 @@ from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import jobs, profiles
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.access import demand, is_asked, needs
 from emplace.app.web.addresses import is_loopback
@@ -47,9 +47,9 @@ async def create_profile(
     otherwise (403)."""
     wanted = await service.documents.run(from_data, body, ProfileRequest, source="body")
     if wanted.cost_model is None:
-        demand(request, Scope.RUN)
+        demand(request, AccessScope.RUN)
     elif wanted.cost_model.fingerprint is not None:
-        demand(request, Scope.ADMIN)
+        demand(request, AccessScope.ADMIN)
         _refuse_strangers(service, request)
     resource = await service.write(_create, service, wanted, body, idempotency_key)
     response.status_code = HTTPStatus.ACCEPTED if wanted.cost_model is None else HTTPStatus.CREATED
@@ -68,13 +68,13 @@ async def get_profile(profile_id: str, service: TheService) -> ProfileResource:
     return await service.read(_resource, profile_id)
 
 
-@router.post("/{profile_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
+@router.post("/{profile_id}/cancel", dependencies=[Depends(needs(AccessScope.RUN))])
 async def cancel_profile(profile_id: str, service: TheService) -> ProfileResource:
     """End the measuring."""
     return await service.write(_cancel, profile_id)
 
 
-@router.delete("/{profile_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(Scope.ADMIN))])
+@router.delete("/{profile_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_profile(profile_id: str, service: TheService) -> None:
     """Remove a profile: it prices no more plans, and measuring that is still at work ends."""
     await service.write(_delete, profile_id)

@@ -21,7 +21,7 @@ from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.database import plans, runs
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/v1", tags=["runs"])
     "/plans/{plan_id}/runs",
     status_code=HTTPStatus.ACCEPTED,
     openapi_extra=body_of(RunRequest, examples.runs(), required=False),
-    dependencies=[Depends(needs(Scope.RUN))],
+    dependencies=[Depends(needs(AccessScope.RUN))],
 )
 async def create_run(
     plan_id: str, request: Request, service: TheService, response: Response, idempotency_key: IdempotencyKey = None
@@ -59,7 +59,7 @@ async def get_run(run_id: str, service: TheService) -> RunResource:
     return await service.read(_resource, run_id)
 
 
-@router.post("/runs/{run_id}/cancel", dependencies=[Depends(needs(Scope.RUN))])
+@router.post("/runs/{run_id}/cancel", dependencies=[Depends(needs(AccessScope.RUN))])
 async def cancel_run(run_id: str, service: TheService) -> RunResource:
     """End the run; its processes end within seconds."""
     return await service.write(_cancel, run_id)

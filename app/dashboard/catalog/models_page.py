@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 
 from emplace.app.api.routes import catalog
-from emplace.app.dashboard.charts.points import Axis, Curve, Point, PointsChart, axis
+from emplace.app.dashboard.charts.points import ChartAxis, ChartPoint, Curve, PointsChart, axis
 from emplace.app.dashboard.rendering import show
 from emplace.app.web.dependencies import MAX_PAGE, TheService
 from emplace.placement.memory import row_bytes
@@ -75,7 +75,7 @@ def sizes_chart(model: ModelSpec) -> PointsChart:
         title="Hash size and mean length of each table",
         x=axis("rows", "count", [table.num_embeddings for table in model.tables], is_log=True),
         y=axis("mean ids of an example", "number", [table.pooling_factor for table in model.tables], is_log=True),
-        points=tuple(Point(float(table.num_embeddings), table.pooling_factor, table.name) for table in model.tables),
+        points=tuple(ChartPoint(float(table.num_embeddings), table.pooling_factor, table.name) for table in model.tables),
         margins=True,
         named=frozenset(table.name for table in largest),
     )
@@ -90,6 +90,6 @@ def access_chart(tables: list[Table]) -> PointsChart | None:
     curves = tuple(
         Curve(table.name, "access", tuple(zip(shares.tolist(), table.accesses.hit_rate(shares).tolist(), strict=True))) for table in shown
     )
-    x = Axis("share of the rows, hottest first", "share", 1e-6, 1.0, is_log=True)
-    y = Axis("share of the lookups", "share", 0.0, 1.0)
+    x = ChartAxis("share of the rows, hottest first", "share", 1e-6, 1.0, is_log=True)
+    y = ChartAxis("share of the lookups", "share", 0.0, 1.0)
     return PointsChart("How uneven access is", x, y, curves=curves)

@@ -49,7 +49,7 @@ class ResidualLine:
 
 
 @dataclass(frozen=True)
-class ProfilePage:
+class ProfileView:
     profile: ProfileLine
     error: str | None
     residuals: list[ResidualLine]
@@ -76,15 +76,15 @@ def _list(session: Session, cursor: str | None) -> dict[str, object]:
     return {"profiles": [_line(row) for row in rows], "next": following}
 
 
-def _page(session: Session, profile_id: str) -> ProfilePage:
+def _page(session: Session, profile_id: str) -> ProfileView:
     row = profiles.find(session, profile_id)
     if row is None:
         raise not_found("profile", profile_id)
     if row.document is None:
-        return ProfilePage(_line(row), row.error, [], None, None, {}, None)
+        return ProfileView(_line(row), row.error, [], None, None, {}, None)
     model = read_text(row.document, CostModel, source=f"profile {profile_id}", as_json=True)
     stack = None if model.stack is None else model.stack.name
-    return ProfilePage(_line(row), row.error, residual_lines(model.residuals), model.noise, model.drift, model.software, stack)
+    return ProfileView(_line(row), row.error, residual_lines(model.residuals), model.noise, model.drift, model.software, stack)
 
 
 def residual_lines(residuals: Iterable[Residual]) -> list[ResidualLine]:

@@ -15,7 +15,7 @@ _KEYS = ("first", "second", "third")
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """Bytes of a memory; `key` names the colour, `title` a table or what the bytes are."""
 
     key: str
@@ -28,7 +28,7 @@ class Memory:
     """One memory: tables may fill it up to `limit_bytes`, and the rest of `capacity_bytes` is the reserve."""
 
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     used_bytes: int
     limit_bytes: int
     capacity_bytes: int
@@ -90,13 +90,13 @@ def _held(shards: Iterable[tuple[int, str, int]], places: int) -> list[dict[str,
 
 def _memory(label: str, held: dict[str, int], used: int, limit: int, capacity: int) -> Memory:
     ordered = sorted(held.items(), key=lambda item: (-item[1], item[0]))
-    parts = [Part(key, name, size) for key, (name, size) in zip(_KEYS, ordered, strict=False)]
+    parts = [MemoryPart(key, name, size) for key, (name, size) in zip(_KEYS, ordered, strict=False)]
     rest = ordered[LARGEST:]
     if rest:
-        parts.append(Part("others", f"{len(rest)} other table{'s' if len(rest) > 1 else ''}", sum(size for _, size in rest)))
+        parts.append(MemoryPart("others", f"{len(rest)} other table{'s' if len(rest) > 1 else ''}", sum(size for _, size in rest)))
     apart = used - sum(held.values())
     if apart > 0:
-        parts.append(Part("apart", "batch, dense layers, buffers", apart))
+        parts.append(MemoryPart("apart", "batch, dense layers, buffers", apart))
     return Memory(label, tuple(parts), used, limit, max(capacity, limit))
 
 

@@ -10,7 +10,7 @@ BINS = 24
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """`kind` is time, bytes, count, number or share."""
 
     title: str
@@ -29,7 +29,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     """`key` names its colour."""
 
     x: float
@@ -51,16 +51,16 @@ class PointsChart:
     """With `diagonal` the line where both are equal; with `margins` how many points lie in each part of either axis."""
 
     title: str
-    x: Axis
-    y: Axis
-    points: tuple[Point, ...] = ()
+    x: ChartAxis
+    y: ChartAxis
+    points: tuple[ChartPoint, ...] = ()
     curves: tuple[Curve, ...] = ()
     diagonal: bool = False
     margins: bool = False
     named: frozenset[str] = field(default_factory=frozenset)
     """Labels that are written beside their points."""
 
-    def margin(self, axis: Axis, values: Iterable[float]) -> list[int]:
+    def margin(self, axis: ChartAxis, values: Iterable[float]) -> list[int]:
         """How many values lie in each of BINS equal parts of an axis."""
         counts = [0] * BINS
         for value in values:
@@ -68,12 +68,12 @@ class PointsChart:
         return counts
 
 
-def axis(title: str, kind: str, values: Iterable[float], *, is_log: bool = False, from_zero: bool = True) -> Axis:
+def axis(title: str, kind: str, values: Iterable[float], *, is_log: bool = False, from_zero: bool = True) -> ChartAxis:
     """An axis on which all values have room."""
     known = list(values) or [0.0, 1.0]
     low, high = min(known), max(known)
     if is_log:
         low, high = max(min((value for value in known if value > 0), default=1.0), 1e-9), max(high, 1e-9)
-        return Axis(title, kind, low / 1.3, high * 1.3, is_log=True)
+        return ChartAxis(title, kind, low / 1.3, high * 1.3, is_log=True)
     margin = 0.06 * (high - (0.0 if from_zero else low)) or abs(high) * 0.1 or 1.0
-    return Axis(title, kind, 0.0 if from_zero and low >= 0 else low - margin, high + margin)
+    return ChartAxis(title, kind, 0.0 if from_zero and low >= 0 else low - margin, high + margin)

@@ -41,7 +41,7 @@ class StagePair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PlanComparison:
     """`warning` says why times of both should not be compared."""
 
     before: PlanLine
@@ -66,7 +66,7 @@ async def compare_page(request: Request, service: TheService, plan: Annotated[li
     return show(request, "compare.html", await service.read(_page, plan[0], plan[1]))
 
 
-def _page(session: Session, first: str, second: str) -> Comparison:
+def _page(session: Session, first: str, second: str) -> PlanComparison:
     rows = [find_row(session, plan_id) for plan_id in (first, second)]
     found = [loaded(row) for row in rows]
     missing = next((row for row, each in zip(rows, found, strict=True) if each is None), None)
@@ -79,12 +79,12 @@ def _page(session: Session, first: str, second: str) -> Comparison:
     return _compared(session, rows, before.plan, after.plan)
 
 
-def _compared(session: Session, rows: list[PlanRow], before: Plan, after: Plan) -> Comparison:
+def _compared(session: Session, rows: list[PlanRow], before: Plan, after: Plan) -> PlanComparison:
     diff = diff_plans(before, after)
     measured = runs.latest_done(session, [row.id for row in rows])
     lines = [plan_line(row, measured.get(row.id)) for row in rows]
     moved = tuple(sorted(diff.tables, key=lambda each: (-each.bytes_to_move, each.name)))
-    return Comparison(
+    return PlanComparison(
         before=lines[0],
         after=lines[1],
         warning=_warning(before, after),

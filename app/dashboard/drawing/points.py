@@ -8,7 +8,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from emplace.app.dashboard.charts.points import Axis, Point, PointsChart
+from emplace.app.dashboard.charts.points import ChartAxis, ChartPoint, PointsChart
 from emplace.app.dashboard.drawing.remembered import remembered
 from emplace.app.dashboard.drawing.svg import line, picture, rect, text
 from emplace.app.dashboard.units import unit_of
@@ -52,7 +52,7 @@ def _axes(chart: PointsChart, margin: float) -> Iterator[str]:
         yield line(*_place(chart, margin, low, low), *_place(chart, margin, high, high), "equal")
 
 
-def _ticks(axis: Axis) -> list[float]:
+def _ticks(axis: ChartAxis) -> list[float]:
     if axis.is_log:
         first, last = math.ceil(math.log10(axis.low)), math.floor(math.log10(axis.high))
         every = max(1, (last - first) // 6 + 1)
@@ -69,7 +69,7 @@ def _round_step(step: float) -> float:
     return next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= step * 0.999)
 
 
-def _shown(axis: Axis, value: float) -> str:
+def _shown(axis: ChartAxis, value: float) -> str:
     if axis.kind in ("count", "number"):
         return _short(value)
     if axis.kind == "share":
@@ -115,9 +115,9 @@ def _points(chart: PointsChart, margin: float) -> Iterator[str]:
             yield text(x - 8 if to_left else x + 8, y, point.label, "label", "end" if to_left else "start")
 
 
-def _tip(chart: PointsChart, point: Point) -> str:
+def _tip(chart: PointsChart, point: ChartPoint) -> str:
     return f"{point.label}: {chart.x.title} {_exact(chart.x, point.x)}, {chart.y.title} {_exact(chart.y, point.y)}"
 
 
-def _exact(axis: Axis, value: float) -> str:
+def _exact(axis: ChartAxis, value: float) -> str:
     return f"{value:,.4g}" if axis.kind in ("count", "number", "share") else unit_of(axis.kind, [axis.high]).show(value)

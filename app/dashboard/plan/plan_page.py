@@ -17,7 +17,7 @@ from emplace.app.dashboard.charts.step import StepChart, awaited, step_chart
 from emplace.app.dashboard.loaded import KEPT, LoadedPlan, find_row, loaded
 from emplace.app.dashboard.plan.limits import Limits, limits
 from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
-from emplace.app.dashboard.plan.verdict import Verdict, describe_limit, describe_solve, verdict
+from emplace.app.dashboard.plan.verdict import PlanVerdict, describe_limit, describe_solve, verdict
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import Later, show
 from emplace.app.dashboard.sorting import in_order
@@ -71,11 +71,11 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class PlanPage:
+class PlanView:
     """What there is to say depends on where the plan is; what there is not is None or empty."""
 
     plan: PlanLine
-    verdict: Verdict
+    verdict: PlanVerdict
     facts: list[Fact]
     options: dict[str, str]
     by_load: bool
@@ -102,7 +102,7 @@ async def plan_page(
     return show(request, "plan.html", await service.read(_page, plan_id, by_load=ranks == "load"))
 
 
-def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanPage:
+def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
     row = find_row(session, plan_id)
     found = loaded(row)
     plan = None if found is None else found.plan
@@ -110,7 +110,7 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanPage:
     line = plan_line(row, runs.latest_done(session, [plan_id]).get(plan_id))
     events = [json.loads(event.data) for event in jobs.events_after(session, plan_id, 0)]
     run_lines = [_run_line(run, row) for run in runs.page(session, plan_id, None, _RUNS)[0]]
-    return PlanPage(
+    return PlanView(
         plan=line,
         verdict=verdict(row, plan, line.measured),
         facts=[] if found is None else _facts(found, line),

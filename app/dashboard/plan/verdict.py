@@ -14,23 +14,23 @@ from emplace.placement.plan import LimitKind, Plan, PlanStatus, SolverRecord
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PlanVerdict:
     sentence: str
     tone: tones.Tone
 
 
-def verdict(row: PlanRow, plan: Plan | None, measured: MeasuredStep | None) -> Verdict:
+def verdict(row: PlanRow, plan: Plan | None, measured: MeasuredStep | None) -> PlanVerdict:
     tone = tones.of_plan(row.state, row.status, row.gap)
     if plan is None:
-        return Verdict(_of_job(State(row.state)), tone)
+        return PlanVerdict(_of_job(State(row.state)), tone)
     if plan.status is PlanStatus.INFEASIBLE:
-        return Verdict(_does_not_fit(plan), tone)
+        return PlanVerdict(_does_not_fit(plan), tone)
     if plan.status is PlanStatus.UNDECIDED:
         limit = describe_limit(plan.solver)
-        return Verdict(f"Undecided: within its limit of {limit} the solver found no plan, and no proof that there is none.", tone)
+        return PlanVerdict(f"Undecided: within its limit of {limit} the solver found no plan, and no proof that there is none.", tone)
     if measured is not None and measured.tone is not tones.Tone.GOOD:
         tone = measured.tone
-    return Verdict(f"{_fits(plan)}{_measured(measured)}", tone)
+    return PlanVerdict(f"{_fits(plan)}{_measured(measured)}", tone)
 
 
 def describe_limit(solver: SolverRecord) -> str:

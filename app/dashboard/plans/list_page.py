@@ -14,7 +14,7 @@ from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
 from emplace.app.dashboard.sorting import Column, Pager, sortable
 from emplace.app.database import runs
-from emplace.app.database.plan_list import PlanColumn, Wanted, find_plans
+from emplace.app.database.plan_list import PlanColumn, WantedPlans, find_plans
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.web.dependencies import TheService
@@ -78,7 +78,7 @@ class PlanLine:
 class PlanList:
     """`filters` are (name, chosen, values)."""
 
-    wanted: Wanted
+    wanted: WantedPlans
     columns: list[Column]
     plans: list[PlanLine]
     pager: Pager
@@ -101,11 +101,11 @@ async def plan_list(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
     """Stored plans, newest first; an empty filter is none. `status` is an answer, or the state of a plan without one."""
-    wanted = Wanted(q.strip(), model, host, status, sort, order == "desc", page)
+    wanted = WantedPlans(q.strip(), model, host, status, sort, order == "desc", page)
     return show(request, "plans.html", await service.read(_plan_list, request, wanted))
 
 
-def _plan_list(session: Session, request: Request, wanted: Wanted) -> PlanList:
+def _plan_list(session: Session, request: Request, wanted: WantedPlans) -> PlanList:
     found = find_plans(session, wanted)
     measured = runs.latest_done(session, [row.id for row in found.plans])
     filters = [

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
-from emplace.app.dashboard.charts.points import Axis, Curve, Point, PointsChart, axis
+from emplace.app.dashboard.charts.points import ChartAxis, ChartPoint, Curve, PointsChart, axis
 from emplace.app.dashboard.rendering import show
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
@@ -71,7 +71,7 @@ def _over_time(lines: list[DriftLine]) -> PointsChart:
     first = min(line.measured_at for line in lines)
     days = [(line.measured_at - first).total_seconds() / _DAY_S for line in lines]
     points = tuple(_point(line, day, 100 * line.error) for line, day in zip(lines, days, strict=True))
-    x = Axis(f"days since {first:%Y-%m-%d}", "number", 0.0, max(*days, 1.0) * 1.05)
+    x = ChartAxis(f"days since {first:%Y-%m-%d}", "number", 0.0, max(*days, 1.0) * 1.05)
     y = axis("off prediction, %", "number", [0.0, *(point.y for point in points)], from_zero=False)
     level = Curve("as predicted", "equal", ((x.low, 0.0), (x.high, 0.0)))
     return PointsChart("How far steps were from what was predicted, over time", x, y, points, (level,))
@@ -84,5 +84,7 @@ def _against(lines: list[DriftLine]) -> PointsChart:
     return PointsChart("Measured against predicted steps", x, y, points, diagonal=True)
 
 
-def _point(line: DriftLine, x: float, y: float) -> Point:
-    return Point(x, y, f"{line.model}, {line.measured_at:%Y-%m-%d %H:%M}", line.tone.value, f"/plans/{line.plan_id}/runs/{line.run_id}")
+def _point(line: DriftLine, x: float, y: float) -> ChartPoint:
+    return ChartPoint(
+        x, y, f"{line.model}, {line.measured_at:%Y-%m-%d %H:%M}", line.tone.value, f"/plans/{line.plan_id}/runs/{line.run_id}"
+    )

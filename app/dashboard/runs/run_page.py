@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
-from emplace.app.dashboard.charts.points import Point, PointsChart, axis
+from emplace.app.dashboard.charts.points import ChartPoint, PointsChart, axis
 from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
 from emplace.app.dashboard.loaded import find_row, loaded
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
@@ -57,7 +57,7 @@ class VerdictLine:
 
 
 @dataclass(frozen=True)
-class RunPage:
+class RunView:
     """Without a measurement yet, `measurement` is None. An emulated one has verdicts and no times."""
 
     plan: PlanLine
@@ -100,7 +100,7 @@ def stages_chart(plan: Plan, measurement: Measurement) -> PointsChart | None:
     """Each stage of each rank; the line is where what was predicted was measured."""
     measured = {rank.rank: rank.stages_us for rank in measurement.ranks}
     points = tuple(
-        Point(rank.stages_us[stage], measured[rank.rank][stage], f"rank {rank.rank}, {STAGE_TITLES[stage]}", stage.value)
+        ChartPoint(rank.stages_us[stage], measured[rank.rank][stage], f"rank {rank.rank}, {STAGE_TITLES[stage]}", stage.value)
         for rank in plan.ranks
         if rank.rank in measured
         for stage in rank.stages_us
@@ -114,7 +114,7 @@ def stages_chart(plan: Plan, measurement: Measurement) -> PointsChart | None:
     return PointsChart("Own work of each rank in each stage, measured against predicted", x, y, points, diagonal=True)
 
 
-def _page(session: Session, plan_id: str, run_id: str) -> RunPage:
+def _page(session: Session, plan_id: str, run_id: str) -> RunView:
     row, run = find_row(session, plan_id), runs.find(session, run_id)
     if run is None or run.plan_id != plan_id:
         raise not_found("run", run_id)
@@ -122,7 +122,7 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunPage:
     measurement = None if run.document is None else read_text(run.document, Measurement, source=f"run {run_id}", as_json=True)
     has_times = found is not None and measurement is not None and not measurement.emulated
     error = run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
-    return RunPage(
+    return RunView(
         plan=plan_line(row, None),
         id=run_id,
         state=run.state,

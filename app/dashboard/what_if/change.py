@@ -30,7 +30,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WhatIfOutcome:
     """The plan's placement under the change. `violations` are empty where it still fits; without `step_time_us` there is none to keep."""
 
     violations: tuple[str, ...]
@@ -61,20 +61,20 @@ def wished(question: Question, wish: Wish) -> Question:
     return after
 
 
-def outcome(plan: Plan, after: Question) -> Outcome:
+def outcome(plan: Plan, after: Question) -> WhatIfOutcome:
     """Audited at once: nothing is solved."""
     with_servers = any(rank.is_server for rank in plan.ranks)
     topology = after.topology(with_servers=with_servers)
     if len(topology.ranks) != len(plan.ranks):
         why = f"it has {len(plan.ranks)} ranks and the changed job {len(topology.ranks)}: tables have to be placed anew"
-        return Outcome((), None, None, None, why)
+        return WhatIfOutcome((), None, None, None, why)
     kept = derive_plan(after, plan.tables, topology, imported_record(after, version("emplace")))
     memories = [(rank.hbm_bytes, rank.hbm_capacity_bytes) for rank in kept.ranks] + [
         (node.ddr_bytes, node.ddr_capacity_bytes) for node in kept.nodes
     ]
     share = max((used / capacity for used, capacity in memories if capacity), default=None)
     violations = (*_over(kept), *(str(each) for each in audit(kept) if not each.where.endswith("_bytes")))
-    return Outcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
+    return WhatIfOutcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
 
 
 def _over(plan: Plan) -> Iterator[str]:

@@ -13,12 +13,12 @@ from sqlalchemy.orm import Session
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.actions import ask_for, go_to
 from emplace.app.dashboard.ask.fields import errors_by_field
-from emplace.app.dashboard.charts.points import Curve, Point, PointsChart, axis
+from emplace.app.dashboard.charts.points import ChartPoint, Curve, PointsChart, axis
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.plan.tables_page import placed_plan
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
-from emplace.app.dashboard.what_if.change import Outcome, Wish, outcome, wished
+from emplace.app.dashboard.what_if.change import WhatIfOutcome, Wish, outcome, wished
 from emplace.app.database.tables import PlanRow
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.service import Service
@@ -40,7 +40,7 @@ class WhatIfPage:
     wish: Wish
     now: Wish
     data_types: list[str]
-    outcome: Outcome | None
+    outcome: WhatIfOutcome | None
     errors: dict[str, list[str]]
     frontier: PointsChart | None
     frontier_plans: list[PlanLine]
@@ -122,7 +122,7 @@ def _beats(one: tuple[int, float, PlanRow], other: tuple[int, float, PlanRow]) -
     return one[0] <= other[0] and one[1] >= other[1] and one[:2] != other[:2]
 
 
-def _point(ranks: int, rate: float, row: PlanRow, line: PlanLine) -> Point:
+def _point(ranks: int, rate: float, row: PlanRow, line: PlanLine) -> ChartPoint:
     key = "here" if row.id == line.id else tones.of_plan(row.state, row.status, row.gap).value
     label = f"{row.host_name}{f', {row.options}' if row.options else ''}"
-    return Point(float(ranks), rate, label, key, f"/plans/{row.id}")
+    return ChartPoint(float(ranks), rate, label, key, f"/plans/{row.id}")

@@ -10,7 +10,7 @@ import pytest
 
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.app.web import access
 from emplace.placement.errors import ToolError
 from tests.app.asking import ONLY_SQLITE
@@ -20,14 +20,14 @@ from tests.prices import bandwidth_prices
 QUESTION = {"model": model_data(), "host": "cpu-dual-socket"}
 OPEN = {"/healthz", "/readyz"}
 
-Login = Callable[[Scope], dict[str, str]]
+Login = Callable[[AccessScope], dict[str, str]]
 
 
 @pytest.fixture
 def key(database: Database) -> Login:
     """The headers of a new key."""
 
-    def make(scope: Scope) -> dict[str, str]:
+    def make(scope: AccessScope) -> dict[str, str]:
         with database.writing() as session:
             return {"Authorization": f"Bearer {keys.make(session, f'a {scope} key', scope)}"}
 
@@ -36,19 +36,19 @@ def key(database: Database) -> Login:
 
 def test_only_the_digest_of_a_key_is_stored_and_a_revoked_one_counts_no_more(database: Database) -> None:
     with database.writing() as session:
-        key = keys.make(session, "ci", Scope.PLAN)
-        assert keys.scope_of(session, keys.digest_of(key)) is Scope.PLAN
+        key = keys.make(session, "ci", AccessScope.PLAN)
+        assert keys.scope_of(session, keys.digest_of(key)) is AccessScope.PLAN
         assert keys.scope_of(session, keys.digest_of(key + "x")) is None
         assert key not in str([vars(row) for row in keys.list_keys(session)])
         with pytest.raises(ToolError, match="a key named 'ci' already"):
-            keys.make(session, "ci", Scope.READ)
+            keys.make(session, "ci", AccessScope.READ)
         assert keys.any_counts(session)
         keys.revoke(session, "ci")
         assert keys.scope_of(session, keys.digest_of(key)) is None
         assert not keys.any_counts(session)
         with pytest.raises(ToolError, match="no key that counts is named 'ci'"):
             keys.revoke(session, "ci")
-        assert keys.make(session, "ci", Scope.READ) != key
+        assert keys.make(session, "ci", AccessScope.READ) != key
 
 
 @ONLY_SQLITE
@@ -71,20 +71,20 @@ def test_every_route_asks_for_a_key(guarded: httpx.Client) -> None:
 def test_each_scope_may_do_what_it_says(guarded: httpx.Client, key: Login) -> None:
     measured = bandwidth_prices(a_host()).to_data() | {"fingerprint": "somebody's"}
     harmless = bandwidth_prices(a_host()).to_data()
-    asked: list[tuple[str, str, object, Scope]] = [
-        ("GET", "/v1/plans", None, Scope.READ),
-        ("GET", "/metrics", None, Scope.READ),
-        ("POST", "/v1/plans", QUESTION, Scope.PLAN),
-        ("POST", "/v1/profiles", {"cost_model": harmless}, Scope.PLAN),
-        ("POST", "/v1/plans/none/cancel", None, Scope.PLAN),
-        ("POST", "/v1/plans/none/runs", {}, Scope.RUN),
-        ("POST", "/v1/profiles", {"quick": True}, Scope.RUN),
-        ("POST", "/v1/profiles/none/cancel", None, Scope.RUN),
-        ("POST", "/v1/profiles", {"cost_model": measured}, Scope.ADMIN),
-        ("DELETE", "/v1/plans/none", None, Scope.ADMIN),
-        ("DELETE", "/v1/profiles/none", None, Scope.ADMIN),
+    asked: list[tuple[str, str, object, AccessScope]] = [
+        ("GET", "/v1/plans", None, AccessScope.READ),
+        ("GET", "/metrics", None, AccessScope.READ),
+        ("POST", "/v1/plans", QUESTION, AccessScope.PLAN),
+        ("POST", "/v1/profiles", {"cost_model": harmless}, AccessScope.PLAN),
+        ("POST", "/v1/plans/none/cancel", None, AccessScope.PLAN),
+        ("POST", "/v1/plans/none/runs", {}, AccessScope.RUN),
+        ("POST", "/v1/profiles", {"quick": True}, AccessScope.RUN),
+        ("POST", "/v1/profiles/none/cancel", None, AccessScope.RUN),
+        ("POST", "/v1/profiles", {"cost_model": measured}, AccessScope.ADMIN),
+        ("DELETE", "/v1/plans/none", None, AccessScope.ADMIN),
+        ("DELETE", "/v1/profiles/none", None, AccessScope.ADMIN),
     ]
-    for scope in Scope:
+    for scope in AccessScope:
         headers = key(scope)
         for method, path, body, needed in asked:
             answer = guarded.request(method, path, json=body, headers=headers)
@@ -98,7 +98,7 @@ def test_a_wrong_key_and_a_revoked_one_are_refused(
     guarded: httpx.Client, key: Login, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "_FRESH_S", 0.0)
-    headers = key(Scope.READ)
+    headers = key(AccessScope.READ)
     assert guarded.get("/v1/plans", headers=headers).status_code == 200
     with database.writing() as session:
         keys.revoke(session, "a read key")
@@ -115,7 +115,7 @@ def test_a_browser_logs_in_with_a_key(guarded: httpx.Client, key: Login) -> None
     wrong = guarded.post("/login", data={"key": "emplace_wrong", "to": "/"})
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
     assert "not known" in wrong.text
-    form = {"key": key(Scope.READ)["Authorization"].removeprefix("Bearer "), "to": "/?model=small"}
+    form = {"key": key(AccessScope.READ)["Authorization"].removeprefix("Bearer "), "to": "/?model=small"}
     entered = guarded.post("/login", data=form)
     assert (entered.status_code, entered.headers["location"]) == (303, "/?model=small")
     assert {"httponly", "samesite=strict"} <= {part.strip().lower() for part in entered.headers["set-cookie"].split(";")}
@@ -129,7 +129,7 @@ def test_a_browser_logs_in_with_a_key(guarded: httpx.Client, key: Login) -> None
 @ONLY_SQLITE
 @pytest.mark.parametrize("elsewhere", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nx: y", ""])
 def test_the_login_leads_nowhere_else(guarded: httpx.Client, key: Login, elsewhere: str) -> None:
-    form = {"key": key(Scope.READ)["Authorization"].removeprefix("Bearer "), "to": elsewhere}
+    form = {"key": key(AccessScope.READ)["Authorization"].removeprefix("Bearer "), "to": elsewhere}
     assert guarded.post("/login", data=form).headers["location"] == "/"
 
 

@@ -10,7 +10,7 @@ import pytest
 import emplace
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from emplace.placement.model import ModelSpec
 from tests.app.asking import ONLY_SQLITE, StartWorker
 from tests.app.questions import a_host, model_data
@@ -60,7 +60,7 @@ def test_what_is_refused_or_takes_too_long_is_an_error_with_the_services_words(a
 
 def test_it_sends_its_key(guarded: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with database.writing() as session:
-        key = keys.make(session, "ci", Scope.PLAN)
+        key = keys.make(session, "ci", AccessScope.PLAN)
     with emplace.Client(str(guarded.base_url)) as client, pytest.raises(emplace.ToolError, match="answered 401"):
         client.submit(model_data(), HOST)
     with emplace.Client(str(guarded.base_url), key) as client:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import insert
 
 from emplace.app.database.connection import Database
-from emplace.app.database.plan_list import PlanColumn, Wanted, find_plans
+from emplace.app.database.plan_list import PlanColumn, WantedPlans, find_plans
 from emplace.app.database.tables import PlanRow, RunRow
 from tests.app.conftest import BACKENDS
 from tests.app.dashboard.demo import Site, serving, store_demo
@@ -57,7 +57,7 @@ def test_figures_that_are_absent_come_last_in_either_order(site: Site) -> None:
     for column in (PlanColumn.STEP, PlanColumn.MEASURED, PlanColumn.MEMORY):
         for descending in (False, True):
             with site.database.reading() as session:
-                rows = find_plans(session, Wanted(sort=column, descending=descending, rows=100)).plans
+                rows = find_plans(session, WantedPlans(sort=column, descending=descending, rows=100)).plans
             values = {
                 PlanColumn.STEP: [row.step_time_us for row in rows],
                 PlanColumn.MEASURED: [1.0 if row.id == site.ids["plain"] else None for row in rows],
@@ -74,7 +74,7 @@ def test_pages_of_a_long_list_hold_every_plan_once(site: Site) -> None:
     seen: list[str] = []
     with site.database.reading() as session:
         for page in range(1, 6):
-            seen += [row.id for row in find_plans(session, Wanted(model="many", sort=PlanColumn.GAP, page=page)).plans]
+            seen += [row.id for row in find_plans(session, WantedPlans(model="many", sort=PlanColumn.GAP, page=page)).plans]
     assert sorted(seen) == [f"{number:032x}" for number in range(120)]
 
 

@@ -7,14 +7,14 @@ from playwright.sync_api import Browser
 
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
-from emplace.app.database.keys import Scope
+from emplace.app.database.keys import AccessScope
 from tests.app.asking import ONLY_SQLITE
 
 
 @ONLY_SQLITE
 def test_a_key_opens_the_pages(browser: Browser, guarded: httpx.Client, database: Database) -> None:
     with database.writing() as session:
-        key = keys.make(session, "me", Scope.READ)
+        key = keys.make(session, "me", AccessScope.READ)
     context = browser.new_context(base_url=str(guarded.base_url))
     page = context.new_page()
     page.set_default_timeout(10_000)
