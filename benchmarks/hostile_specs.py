@@ -57,7 +57,7 @@ class Outcome:
     slowest_s: float = 0.0
     slowest: str = ""
     peak_mib: float = 0.0
-    """Of the process that read them, all in all."""
+    """The most memory that the process which read them ever had."""
 
     def add(self, other: Outcome) -> None:
         self.specs += other.specs

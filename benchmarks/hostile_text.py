@@ -84,7 +84,7 @@ def _another_value(rng: random.Random, text: str) -> str:
 
 
 def _another_word(rng: random.Random, text: str) -> str:
-    """Of the text itself: keys and values in wrong places."""
+    """Another word of the text itself: keys and values in wrong places."""
     words = list(_WORD.finditer(text))
     if not words:
         return text

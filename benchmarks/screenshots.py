@@ -31,7 +31,7 @@ WAIT_S = 600
 TALLEST = 2000
 """Pixels of a picture of a long page; the rest is left out."""
 COLOURS = 256
-"""Of a palette, which halves a PNG. With fewer, badges and stages change their colours."""
+"""How many a picture has: a palette halves a PNG. With fewer, badges and stages change their colours."""
 
 
 def main(url: str, folder: Path) -> None:

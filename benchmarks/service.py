@@ -58,7 +58,7 @@ def arrivals(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
 
 
 def drain(service: ServedService, scale: float) -> Iterator[dict[str, Any]]:
-    """Of what waits already, with nothing else asked."""
+    """How fast plans that wait already are answered, with nothing else asked."""
     del scale
     with httpx.Client(base_url=service.url, timeout=60) as client:
         for _ in range(max(0, 400 - _count(client, "queued"))):

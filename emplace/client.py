@@ -10,8 +10,9 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import httpx
 
@@ -110,11 +111,9 @@ class Client:
         """Say what the conversation says, and tell it the answers."""
         told: Any = None
         while True:
-            try:
-                said = conversation.send(told)
-            except StopIteration as end:
-                result: T = end.value
-                return result
+            said = _next(conversation, told)
+            if isinstance(said, _End):
+                return said.result
             if isinstance(said, Pause):
                 time.sleep(said.seconds)
                 told = None
@@ -192,11 +191,9 @@ class AsyncClient:
     async def _hold(self, conversation: Conversation[T]) -> T:
         told: Any = None
         while True:
-            try:
-                said = conversation.send(told)
-            except StopIteration as end:
-                result: T = end.value
-                return result
+            said = _next(conversation, told)
+            if isinstance(said, _End):
+                return said.result
             if isinstance(said, Pause):
                 await asyncio.sleep(said.seconds)
                 told = None
@@ -205,6 +202,20 @@ class AsyncClient:
                 told = _answer(self._url, await self._http.request(**_request(said)))
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise _unreachable(self._url, error) from None
+
+
+@dataclass(frozen=True)
+class _End(Generic[T]):
+    """What a conversation came to."""
+
+    result: T
+
+
+def _next(conversation: Conversation[T], told: Any) -> Ask | Pause | _End[T]:
+    try:
+        return conversation.send(told)
+    except StopIteration as end:
+        return _End(end.value)
 
 
 _Http = TypeVar("_Http", httpx.Client, httpx.AsyncClient)

@@ -76,7 +76,8 @@ def check(
     It ends as soon as that is certain, with the first plan that keeps the budgets; `plan` looks for the best one.
 
     `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
-    `baseline`; with `sure` they must hold over the whole range of a step that nobody measured. `options` are those of `plan`, but by default the answer is there within 10 s of time. Raises as `plan` does.
+    `baseline`; with `sure` they must hold over the whole range of a step that nobody measured. `options` are those of `plan`,
+    but by default the answer is there within 10 s of time. Raises as `plan` does.
     """
     given = {
         "max_step_time_us": max_step_time_us,

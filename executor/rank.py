@@ -38,7 +38,8 @@ from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
 from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
-from emplace.runtime.reference_step import ReferenceStep
+from emplace.runtime.reference_step import reference_step
+from emplace.runtime.repeated_step import RepeatedStep
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
@@ -170,7 +171,7 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
     if len(trials) == 1 and has_reference(plans[0]):
-        return [_beside_reference(trials[0], job, ReferenceStep(job.seed, device))]
+        return [_beside_reference(trials[0], job, reference_step(job.seed, device))]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
         steps = job.steps * (number + 1) // job.rounds - job.steps * number // job.rounds
@@ -180,7 +181,7 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     return [trial.report() for trial in trials]
 
 
-def _beside_reference(trial: Trial, job: Job, reference: ReferenceStep) -> RankReport:
+def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep) -> RankReport:
     """Train in two halves, with the reference step timed before, between and after them."""
     times = [tuple(reference.times_us(REFERENCE_STEPS))]
     for steps in (job.steps // 2, job.steps - job.steps // 2):

@@ -155,7 +155,7 @@ class CollectiveCost(Document):
     """For each other rank, which gets a message of its own."""
 
     def start_us(self, ranks: int) -> float:
-        """Microseconds of a collective of so many ranks, however few its bytes."""
+        """Microseconds of a collective in which so many ranks send to each other, however few the bytes."""
         return self.fixed_us + (ranks - 1) * self.per_peer_us
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:

@@ -77,11 +77,11 @@ class Node(Document):
     cores: Count | None = None
     """Cores of all CPUs of the node; absent where nothing is to be said of what they decode."""
     ddr_bandwidth: Rate | None = None
-    """Of all system memory; absent where links to it are always slower."""
+    """Bytes per second of all system memory; absent where links to it are always slower."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
     idle_power_w: Annotated[float, Field(strict=True, ge=0)] | None = None
     price_per_hour: Annotated[float, Field(strict=True, ge=0)] | None = None
-    """Of one node, in whatever money."""
+    """What one node costs, in whatever money."""
 
     @model_validator(mode="after")
     def _kinds_are_unique(self) -> Node:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +22,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.stages import Stage
 
 MOST_BYTES = 2**31
-"""Of a trace, unpacked."""
+"""The largest trace that is read, unpacked."""
 STAGE_NAMES = {
     Stage.INPUT_DIST: r"## (all2all_data:|KJT|SplitsAllToAll|dist_init)|\[(splits_dist|input_dist)",
     Stage.LOOKUP_FORWARD: r"\[lookup\]",
@@ -86,7 +87,7 @@ def _times(events: list[dict[str, Any]], source: str) -> TraceTimes:
         rule = "must hold steps (ProfilerStep#0, ...): call the profiler's step() after each training step"
         raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
     ranges = _ranges(event for event in events if event.get("cat") in _RANGES and _within(steps, event["ts"]))
-    if not any(stage is Stage.LOOKUP_FORWARD for found in ranges.values() for _, stage in found):
+    if not any(stage is Stage.LOOKUP_FORWARD for thread in ranges.values() for _, stage in thread.found):
         rule = "must hold lookups of TorchRec's ([lookup]_...): was it recorded with a sharded EmbeddingBagCollection, CPU activities included?"
         raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
     on_device = [event for event in events if event.get("cat") in _ON_DEVICE]
@@ -107,27 +108,47 @@ def _within(steps: list[Interval], ts: float) -> bool:
     return any(start <= ts < end for start, end in steps)
 
 
-def _ranges(events: Iterable[dict[str, Any]]) -> dict[Thread, list[tuple[Interval, Stage]]]:
-    """By thread, the ranges that are of a stage, in the order of their beginning."""
+class _Ranges:
+    """What one thread did of the stages, in the order of its beginning."""
+
+    def __init__(self, found: list[tuple[Interval, Stage]]) -> None:
+        self.found = sorted(found)
+        self._starts = [start for (start, _), _ in self.found]
+        self._ended = list(accumulate((end for (_, end), _ in self.found), max))
+        """When each and all before it have ended."""
+
+    def stage_at(self, ts: float) -> Stage:
+        """The stage of the innermost range around a moment: of those that began before it, the last that has not ended."""
+        index = bisect_right(self._starts, ts) - 1
+        while index >= 0 and self._ended[index] > ts:
+            (_, end), stage = self.found[index]
+            if ts < end:
+                return stage
+            index -= 1
+        return Stage.DENSE
+
+
+def _ranges(events: Iterable[dict[str, Any]]) -> dict[Thread, _Ranges]:
+    """By thread, the ranges that are of a stage."""
     patterns = {stage: re.compile(pattern) for stage, pattern in STAGE_NAMES.items()}
     found: dict[Thread, list[tuple[Interval, Stage]]] = defaultdict(list)
     for event in events:
         stage = next((stage for stage, pattern in patterns.items() if pattern.match(event["name"])), None)
         if stage is not None:
             found[event.get("pid"), event.get("tid")].append((_interval(event), stage))
-    return {thread: sorted(each) for thread, each in found.items()}
+    return {thread: _Ranges(each) for thread, each in found.items()}
 
 
-def _of_ranges(ranges: dict[Thread, list[tuple[Interval, Stage]]]) -> dict[Stage, list[Interval]]:
+def _of_ranges(ranges: dict[Thread, _Ranges]) -> dict[Stage, list[Interval]]:
     by_stage: dict[Stage, list[Interval]] = defaultdict(list)
-    for found in ranges.values():
-        for interval, stage in found:
+    for thread in ranges.values():
+        for interval, stage in thread.found:
             by_stage[stage].append(interval)
     return by_stage
 
 
 def _of_devices(
-    events: list[dict[str, Any]], on_device: list[dict[str, Any]], ranges: dict[Thread, list[tuple[Interval, Stage]]], steps: list[Interval]
+    events: list[dict[str, Any]], on_device: list[dict[str, Any]], ranges: dict[Thread, _Ranges], steps: list[Interval]
 ) -> dict[Stage, list[Interval]]:
     """What ran on devices, by the stage in whose range it was launched during a step."""
     launched = {_correlation(event): event for event in events if event.get("cat") in _LAUNCHES}
@@ -135,22 +156,14 @@ def _of_devices(
     for event in on_device:
         launch = launched.get(_correlation(event))
         if launch is not None and _within(steps, launch["ts"]):
-            around = ranges.get((launch.get("pid"), launch.get("tid")), [])
-            by_stage[_stage_at(around, float(launch["ts"]))].append(_interval(event))
+            around = ranges.get((launch.get("pid"), launch.get("tid")), _Ranges([]))
+            by_stage[around.stage_at(float(launch["ts"]))].append(_interval(event))
     return by_stage
 
 
 def _correlation(event: dict[str, Any]) -> Any:
     arguments = event.get("args")
     return arguments.get("correlation") if isinstance(arguments, dict) else None
-
-
-def _stage_at(ranges: list[tuple[Interval, Stage]], ts: float) -> Stage:
-    """The stage of the innermost range around a moment: of those that began before it, the last that has not ended."""
-    for (_, end), stage in reversed(ranges[: bisect_right(ranges, ts, key=lambda each: each[0][0])]):
-        if ts < end:
-            return stage
-    return Stage.DENSE
 
 
 def _length(intervals: list[Interval]) -> float:

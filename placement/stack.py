@@ -86,7 +86,7 @@ class Stack(Document):
     collective_us: Cost
     """Time of a collective, however few its bytes."""
     peer_us: Cost
-    """Time of each other rank's message in an exchange, however short; a ring's all-reduce has none."""
+    """Time of each other trainer's message in an exchange, however short; a ring's all-reduce has none."""
 
     precision: Precision
     """That dense layers multiply in where the model does not say."""

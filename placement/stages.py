@@ -172,17 +172,18 @@ def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topolo
     """Microseconds that every rank pays once for a sharding type that is in use, however many tables use it.
 
     TorchRec 1.8 builds an input distribution, lookups and an output distribution for each sharding type of a collection
-    (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own.
+    (torchrec/distributed/embeddingbag.py, `create_sharding_infos_by_sharding`), and wraps replicated tables on their own. Messages are
+    counted among trainers: a server that holds nothing gets none.
     """
-    overhead_us, ranks = cost.sharding_type_us.get(sharding_type, 0.0), len(topology.ranks)
-    if ranks == 1:
+    overhead_us, trainers = cost.sharding_type_us.get(sharding_type, 0.0), len(topology.trainers)
+    if len(topology.ranks) == 1:
         return {Stage.LOOKUP_FORWARD: overhead_us}
     if sharding_type is ShardingType.DATA_PARALLEL:
-        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.start_us(ranks)}
+        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.start_us(trainers)}
     dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
     return {
-        Stage.INPUT_DIST: cost.id_exchange.start_us(ranks),
+        Stage.INPUT_DIST: cost.id_exchange.start_us(trainers),
         Stage.LOOKUP_FORWARD: overhead_us,
-        Stage.OUTPUT_DIST: dist.start_us(ranks),
-        Stage.GRADIENT_DIST: dist.start_us(ranks),
+        Stage.OUTPUT_DIST: dist.start_us(trainers),
+        Stage.GRADIENT_DIST: dist.start_us(trainers),
     }

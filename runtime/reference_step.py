@@ -11,51 +11,19 @@ import torch.distributed as dist
 
 from emplace.placement.model import ComputeKernel, Feature, Interaction, ModelSpec, Optimizer, ShardingType, Table
 from emplace.placement.plan import Shard, TablePlacement
-from emplace.runtime.batches import draw_batch
-from emplace.runtime.clock import now_us
-from emplace.runtime.sharding_plan import sharding_plan
-from emplace.runtime.torchrec_json import MODULE_PATH, parameter_sharding
-from emplace.runtime.training import Training
+from emplace.runtime.repeated_step import RepeatedStep
 
 _TABLES_OF_A_RANK, _ROWS, _COLUMNS = 2, 100_000, 64
 _BATCHES = 32
 """They take turns, so that no step finds its rows in a cache because the one before had them."""
 
 
-class ReferenceStep:
-    """Every rank builds one at the same time and takes its steps with all others."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        rank, ranks = dist.get_rank(), dist.get_world_size()
-        spec = reference_model(ranks)
-        devices = [f"cuda:{of_rank}" if device.type == "cuda" else "cpu" for of_rank in range(ranks)]
-        tables = {
-            table.name: parameter_sharding(_placement(table.name, number % ranks), devices) for number, table in enumerate(spec.tables)
-        }
-        self._training = Training(spec, sharding_plan({MODULE_PATH: tables}), device, trainers=ranks)
-        self._batches = [draw_batch(spec, spec.local_batch_size, seed, rank, number) for number in range(_BATCHES)]
-
-    def prepare(self, repetition: int) -> None:
-        """Bring the batch of that number to the device."""
-        self._batch = self._batches[repetition % len(self._batches)].copy_to(self._training.device)
-
-    def forward(self) -> None:
-        """The whole step."""
-        self._training.step(self._batch)
-
-    def backward(self) -> None:
-        """Nothing: the step has its backward inside."""
-
-    def times_us(self, steps: int) -> list[float]:
-        """Microseconds of each of so many steps on this rank, after one that does not count. All ranks start a step together."""
-        times = []
-        for number in range(steps + 1):
-            self.prepare(number)
-            dist.barrier()
-            start = now_us(self._training.device)
-            self.forward()
-            times.append(now_us(self._training.device) - start)
-        return times[1:]
+def reference_step(seed: int, device: torch.device) -> RepeatedStep:
+    """The reference step of all ranks; each builds it at the same time."""
+    ranks = dist.get_world_size()
+    spec = reference_model(ranks)
+    placements = (_placement(table.name, number % ranks) for number, table in enumerate(spec.tables))
+    return RepeatedStep(spec, placements, _BATCHES, seed, device)
 
 
 def reference_model(ranks: int) -> ModelSpec:

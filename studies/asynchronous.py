@@ -36,7 +36,7 @@ class FleetSearch:
     throughput: float
     prices: ServerPrices
     most_servers: int
-    """Of each kind."""
+    """The most servers of each kind."""
     plans: dict[int, Plan] = field(default_factory=dict)
     """Where tables are, by the number of sparse servers."""
 
@@ -105,7 +105,7 @@ class FleetSearch:
         return self.plans[sparse]
 
     def _least_price(self, sparse: int) -> float:
-        """Of any fleet with so many sparse servers or more: as many trainers as processors ask for, and one dense server besides."""
+        """The least that any fleet with so many sparse servers or more costs: as many trainers as processors ask for, and one dense server besides."""
         trainers = self._count(self.fleet.trainer_cpu_us(self.fleet.cost_model) / self.fleet.host.devices_per_node)
         return self.prices.of_job(trainers, sparse + 1)
 

@@ -39,7 +39,7 @@ class Crossover(Document):
 
 
 def front(figures: Sequence[Figures], over: tuple[str, str]) -> Front:
-    """Of the points that have both quantities."""
+    """The front of the points that have both quantities."""
     first, second = (QUANTITIES[name] for name in over)
     known = [(number, first.of(each), second.of(each)) for number, each in enumerate(figures)]
     placed = [(number, one, other) for number, one, other in known if one is not None and other is not None]

@@ -20,7 +20,7 @@ class Binding(Document):
     stage: str
     """A stage, `overhead`, or what devices wait for: `launches` or `input`."""
     share: float
-    """Of the step; of what devices wait for all of it, as no step is shorter whatever its stages need."""
+    """Its share of the step; all of it where devices wait, as no step is shorter whatever its stages need."""
     resource: str | None = None
     """The rate of the host of which more would gain most, where any would gain something."""
 

@@ -37,7 +37,7 @@ class Hogwild(Document):
     batch: BatchSize = 200
     """Examples of a thread's round."""
     threads: Annotated[int, Field(strict=True, ge=1, le=1024)] = 16
-    """Of a trainer, each with a batch of its own."""
+    """Hogwild threads of a trainer, each with a batch of its own."""
     tau: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 16
     """Rounds of a trainer between two averages of its dense parameters."""
 
@@ -63,7 +63,7 @@ class Demands:
     trainer_cpu_us: float
     trainer_network_us: float
     sparse_cpu_us: tuple[float, ...]
-    """Of each sparse server, with tables placed on them."""
+    """Microseconds of each sparse server, with tables placed on them."""
     sparse_network_us: tuple[float, ...]
     dense_network_us: float
     sockets: int
@@ -105,7 +105,7 @@ class Fleet:
         return Question(model=self.model, host=host, cost_model=self.cost_model, options=asked)
 
     def demands(self, placed: Plan, pace: Pace = Pace.TYPICAL) -> Demands:
-        """Of one round with tables where the plan has them; at another pace than the typical one at the datasheet's prices."""
+        """What one round asks of each station with tables where the plan has them; at another pace than the typical one at the datasheet's prices."""
         cost = self.cost_model
         if pace is not Pace.TYPICAL:
             cost = datasheet_cost_model(self.host, cost.stack, pace)

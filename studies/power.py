@@ -16,7 +16,7 @@ class Running(Document):
     """What it takes to run a job; a figure is absent where the host document doesn't have it."""
 
     nodes: int
-    """Of trainers."""
+    """Nodes of trainers."""
     parameter_servers: int
     servers: int
     """Both."""
@@ -42,7 +42,7 @@ def running(plan: Plan) -> Running:
 def running_job(
     host: HostSpec, throughput: float, nodes: int, parameter_servers: int, busy_nodes: list[float], busy_servers: list[float]
 ) -> Running:
-    """Of so many nodes and parameter servers, each with the share of the time in which it works."""
+    """What a job of so many nodes and parameter servers takes, each with the share of the time in which it works."""
     power_w = _sum([*_drawn(host.node, busy_nodes), *_drawn(host.remote_servers or host.node, busy_servers)])
     price = _sum([host.node.price_per_hour] * nodes + [(host.remote_servers or host.node).price_per_hour] * parameter_servers)
     return Running(

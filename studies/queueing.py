@@ -50,7 +50,7 @@ class Flow:
 
     rounds_per_us: float
     utilisation: tuple[float, ...]
-    """Of a copy of each station."""
+    """The share of the time in which a copy of each station works."""
     waiting: tuple[float, ...]
     """Customers at a copy of each station, those in service included."""
 

@@ -12,12 +12,12 @@ from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import PlanStatus
+from emplace.runtime.side_by_side import in_processes
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import NEEDS, Wanted
 from emplace.studies.placements import TIERS, Place, places_of
 from emplace.studies.power import refuse_unknown
-from emplace.studies.processes import in_processes
 from emplace.studies.quantities import QUANTITIES
 from emplace.studies.solving import Tell, best_of
 from emplace.studies.sweep import refuse_equal_names
@@ -47,7 +47,7 @@ class RankedHost(Document):
     cost_source: CostSource
     figures: Figures
     value: float | None = None
-    """Of the objective: examples per second, examples per joule, or the price of a million examples."""
+    """The objective: examples per second, examples per joule, or the price of a million examples."""
     value_range: tuple[float, float] | None = None
     """Over the ranges of the stack, from the worse end to the better; a point where prices are measured."""
     is_best_of_host: bool = False
@@ -82,7 +82,7 @@ class Recommendation(Document):
     hosts: tuple[str, ...]
     """By their best place, best first; without those that the model does not fit."""
     comparisons: tuple[HostComparison, ...]
-    """Of each host with the next."""
+    """Each host beside the next."""
     notes: tuple[str, ...]
 
     @property

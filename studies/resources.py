@@ -29,7 +29,7 @@ class Elasticity(Document):
 
 
 def elasticities(plan: Plan) -> tuple[Elasticity, ...]:
-    """Of every rate that the step depends on, most first; none where prices don't follow from the host's rates.
+    """The elasticity of every rate that the step depends on, most first; none where prices don't follow from the host's rates.
 
     Tables stay where they are: of a best placement a small change gains as much as with tables placed anew.
     """

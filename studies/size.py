@@ -18,13 +18,13 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.stack import Pace
 from emplace.planning import build_question
+from emplace.runtime.side_by_side import in_processes
 from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.fleet import SPARSE_CPU, TRAINER_CPU, Counts, Fleet, Hogwild
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import NEEDS, LeastCount, NodesAndServers, ServerPrices, Sized, Wanted
 from emplace.studies.power import Running, refuse_unknown, running_job
-from emplace.studies.processes import in_processes
 from emplace.studies.queueing import bounds, limiting
 from emplace.studies.solving import Tell
 from emplace.studies.sweep import refuse_equal_names
@@ -35,7 +35,7 @@ MOST_NODES = 256
 WORK_S = 2.0
 """Limit of each of the many solves, where no other is asked for."""
 PLACED_GAP, PLACED_WORK_S = 0.02, 1.0
-"""Of the placements on sparse servers, of which a search needs many."""
+"""Gap and limit of the placements on sparse servers, of which a search needs many."""
 _DATASHEET = "rates are datasheets' under a software stack, which nobody measured: `sure` says whether a job is large enough at its slowest"
 _FLEET = "asynchronous fleets are reckoned by mean value analysis; their batch, threads and tau are assumed where they are not given"
 _READERS = (
@@ -70,7 +70,7 @@ class SizedJob(Document):
     sure: bool | None = None
     """Whether it reaches the throughput also at the slow end of that range."""
     queueing_bounds: tuple[float, float] | None = None
-    """Of asynchronous training, beside the mean."""
+    """What the throughput of asynchronous training lies between, whatever the mean."""
     binds: str | None = None
     """The stage that most of a step is, or the busiest station."""
     batch: int | None = None
@@ -79,7 +79,7 @@ class SizedJob(Document):
     """`nodes` and `parameter_servers`, or `trainers`, `sparse_servers` and `dense_servers`; and `readers`, which `running` leaves out."""
     running: Running | None = None
     figures: Figures | None = None
-    """Of the plan of a synchronous job."""
+    """Figures of the plan of a synchronous job."""
     smaller_impossible: tuple[NodesAndServers, ...] = ()
     """Cheaper synchronous jobs that are proven too slow, or not to fit."""
     smaller_undecided: tuple[NodesAndServers, ...] = ()

@@ -8,9 +8,9 @@ from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, Question
 from emplace.placement.topology import host_tiers
 from emplace.planning import answer
+from emplace.runtime.side_by_side import in_processes
 from emplace.solver.progress import Monitor
 from emplace.studies.figures import Figures, figures_of
-from emplace.studies.processes import in_processes
 
 _MOST_IN_CHAIN, _CHAINS = 8, 4
 """Few questions are solved in so many rows, many in rows of so many: the same whatever the number of processes, and so the answers."""

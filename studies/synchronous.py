@@ -20,8 +20,6 @@ from emplace.studies.solving import best_of
 
 MOST_SOLVES = 40
 """Sizes that are solved for on one host; cheaper ones beyond stay undecided."""
-_SERVED_TYPES = 2
-"""Sharding types that a job with servers may have: table_wise and column_wise."""
 
 
 @dataclass
@@ -105,7 +103,7 @@ class SizeSearch:
             self.found[size] = None
             return None
         question = self._question(size)
-        enough_us = self._examples(question) * 1e6 / self.throughput
+        enough_us = self._enough_us(question)
         plan = self._answered(question, enough_us)
         if plan.step_time_us is not None and plan.step_time_us <= enough_us:
             self.found[size] = best_of(question, plan)
@@ -127,14 +125,11 @@ class SizeSearch:
 
     def _is_ruled_out(self, nodes: int) -> bool:
         """Whether so many nodes are proven too few with any number of servers, by a bound with every one that there is: one that holds
-        nothing costs the others a message in each exchange, and nothing else."""
+        nothing costs the others nothing."""
         if nodes not in self._ruled_out:
-            servers = self._server_counts[-1]
-            question = self._question(NodesAndServers(nodes=nodes, parameter_servers=servers))
-            cost = question.cost_model
-            messages_us = cost.id_exchange.per_peer_us + 2 * cost.all_to_all.per_peer_us
-            longest_us = self._examples(question) * 1e6 / self.throughput + _SERVED_TYPES * servers * messages_us
-            self._ruled_out[nodes] = self._is_proven_slow(self._answered(question, longest_us), longest_us)
+            question = self._question(NodesAndServers(nodes=nodes, parameter_servers=self._server_counts[-1]))
+            enough_us = self._enough_us(question)
+            self._ruled_out[nodes] = self._is_proven_slow(self._answered(question, enough_us), enough_us)
         return self._ruled_out[nodes]
 
     def _any_larger(self, nodes: int) -> tuple[float, Plan] | None:
@@ -161,6 +156,10 @@ class SizeSearch:
                 update["tiers"] = self._near_tiers
         asked = Setting(self.setting.model, options.model_copy(update=update), self.setting.stack)
         return asked.question(host)
+
+    def _enough_us(self, question: Question) -> float:
+        """The longest step that is fast enough."""
+        return self._examples(question) * 1e6 / self.throughput
 
     def _examples(self, question: Question) -> int:
         return question.model.local_batch_size * len(question.topology(with_servers=False).trainers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,14 @@ from emplace.app.reports.paste import Paste
 from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import InvalidDocument, MissingPackage, ToolError
+from emplace.placement.errors import InvalidDocument, MissingPackage
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import lines_in
 from emplace.placement.stack import Stack
 from emplace.planning import answer, build_question
+from emplace.runtime.side_by_side import in_processes
 from emplace.solver.progress import Monitor
 
 Say = Callable[[str], None]
@@ -67,7 +67,10 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[C
     """
     workers = min(len(checks), os.cpu_count() or 1)
     if workers > 1:
-        yield from _side_by_side(checks, workers, say)
+        say(f"checking {len(checks)} in {workers} processes")
+        for number, outcome in enumerate(in_processes(checks, _alone, workers), start=1):
+            say(f"{number} of {len(checks)} checked")
+            yield outcome
         return
     for check in checks:
         say(f"checking {check.model.name} on {check.host.name}")
@@ -141,35 +144,6 @@ def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, CheckChange | 
         return compared(check.before, question, prices, check.budgets, check.max_regression, whole=check.whole, monitor=monitor)
     target_us = None if check.whole else enough_us(question, check.budgets)
     return judge(answer(question, monitor.wanting(target_us)), check.budgets), None
-
-
-def _side_by_side(checks: Sequence[Check], workers: int, say: Say) -> Iterator[CheckOutcome | RefusedCheck]:
-    # Here, because a single check, which most are, needs none of it.
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import active_children, get_context
-
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
-        try:
-            say(f"checking {len(checks)} in {workers} processes")
-            for number, answer_of_one in enumerate(pool.map(_alone, checks), start=1):
-                say(f"{number} of {len(checks)} checked")
-                yield answer_of_one
-        except BrokenProcessPool:
-            raise ToolError("a process that checks was ended from outside; is there enough memory? Check fewer models at once") from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():
-                process.kill()
-            raise
-
-
-def _begin(parent_pid: int) -> None:
-    """Ctrl-C is for the process that the person started. When that one ends, so does this."""
-    from emplace.runtime.process import die_with
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with(parent_pid, signal.SIGKILL)
 
 
 def _alone(check: Check) -> CheckOutcome | RefusedCheck:

@@ -14,7 +14,7 @@ MOST_FEATURES = 10_000
 MOST_ROWS = 10**12
 MOST_WIDE = 65_536
 MOST_IDS = 10_000
-"""Of a feature: an even spread up to more is a long list."""
+"""The longest feature that is spread evenly up to its length: more is a long list."""
 
 
 @dataclass(frozen=True)

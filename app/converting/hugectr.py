@@ -121,7 +121,7 @@ class _Graph:
         return widths
 
     def _gpus(self) -> int:
-        """Of all nodes: a list for each, or one list."""
+        """How many GPUs all nodes have together: the document has a list for each node, or one list."""
         listed = _listed(self._solver.get("gpu") or self._solver.get("vvgpu"))
         return max(1, sum(len(each) if isinstance(each, list) else 1 for each in listed))
 

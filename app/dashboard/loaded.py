@@ -67,12 +67,14 @@ class LoadedPlan:
             table, load = tables[placement.name], loads[placement.name]
             parts = ShardLoads.of(question, placement, table, load, self.topology)
             np.add.at(found["bytes"][index], parts.ranks, parts.hbm + parts.ddr)
-            np.add.at(found["time"][index], parts.ranks, parts.stages_us.sum(axis=1))
+            stages_us = np.zeros((len(plan.ranks), parts.stages_us.shape[1]))
+            parts.add_times(stages_us, self.topology)
+            found["time"][index] = stages_us.sum(axis=1)
             np.add.at(found["lookups"][index], parts.ranks, self._lookups(placement, table, load))
         return found
 
     def _lookups(self, placement: TablePlacement, table: Table, load: TableLoad) -> NDArray[np.float64]:
-        """Of each shard."""
+        """The lookups of each shard in a step."""
         share = np.array([(shard.rows[1] - shard.rows[0]) / table.num_embeddings for shard in placement.shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in placement.shards])
         work = shard_workload(load, placement.sharding_type, share, columns, self.topology, on_server=False)

@@ -30,7 +30,7 @@ def columns_of(plan: Plan) -> dict[str, Any]:
 
 
 def _fullest_memory(plan: Plan) -> dict[str, Any]:
-    """Of the devices of ranks, and of the system memories of nodes: the one of which the largest share is used."""
+    """The memory of which the largest share is used, among those of devices and of nodes."""
     memories = [(rank.hbm_bytes, rank.hbm_capacity_bytes) for rank in plan.ranks]
     memories += [(node.ddr_bytes, node.ddr_capacity_bytes) for node in plan.nodes]
     share, used = max(((used / capacity, used) for used, capacity in memories if capacity), default=(None, None))

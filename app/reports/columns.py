@@ -17,7 +17,7 @@ _NARROWEST = 60
 
 
 def width() -> int:
-    """Of the terminal; of a log what `COLUMNS` says."""
+    """How many columns the terminal has; for a log, what `COLUMNS` says."""
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = shutil.get_terminal_size((WITHOUT_TERMINAL, 24)).columns if on_terminal or "COLUMNS" in os.environ else WITHOUT_TERMINAL
     return max(_NARROWEST, columns)

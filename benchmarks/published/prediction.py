@@ -13,7 +13,7 @@ from emplace.placement.price_range import step_range
 from emplace.planning import answer
 
 SOLVE_SECONDS = 2.0
-"""Of counted work, so that the page is the same on any machine."""
+"""The limit of each solve, as counted work, so that the page is the same on any machine."""
 
 
 def host_of(name: str, nodes: int) -> HostSpec:

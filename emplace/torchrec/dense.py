@@ -29,7 +29,7 @@ class DenseMeasure:
 
     parameters: int
     flops_per_example: float
-    """Of a forward."""
+    """Floating-point operations of a forward."""
     measured: bool
     """Whether a batch went through the module; else flops are those of its nn.Linear layers, each used once an example."""
 

@@ -29,7 +29,7 @@ class ShardedTable:
     """A table, the EmbeddingBagCollection that holds it, and the sharder that would shard it."""
 
     path: str
-    """Of the module in the model, as a ShardingPlan has it."""
+    """Where the module is in the model, as a ShardingPlan has it."""
     name: str
     """In its module."""
     spec_name: str

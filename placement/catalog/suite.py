@@ -21,7 +21,7 @@ from emplace.placement.scalars import scalar_of
 SUITE = "suite"
 """The name of the template."""
 _ALPHA, _LONGEST = 2.5, 20
-"""Of lengths, as those of m1, m2 and m3 (placement/catalog/draw.py)."""
+"""The power law of lengths, as those of m1, m2 and m3 (placement/catalog/draw.py)."""
 _SOURCE = (
     "Acun et al., Understanding Training Efficiency of Deep Learning Recommendation Models at Scale, HPCA 2021, "
     "doi 10.1109/HPCA51647.2021.00072"

@@ -27,11 +27,11 @@ from emplace.profiler.measure.dense import DenseExercise
 from emplace.profiler.measure.exercise import Exercise, largest_of_ranks, time_round
 from emplace.profiler.measure.lookup import LookupExercise
 from emplace.profiler.measure.rounds import rounds
-from emplace.profiler.measure.step import StepExercise
+from emplace.profiler.measure.step import step_exercise
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
-from emplace.runtime.reference_step import ReferenceStep
+from emplace.runtime.reference_step import reference_step
 
 
 @record
@@ -84,7 +84,7 @@ def measure(design: Design, device: torch.device, done: frozenset[Key]) -> Itera
 def _exercise(design: Design, kind: Kind, index: int, device: torch.device) -> Exercise:
     match kind:
         case Kind.STEP:
-            return StepExercise(design.steps[index], design.seed, device)
+            return step_exercise(design.steps[index], design.seed, device)
         case Kind.COLLECTIVE:
             return collective_exercise(design.collectives[index], device)
         case Kind.DENSE:
@@ -96,7 +96,7 @@ def _exercise(design: Design, kind: Kind, index: int, device: torch.device) -> E
 def _reference(design: Design, kind: Kind, device: torch.device) -> Exercise:
     match kind:
         case Kind.STEP:
-            return ReferenceStep(design.seed, device)
+            return reference_step(design.seed, device)
         case Kind.COLLECTIVE:
             return collective_exercise(design.reference.collective, device)
         case Kind.DENSE:

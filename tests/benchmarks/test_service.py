@@ -16,7 +16,7 @@ from benchmarks.service_load import by_chance, closed_loop, get, post, small_que
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Of a server that answers GET, refuses POST, and hangs up on /gone."""
+    """The port of a server that answers GET, refuses POST, and hangs up on /gone."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

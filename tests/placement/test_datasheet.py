@@ -20,7 +20,8 @@ from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, Precisi
 from emplace.placement.plan import Plan
 from emplace.placement.price_range import step_range
 from emplace.placement.stack import Cost, Pace, Share, Stack
-from emplace.placement.stages import Stage
+from emplace.placement.stages import Stage, sharding_type_stages_us
+from emplace.placement.topology import build_topology
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 
@@ -120,6 +121,18 @@ def test_what_crosses_more_links_takes_longer_and_so_do_more_peers() -> None:
     direct, staged = exchange_us(), exchange_us(intra_node_hops=2.0)
     start_us = stack.collective_us.typical + 3 * stack.peer_us.typical
     assert staged - start_us == pytest.approx(2 * (direct - start_us))
+
+
+def test_servers_that_hold_nothing_get_no_messages() -> None:
+    fixed = []
+    for servers in (2, 80):
+        data = gpu_host_data()
+        data["remote_servers"]["count"] = servers
+        host = HostSpec.model_validate(data)
+        topology = build_topology(host, None, None, with_servers=True)
+        fixed.append(sharding_type_stages_us(datasheet_cost_model(host), ShardingType.TABLE_WISE, topology))
+    assert fixed[0] == fixed[1]
+    assert fixed[0][Stage.INPUT_DIST] > builtin_stack("torchrec-eager").collective_us.typical
 
 
 def test_throughput_saturates_with_the_batch() -> None:

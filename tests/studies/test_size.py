@@ -53,7 +53,7 @@ def small_model(tables: int = 3, rows: int = 400_000) -> dict[str, Any]:
 
 
 def throughput_of(model: dict[str, Any], host: dict[str, Any], nodes: int, servers: int) -> float:
-    """Of the best plan of a job of this size; 0 where there is none."""
+    """What the best plan of a job of this size reaches; 0 where there is none."""
     data = host | {"remote_servers": host["remote_servers"] | {"count": max(servers, 1)}}
     tiers = ["ddr", "remote"] if servers else ["ddr"]
     plan = emplace.plan(model, data, nodes=nodes, tiers=tiers, **LIMITS)

@@ -67,6 +67,6 @@ def ids(keys: Sequence[str], examples: int, each: int = 1) -> KeyedJaggedTensor:
 
 
 def shards(plan: ShardingPlan) -> Mapping[str, Any]:
-    """Of a plan with one module: the ParameterSharding of each table."""
+    """The ParameterSharding of each table of a plan with one module."""
     [module] = plan.plan.values()
     return dict(module.items())

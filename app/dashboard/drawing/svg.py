@@ -11,7 +11,7 @@ Box = tuple[float, float, float, float]
 """x, y, width, height"""
 
 WIDTH = 1080
-"""Of every chart, in its own units: one is a pixel on a page of full width."""
+"""How wide every chart is, in its own units: one is a pixel on a page of full width."""
 
 
 def picture(title: str, height: float, parts: Iterable[str], *, width: float = WIDTH, kind: str = "", has_links: bool = False) -> Markup:

@@ -84,7 +84,7 @@ def serving(url: str, home: Path) -> Iterator[Site]:
 
 
 def store_demo(site: Site) -> None:
-    """Of small plans: plain (measured 50% longer), seeded, optimal, fixable, failed, cancelled, emulated, queued. And m3 on its host."""
+    """Store small plans: plain (measured 50% longer), seeded, optimal, fixable, failed, cancelled, emulated, queued. And m3 on its host."""
     plain = plan_of(a_question())
     site.ids["plain"] = store(site, plain)
     site.runs["plain"] = store_run(site.database, site.ids["plain"], measurement_of(plain))

@@ -9,8 +9,8 @@ from multiprocessing import active_children
 import pytest
 
 from emplace.placement.errors import InvalidDocument, ToolError
-from emplace.studies.processes import in_processes
-from tests.studies.work import doubled, ended, refused, slow_first
+from emplace.runtime.side_by_side import in_processes
+from tests.runtime.work import doubled, ended, refused, slow_first
 
 
 def test_answers_are_in_the_order_of_the_tasks_and_of_other_processes() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-_ENDED = "a process that solves was ended from outside; is there enough memory? Study fewer points at once"
+_ENDED = "a process that works beside this one was ended from outside; is there enough memory? Ask for less at once"
 
 
 def in_processes(tasks: Sequence[Task], work: Callable[[Task], Answer], processes: int) -> Iterator[Answer]:
@@ -116,4 +116,4 @@ def _tried(work: Callable[[Any], Any], task: Any) -> tuple[Any, str]:
     except EmplaceError as error:
         return None, str(error)
     except Exception:
-        return None, f"a process that solves failed; please report this:\n{traceback.format_exc()}"
+        return None, f"a process that works beside this one failed; please report this:\n{traceback.format_exc()}"

@@ -1,0 +1,50 @@
+"""A training step that is timed again and again: a model in training, and batches that take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import TablePlacement
+from emplace.runtime.batches import draw_batch
+from emplace.runtime.clock import now_us
+from emplace.runtime.sharding_plan import sharding_plan
+from emplace.runtime.torchrec_json import MODULE_PATH, parameter_sharding
+from emplace.runtime.training import Training
+
+
+class RepeatedStep:
+    """Every rank builds one at the same time and takes its steps with all others."""
+
+    def __init__(self, spec: ModelSpec, placements: Iterable[TablePlacement], batches: int, seed: int, device: torch.device) -> None:
+        """Its `batches` are drawn once."""
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        devices = [f"cuda:{of_rank}" if device.type == "cuda" else "cpu" for of_rank in range(ranks)]
+        tables = {placed.name: parameter_sharding(placed, devices) for placed in placements}
+        self._training = Training(spec, sharding_plan({MODULE_PATH: tables}), device, trainers=ranks)
+        self._batches = [draw_batch(spec, spec.local_batch_size, seed, rank, number) for number in range(batches)]
+
+    def prepare(self, repetition: int) -> None:
+        """Bring the batch whose turn it is to the device."""
+        self._batch = self._batches[repetition % len(self._batches)].copy_to(self._training.device)
+
+    def forward(self) -> None:
+        """The whole step."""
+        self._training.step(self._batch)
+
+    def backward(self) -> None:
+        """Nothing: the step has its backward inside."""
+
+    def times_us(self, steps: int) -> list[float]:
+        """Microseconds of each of so many steps on this rank, after one that does not count. All ranks start a step together."""
+        times = []
+        for number in range(steps + 1):
+            self.prepare(number)
+            dist.barrier()
+            start = now_us(self._training.device)
+            self.forward()
+            times.append(now_us(self._training.device) - start)
+        return times[1:]
