@@ -1,4 +1,4 @@
-"""One browser for all of these tests, and one server with a demo database for each module."""
+"""One browser, and one server with a demo database, for each module."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """While it is there, a loop runs in this thread, and asyncio.run can't: so it ends with its module."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed")
