@@ -21,6 +21,7 @@ from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.supervisor import WorkerSupervisor
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
 from emplace.app.web import problems
 from emplace.app.web.access import KnownKeys, let_in
@@ -50,18 +51,26 @@ _PROBLEM_SCHEMA = {
 
 
 def create_app(
-    settings: Settings, database: Database, *, with_worker: bool, names: Iterable[str] = (), asks_for_keys: bool = False
+    settings: Settings,
+    database: Database,
+    warm: WarmProcess,
+    *,
+    with_worker: bool,
+    names: Iterable[str] = (),
+    asks_for_keys: bool = False,
 ) -> FastAPI:
-    """The service on a migrated database; `with_worker` runs a worker process beside it. `names`: more hosts that it goes by."""
+    """The service on a migrated database; `with_worker` runs a worker process beside it. `names`: more hosts that it goes by.
+
+    `warm` solves the checks; who made it starts and stops it.
+    """
 
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         queue = JobQueue(database)
-        app.state.service = Service(settings, database, queue, app.state.closing, metrics)
+        app.state.service = Service(settings, database, queue, warm, app.state.closing, metrics)
         app.state.keys = KnownKeys(app.state.service) if asks_for_keys else None
-        app.state.service.warm.start()
         supervisor = WorkerSupervisor() if with_worker else None
         if supervisor is not None:
             supervisor.start()
@@ -70,7 +79,6 @@ def create_app(
         finally:
             if supervisor is not None:
                 await to_thread.run_sync(supervisor.stop)
-            await to_thread.run_sync(app.state.service.warm.stop)
             queue.close()
 
     app = FastAPI(

@@ -13,6 +13,7 @@ from emplace.app.application import create_app
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
 from emplace.app.web.addresses import is_loopback
@@ -32,9 +33,9 @@ def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False, wi
     """
     settings = Settings.from_environment()
     set_up_logs(settings.log_format)
-    with _listen(host, port) as listening, _migrated(settings) as database:
+    with _listen(host, port) as listening, _migrated(settings) as database, WarmProcess() as warm:
         asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
-        app = create_app(settings, database, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
+        app = create_app(settings, database, warm, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
         shown = f"[{host}]" if ":" in host else host
         print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
         server_of(app, settings).run(sockets=[listening])

@@ -59,13 +59,20 @@ class ForkedChild:
 
 
 class WarmProcess:
-    """Started with `start`, from a thread that lives as long as it does: the kernel ends a process when that thread ends."""
+    """Runs from `start` to `stop`, or within `with`. Its parent is a thread that lives as long: with that the kernel ends it, too."""
 
     def __init__(self) -> None:
         self._stopping = threading.Event()
         self._orders: socket.socket | None = None
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._keep_running, name="warm-process", daemon=True)
+
+    def __enter__(self) -> WarmProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         self._thread.start()

@@ -40,8 +40,16 @@ PATIENCE_S = 5.0
 class Service:
     """What routes work with."""
 
-    def __init__(self, settings: Settings, database: Database, queue: JobQueue, closing: Callable[[], bool], metrics: Metrics) -> None:
-        """`closing` says that the service is about to end: what waits stops waiting."""
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        queue: JobQueue,
+        warm: WarmProcess,
+        closing: Callable[[], bool],
+        metrics: Metrics,
+    ) -> None:
+        """`warm` solves the checks. `closing` says that the service is about to end: what waits stops waiting."""
         assert database.connections >= CONNECTIONS
         self.settings = settings
         self.database = database
@@ -51,8 +59,7 @@ class Service:
         self.workers = Observer(settings.worker_lease_seconds)
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
-        self.warm = WarmProcess()
-        """Solves the checks."""
+        self.warm = warm
         self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
 

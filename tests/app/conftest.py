@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, text
 from emplace.app.application import create_app
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import migrate
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.server import server_of
 from emplace.app.settings import Settings
 from emplace.app.web.service import PATIENCE_S
@@ -89,23 +90,30 @@ def database(settings: Settings) -> Iterator[Database]:
     database.close()
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmProcess]:
+    """What solves the checks of every service."""
+    with WarmProcess() as process:
+        yield process
+
+
 @pytest.fixture
-def api(settings: Settings, database: Database) -> Iterator[httpx.Client]:
+def api(settings: Settings, database: Database, warm: WarmProcess) -> Iterator[httpx.Client]:
     """The service on a free port, without a worker."""
-    with served(settings, database) as client:
+    with served(settings, database, warm) as client:
         yield client
 
 
 @pytest.fixture
-def guarded(settings: Settings, database: Database) -> Iterator[httpx.Client]:
+def guarded(settings: Settings, database: Database, warm: WarmProcess) -> Iterator[httpx.Client]:
     """The same, where keys are asked for; the client has none."""
-    with served(settings, database, asks_for_keys=True) as client:
+    with served(settings, database, warm, asks_for_keys=True) as client:
         yield client
 
 
 @contextmanager
-def served(settings: Settings, database: Database, *, asks_for_keys: bool = False) -> Iterator[httpx.Client]:
-    server = server_of(create_app(settings, database, with_worker=False, asks_for_keys=asks_for_keys), settings)
+def served(settings: Settings, database: Database, warm: WarmProcess, *, asks_for_keys: bool = False) -> Iterator[httpx.Client]:
+    server = server_of(create_app(settings, database, warm, with_worker=False, asks_for_keys=asks_for_keys), settings)
     thread = threading.Thread(target=server.run)
     thread.start()
     wait_until(lambda: server.started, 20)

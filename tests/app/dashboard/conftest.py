@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from emplace.app.jobs.warm import WarmProcess
 from tests.app.dashboard.demo import Site, serving, store_demo
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -29,11 +30,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def site(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory, warm: WarmProcess) -> Iterator[Site]:
     """The demo, on SQLite."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(migrated_sqlite, folder / "emplace.db")
-    with serving(f"sqlite:///{folder / 'emplace.db'}", folder) as site:
+    with serving(f"sqlite:///{folder / 'emplace.db'}", folder, warm) as site:
         store_demo(site)
         yield site
 

@@ -18,6 +18,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.server import server_of
 from emplace.app.settings import Settings
 from emplace.app.web.service import PATIENCE_S
@@ -67,11 +68,11 @@ class Site:
 
 
 @contextmanager
-def serving(url: str, home: Path) -> Iterator[Site]:
+def serving(url: str, home: Path, warm: WarmProcess) -> Iterator[Site]:
     """The service on a free port, without a worker."""
     settings = Settings(home=home, database_url=url)
     database = Database(url, patience_s=PATIENCE_S)
-    server = server_of(create_app(settings, database, with_worker=False), settings)
+    server = server_of(create_app(settings, database, warm, with_worker=False), settings)
     thread = threading.Thread(target=server.run)
     thread.start()
     wait_until(lambda: server.started, 20)

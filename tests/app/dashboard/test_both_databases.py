@@ -13,13 +13,14 @@ from sqlalchemy import insert
 from emplace.app.database.connection import Database
 from emplace.app.database.plan_list import PlanColumn, WantedPlans, find_plans
 from emplace.app.database.tables import PlanRow, RunRow
+from emplace.app.jobs.warm import WarmProcess
 from tests.app.conftest import BACKENDS
 from tests.app.dashboard.demo import Site, serving, store_demo
 
 
 @pytest.fixture(params=BACKENDS)
-def site(request: pytest.FixtureRequest, new_database: Callable[[str], str], tmp_path: Path) -> Iterator[Site]:
-    with serving(Database(new_database(request.param)).url, tmp_path) as site:
+def site(request: pytest.FixtureRequest, new_database: Callable[[str], str], tmp_path: Path, warm: WarmProcess) -> Iterator[Site]:
+    with serving(Database(new_database(request.param)).url, tmp_path, warm) as site:
         store_demo(site)
         yield site
 

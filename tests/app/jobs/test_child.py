@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +98,6 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     [left] = tmp_path.glob("emplace-solve-*")
     remove_leftovers(tmp_path)
     assert not left.exists()
-
-
-@pytest.fixture
-def warm() -> Iterator[WarmProcess]:
-    process = WarmProcess()
-    process.start()
-    yield process
-    process.stop()
 
 
 def test_forks_of_a_warm_process_answer_as_programs_of_their_own_do(warm: WarmProcess) -> None:
