@@ -27,7 +27,8 @@ from emplace.solver.driver.even_spread import EVEN_SPREAD, NO_TABLES, even_sprea
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
-from emplace.solver.model.layouts import open_to
+from emplace.solver.model.layouts import WHOLE
+from emplace.solver.model.one_piece import in_one_piece
 from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
@@ -36,8 +37,8 @@ from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
 
-MOST_BOUNDS = 8
-"""That are computed before sets are taken as they are."""
+FEW_BOUNDS, MANY_BOUNDS, MOST_BOUNDED = 8, 32, 400_000
+"""Bounds that are computed before sets are taken as they are: many while all of them have few options together."""
 
 
 @dataclass(frozen=True)
@@ -66,30 +67,6 @@ def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
     )
 
 
-def _as_columns(priced: PricedQuestion) -> PricedQuestion:
-    """With every whole table that may be column_wise as that, in one piece; but for those that are kept together."""
-    twins = [replace(layout, sharding_type=ShardingType.COLUMN_WISE) for layout in priced.layouts]
-    first_twin = len(twins)
-    may = {
-        index: open_to(twin, priced.pricer.tables)
-        for index, (layout, twin) in enumerate(zip(priced.layouts, twins, strict=True))
-        if layout.sharding_type is ShardingType.TABLE_WISE
-    }
-
-    def renamed(option: int, index: int) -> int:
-        """Tables of a group stay table_wise: that is what keeping them together means."""
-        if index not in may or option in priced.option_layouts:
-            return index
-        (table,) = priced.items[int(priced.problem.option_table[option])]
-        return index + first_twin if may[index][table] else index
-
-    return replace(
-        priced,
-        layouts=(*priced.layouts, *twins),
-        option_layout=np.array([renamed(*each) for each in enumerate(priced.option_layout.tolist())], dtype=np.int64),
-    )
-
-
 def _cover_with(cover: Cover, allowed: Types) -> Cover:
     """With the options of `allowed` types, and what fixed tables load."""
     places = [place for place, each in enumerate(ShardingType) if each in allowed]
@@ -114,6 +91,7 @@ class TypeSearch:
         self._left_s = TYPE_BOUND_SHARE * monitor.clock.left_s
         """Seconds that bounds may still take."""
         self._bounders: dict[Types, Bounder] = {}
+        self._pieces: dict[Types, PricedQuestion] = {}
         self._first_bound_us = self._without_tables_us
         if monitor.clock.is_set and priced.may_have_a_plan:
             self._first_bound_us = even_spread_us(priced)
@@ -122,6 +100,7 @@ class TypeSearch:
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
         self._computed = 0
+        self._most_bounds = min(max(FEW_BOUNDS, MOST_BOUNDED // max(priced.relaxed.num_options, 1)), MANY_BOUNDS)
         self._order = count()
         self._heap: list[tuple[float, int, Types, Types]] = []
         self.name = self._first_name
@@ -174,7 +153,7 @@ class TypeSearch:
 
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
-        while self.others_us < cost_us and self._computed < MOST_BOUNDS and self._left_s > 0 and not self._monitor.stopped():
+        while self.others_us < cost_us and self._computed < self._most_bounds and self._left_s > 0 and not self._monitor.stopped():
             _, _, required, allowed = self._heap[0]
             if required == allowed:
                 return
@@ -205,7 +184,7 @@ class TypeSearch:
 
     def _restricted(self, allowed: Types, paid: Types) -> PricedQuestion | None:
         """The program with the options of `allowed` only, where every plan pays for `paid`; None where a table has none left."""
-        priced = self._columns if ShardingType.COLUMN_WISE in allowed and ShardingType.TABLE_WISE not in allowed else self.priced
+        priced = self._in_one_piece(frozenset(kind for kind, whole in WHOLE.items() if kind in allowed and whole not in allowed))
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
         cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
         cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
@@ -216,14 +195,18 @@ class TypeSearch:
         )
         return restricted if restricted.may_have_a_plan else None
 
-    @cached_property
-    def _columns(self) -> PricedQuestion:
-        # Of a small question tables in one piece are options already.
-        return self.priced if self.priced.columns is not None else _as_columns(self.priced)
+    def _in_one_piece(self, types: Types) -> PricedQuestion:
+        """With whole tables under the names of `types`; of a small question they are options already."""
+        if self.priced.columns is not None or not types:
+            return self.priced
+        if types not in self._pieces:
+            self._pieces[types] = in_one_piece(self.priced, types)
+        return self._pieces[types]
 
     @cached_property
     def _all_may_be_columns(self) -> bool:
-        return all(ShardingType.TABLE_WISE not in types for types in option_types(self._columns))
+        columns = self._in_one_piece(frozenset({ShardingType.COLUMN_WISE}))
+        return all(ShardingType.TABLE_WISE not in types for types in option_types(columns))
 
     @property
     def _without_tables_us(self) -> float:

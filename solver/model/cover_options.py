@@ -23,7 +23,7 @@ PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
 """Widths that make more pieces than one of these and at most the next are one option, with the least that any of them takes."""
 _ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
 _IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
-_SCOPES = {ShardingType.ROW_WISE: Scope.WORLD, ShardingType.DATA_PARALLEL: Scope.WORLD}
+_ON_ALL = (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class CoverBlock:
     """n options of one sharding type, as in solver/model/cover.py."""
 
     sharding_type: ShardingType
+    scope: Scope
+    """What a unit is on."""
     kind: int
     """The kind of device; -1 where options load all devices of a node or of the job."""
     table: Ints
@@ -48,11 +50,6 @@ class CoverBlock:
     ddr_bytes: Ints
     least_hbm_bytes: Ints
     least_ddr_bytes: Ints
-
-    @property
-    def scope(self) -> Scope:
-        """What a unit is on."""
-        return Scope.DEVICE if self.kind >= 0 else _SCOPES.get(self.sharding_type, Scope.NODE)
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,15 @@ class CoverPricer:
             least_us[:, self._is_trainer] += _least(least.served_us, within)[:, None]
         share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
         on_device = place[0] if kind in _ON_DEVICES else -1
-        return CoverBlock(kind, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
+        return CoverBlock(
+            kind, self._scope(kind), on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
+        )
+
+    def _scope(self, kind: ShardingType) -> Scope:
+        """Of a single node's devices none is left out: what is on a node is on all."""
+        if kind in _ON_DEVICES:
+            return Scope.DEVICE
+        return Scope.WORLD if kind in _ON_ALL or self._topology.trainer_nodes == 1 else Scope.NODE
 
     def _sharding(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints) -> TableSharding:
         sharding = TableSharding(kind, kernel, data_type, self._question.model.optimizer)

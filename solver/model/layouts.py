@@ -52,7 +52,7 @@ class Layout:
     """Every tier that it uses."""
 
 
-_WHOLE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.GRID_SHARD: ShardingType.TABLE_ROW_WISE}
+WHOLE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.GRID_SHARD: ShardingType.TABLE_ROW_WISE}
 """What a table in one piece is called where it may be."""
 
 
@@ -213,7 +213,7 @@ def open_to(layout: Layout, tables: TableColumns) -> Bools:
     """[T] the tables that a layout is open to, capacities apart."""
     allowed = np.array([permits(constraints, layout) for constraints in tables.constraints])
     is_open = allowed[tables.constraint]
-    if layout.pieces == 1 and (whole := _WHOLE.get(layout.sharding_type)) is not None:
+    if layout.pieces == 1 and (whole := WHOLE.get(layout.sharding_type)) is not None:
         # In one piece only where the type is named and the one for whole tables is not.
         is_open &= np.array([whole not in (each.sharding_types or ShardingType) for each in tables.constraints])[tables.constraint]
     if layout.pieces * layout.column_blocks > 1:

@@ -72,7 +72,7 @@ def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: floa
 
 
 def test_also_where_sets_are_taken_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emplace.solver.driver.type_search.MOST_BOUNDS", 1)
+    monkeypatch.setattr("emplace.solver.driver.type_search.MANY_BOUNDS", 1)
     for seed in range(2):
         assert any(progress.incumbent_us is not None for progress in _reported(with_options(drawn(seed, 60.0), work_limit=0.08)))
 

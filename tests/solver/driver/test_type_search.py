@@ -15,7 +15,12 @@ from emplace.solver.budget import Budget
 from emplace.solver.driver import type_search as sharding_sets
 from emplace.solver.driver.lower_bound import lower_bound
 from emplace.solver.driver.solve_variants import solve_types, type_searches
-from emplace.solver.driver.type_search import TypeSearch
+from emplace.solver.driver.type_search import TypeSearch, option_types, with_only
+from emplace.solver.heuristics.greedy import pack
+from emplace.solver.model.extract import assemble
+from emplace.solver.model.one_piece import in_one_piece
+from emplace.solver.model.priced import type_cost_us
+from emplace.solver.model.problem import loads_of, objective_us
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
@@ -91,7 +96,8 @@ def test_plans_are_close_to_the_best_of_all_and_bounds_below_it(seed: int, most_
 @pytest.mark.parametrize("most_us", [60.0, 2000.0])
 def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types that a plan of such a set need not use may not raise its bound, and what it uses is paid for."""
-    monkeypatch.setattr(sharding_sets, "MOST_BOUNDS", most_bounds)
+    monkeypatch.setattr(sharding_sets, "FEW_BOUNDS", most_bounds)
+    monkeypatch.setattr(sharding_sets, "MANY_BOUNDS", most_bounds)
     for seed in range(3):
         plan, _ = solved(with_options(drawn(seed, most_us), work_limit=0.02))
         assert plan.gap is not None
@@ -124,13 +130,31 @@ def test_where_ranks_share_cores_the_slowest_counts_in_the_bound(ranks_per_core:
     assert plan.status is PlanStatus.OPTIMAL
 
 
-def test_a_dear_type_is_left_out_and_a_free_one_is_used() -> None:
-    """One giant to split and small tables beside it: as pieces of columns all in one type, when types are dear."""
-    tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(4))]
-    asked = question(cpu_host(), tables)
+@pytest.mark.parametrize("per_permuted_vector_us", [0.0, 1e-4])
+@pytest.mark.parametrize("small", [4, 12])
+def test_a_dear_type_is_left_out_and_a_free_one_is_used(small: int, per_permuted_vector_us: float) -> None:
+    """One giant to split and small tables beside it, few enough to list every placement or not: as pieces of columns all in one type,
+    when types are dear."""
+    tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(small))]
+    asked = with_costs(question(cpu_host(), tables), per_permuted_vector_us=per_permuted_vector_us)
     plan = solve_question(with_costs(asked, sharding_type_us=dict.fromkeys(ShardingType, 5000.0)))
+    assert audit(plan) == []
     assert {placement.sharding_type for placement in plan.tables} == {ShardingType.COLUMN_WISE}
     assert any(len(placement.shards) == 1 for placement in plan.tables)
+
+
+def test_whole_tables_in_the_only_type_are_searched_at_what_they_cost() -> None:
+    """Vectors of column_wise are put in order, those of whole tables in one piece too."""
+    tables = [table("giant", 10_000, 128, 60), *(table(f"t{number}", 1000, 32, 4) for number in range(12))]
+    asked = with_costs(question(cpu_host(), tables), per_permuted_vector_us=1e-3, per_permuted_byte_us=1e-4)
+    only = in_one_piece(sets_of(asked).priced, [ShardingType.COLUMN_WISE])
+    is_column = np.array([types == {ShardingType.COLUMN_WISE} for types in option_types(only)])
+    pieces = np.where(only.problem.option_table == 0, 2, 1)
+    split = with_only(only, is_column & (np.diff(only.problem.option_first_unit) == pieces))
+    assignment = pack(split.problem)
+    assert assignment is not None
+    program_us = objective_us(split.problem, loads_of(split.problem, assignment)) + type_cost_us(split, ShardingType.COLUMN_WISE).sum()
+    assert assemble(split, assignment).step_time_us == pytest.approx(program_us, rel=1e-9)
 
 
 @pytest.mark.parametrize("whole", [{"sharding_types": ["table_wise"]}, {"pin": {"sharding_type": "table_wise", "ranks": [0]}}])
