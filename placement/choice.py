@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import COLUMN_MULTIPLE, Flaw
 from emplace.placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
+from emplace.placement.modules import SEQUENCE_TYPES
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Rank, Topology, host_tiers
 
@@ -19,6 +20,7 @@ def choice_flaws(question: Question, table: Table, placement: TablePlacement, to
         *_tiers(question, table, placement, ranks),
         *_constraints(table, placement, ranks),
         *_pin(table, placement),
+        *_module(question, table, placement),
     ]
 
 
@@ -76,6 +78,15 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
         yield (
             "/shards",
             f"has pieces of {', '.join(map(str, widths[:8]))} columns, pinned tables have pieces as even as possible, wider ones first",
+        )
+
+
+def _module(question: Question, table: Table, placement: TablePlacement) -> Iterator[Flaw]:
+    module = question.model.module_of(table)
+    if not module.is_pooled and placement.sharding_type not in SEQUENCE_TYPES:
+        yield (
+            "/sharding_type",
+            f"is {placement.sharding_type}; its module {module.path} is not pooled, and can be {', '.join(SEQUENCE_TYPES)}",
         )
 
 

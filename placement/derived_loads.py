@@ -130,7 +130,7 @@ class ShardLoads:
             share = shape.rows / table.num_embeddings
             work = shard_workload(load, sharding.sharding_type, share, shape.columns, topology, on_server=rank.is_server)
             on_cuda = rank.type is DeviceType.CUDA
-            parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=on_cuda)
+            parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak, on_cuda=on_cuda)
             for stage, time_us in shard_stages_us(question.cost_model, device, sharding, shape, work).items():
                 parts.stages_us[where, STAGES.index(stage)] = time_us
             if rank.is_server:

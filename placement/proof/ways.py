@@ -76,7 +76,7 @@ class TableWays:
         return COLUMN_MULTIPLE * np.arange(1, self.table.embedding_dim // COLUMN_MULTIPLE + 1)
 
     def __iter__(self) -> Iterator[TableWay]:
-        limits = self.table.constraints
+        limits = self.question.model.limits(self.table)
         types = (ShardingType.TABLE_WISE,) if self._is_together else (limits.sharding_types or tuple(ShardingType))
         for kind in ShardingType:
             if kind not in types or (self.topology.servers and kind not in BESIDE_SERVERS):
@@ -132,7 +132,7 @@ class TableWays:
         shape = ShardShape(np.int64(rows), columns)
         work = shard_workload(self.load, way.sharding_type, rows / table.num_embeddings, columns, self.topology, on_server=rank.is_server)
         stages = shard_stages_us(self.question.cost_model, rank.device, sharding, shape, work)
-        hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+        hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
         full = (len(caches.rows), len(widths))
         served = served_stages_us(self.question.cost_model, work, self.topology)
         time_us, served_us = (

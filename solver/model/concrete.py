@@ -104,7 +104,7 @@ class ConcretePlacer:
     def _open(self, index: int) -> list[int]:
         """The ways that a table's constraints allow."""
         table = self._table(index)
-        limits = table.constraints
+        limits = self._question.model.limits(table)
         types = (ShardingType.TABLE_WISE,) if table.name in self._together else limits.sharding_types
         return [
             number

@@ -98,7 +98,7 @@ class ShardPricer:
         share, columns = shape.rows / self.tables.rows[table][:, None], shape.columns
         work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)
         stages = shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work)
-        hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+        hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
         served = served_stages_us(self._question.cost_model, work, self._topology) if rank.is_server else {}
         time_us, served_us = (
             np.stack([np.broadcast_to(each.get(stage, 0.0), columns.shape) for stage in PLACED_STAGES], axis=-1)

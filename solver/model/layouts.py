@@ -172,7 +172,7 @@ class TableColumns:
     trains_dense: Bools
     """[T] whether the dense kernel takes the data type."""
     constraints: tuple[Constraints, ...]
-    """The different constraints of the model."""
+    """The different limits of tables: their constraints, and what their modules can do."""
     constraint: Ints
     """[T] index into `constraints`."""
     named: Bools
@@ -185,14 +185,15 @@ class TableColumns:
 
 def table_columns(model: ModelSpec) -> TableColumns:
     """The tables of a model, in its order."""
-    different = {constraints: index for index, constraints in enumerate(dict.fromkeys(table.constraints for table in model.tables))}
+    limits = [model.limits(table) for table in model.tables]
+    different = {constraints: index for index, constraints in enumerate(dict.fromkeys(limits))}
     steps = [_cache_steps(table.access, table.num_embeddings) for table in model.tables]
     return TableColumns(
         rows=np.array([table.num_embeddings for table in model.tables]),
         columns=np.array([table.embedding_dim for table in model.tables]),
         trains_dense=np.array([table.data_type is not DataType.INT8 for table in model.tables]),
         constraints=tuple(different),
-        constraint=np.array([different[table.constraints] for table in model.tables]),
+        constraint=np.array([different[each] for each in limits]),
         named=np.array([table.constraints.sharding_types is not None for table in model.tables]),
         load_factors=np.array([step[0] for step in steps]),
         hit_rates=np.array([step[1] for step in steps]),
