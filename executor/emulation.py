@@ -18,6 +18,7 @@ from emplace.hardware.discover import discover_host
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.measurement import Emulation, Measurement, Verdict
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from emplace.placement.modules import Module
 from emplace.placement.plan import Plan
 
 MAX_EMULATED_RANKS = 16
@@ -87,6 +88,7 @@ def emulated_plan(plan: Plan) -> Plan:
         update={
             "local_batch_size": min(question.model.local_batch_size, MAX_EMULATED_EXAMPLES),
             "optimizer": Optimizer.ADAGRAD if question.model.optimizer is Optimizer.ADAM else question.model.optimizer,
+            "modules": None if question.model.modules is None else tuple(map(_on_cpu, question.model.modules)),
             "tables": tuple(
                 table.model_copy(update={"data_type": DataType.FP32}) if table.data_type is DataType.BF16 else table
                 for table in question.model.tables
@@ -95,6 +97,10 @@ def emulated_plan(plan: Plan) -> Plan:
     )
     on_cpu = question.model_copy(update={"model": model, "host": _cpu_host(question.host)})
     return scaled_plan(plan.model_copy(update={"question": on_cpu}), MAX_EMULATED_ROWS, MAX_EMULATED_BYTES)
+
+
+def _on_cpu(module: Module) -> Module:
+    return module.model_copy(update={"index_dedup": False, "output_data_type": DataType.FP32})
 
 
 def _cpu_host(host: HostSpec) -> HostSpec:
@@ -134,4 +140,9 @@ def _stand_ins(plan: Plan) -> list[str]:
         found.append("adagrad stood in for adam, for which FBGEMM has no CPU kernel")
     if any(table.data_type is DataType.BF16 for table in model.tables):
         found.append("fp32 stood in for bf16 tables, for which FBGEMM has no CPU kernel")
+    modules = model.modules or ()
+    if any(module.index_dedup for module in modules):
+        found.append("ids that come again were sent again, not once as index_dedup says: FBGEMM has no CPU kernel for it")
+    if any(module.output_data_type is not DataType.FP32 for module in modules):
+        found.append("vectors were put out in fp32")
     return found

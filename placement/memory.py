@@ -13,7 +13,7 @@ import numpy as np
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad
+from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad, held_id_bytes
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
@@ -22,9 +22,6 @@ OFFSET_BYTES = 8
 """One offset for each bag is kept for the backward pass."""
 WORKSPACE_BYTES = 2 * 2**20
 """Workspaces of matrix products and objects of the model: 1.1 to 3.6 MiB were measured the first time that a process trains one."""
-
-_SEQUENCE_COPIES = 2
-"""Of a trainer's own sequences: their gradients feature by feature, and joined to be sent."""
 
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
@@ -87,7 +84,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak: PeakBatch, *, 
     return on_device + buffers, in_system
 
 
-def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> int:
+def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool, on_cuda: bool) -> int:
     """Bytes that a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
@@ -96,11 +93,12 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
     if is_server:
         return parameters
     examples = model.local_batch_size
-    ids = sum(int(load.local_batch_ids) * int(load.id_bytes) + int(load.local_bags) * LENGTH_BYTES for load in loads)
-    return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, loads)
+    ids = sum(int(load.local_batch_ids) * int(held_id_bytes(load)) + int(load.local_bags) * LENGTH_BYTES for load in loads)
+    sequences = _sequence_bytes(model, loads) if on_cuda else 0
+    return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, sequences)
 
 
-def _vector_bytes(model: ModelSpec, dense: DensePart, loads: list[TableLoad]) -> int:
+def _vector_bytes(model: ModelSpec, dense: DensePart, sequences: int) -> int:
     """Bytes of vectors and activations that a trainer holds, beside those that shards hold, at the fullest moment of a step.
 
     That is either the exchange, where the vectors of all tables arrive and are put in order while shards hold them twice; or
@@ -108,19 +106,23 @@ def _vector_bytes(model: ModelSpec, dense: DensePart, loads: list[TableLoad]) ->
     with what they need beyond that.
     """
     pooled = [table.embedding_dim * len(table.features) for table in model.tables if model.module_of(table).is_pooled]
-    exchange = model.local_batch_size * (sum(pooled) * 3 // 2) * STATE_BYTES + _sequence_bytes(model, loads)
+    exchange = model.local_batch_size * (sum(pooled) * 3 // 2) * STATE_BYTES + sequences
     outputs = [width for _, width in dense.layers]
     layers = dense.pooled_width + _interaction_width(model, dense) + sum(outputs) + max(outputs, default=0)
     return max(exchange, model.local_batch_size * (layers - 2 * sum(pooled)) * STATE_BYTES)
 
 
 def _sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
-    """Bytes of the vectors of a trainer's own sequences, in _SEQUENCE_COPIES; where ids are sent once, of those that arrive too."""
+    """Bytes of the vectors of a trainer's own sequences as they arrive; where ids are sent once, also once they are repeated.
+
+    On CUDA devices only, which hold room for what arrives while shards still hold what they send. In system memory it is taken when
+    it comes, and shards have let go of one copy then. Gradients on their way back take no more.
+    """
     held = 0
     for table, load in zip(model.tables, loads, strict=False):
         if not load.is_pooled:
-            arriving = int(load.local_peak_ids) if load.local_peak_ids < load.local_batch_ids else 0
-            held += (_SEQUENCE_COPIES * int(load.local_batch_ids) + arriving) * table.embedding_dim * int(load.value_bytes)
+            repeated = int(load.local_batch_ids) if load.local_peak_ids < load.local_batch_ids else 0
+            held += (int(load.local_peak_ids) + repeated) * table.embedding_dim * int(load.value_bytes)
     return held
 
 

@@ -78,6 +78,8 @@ def refuse_unsound_modules(model: ModelSpec) -> None:
     for index, module in enumerate(model.modules or ()):
         if module.path in modules:
             raise broken_rule(f"/modules/{index}/path", module.path, "must be unique, another module has the same")
+        if inside := [path for path in modules if f"{path}.".startswith(f"{module.path}.") or f"{module.path}.".startswith(f"{path}.")]:
+            raise broken_rule(f"/modules/{index}/path", module.path, f"must not be inside another module, or hold one, here {inside[0]}")
         modules[module.path] = module
     for index, table in enumerate(model.tables):
         _refuse_misplaced(modules, index, table)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.choice import priced_as, table_refusal, tiers_of
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.memory import shard_bytes
@@ -104,7 +104,7 @@ class TableWays:
     def _runs(self, kernel: ComputeKernel, rank: Rank) -> bool:
         cost = self.question.cost_model
         return (
-            kernel_refusal(kernel, rank, self.question.model.optimizer, self.table.data_type) is None
+            table_refusal(kernel, rank, self.question.model, self.table) is None
             and all(cost.kernel(rank.device, part) is not None for part in priced_as(kernel))
             and tiers_of(kernel, rank) <= self._tiers
         )

@@ -54,7 +54,7 @@ def naive_plan(
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
     for rank in topology.ranks:
-        own = rank_bytes(model, loads, is_server=rank.is_server)
+        own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
         (hbm if rank.type is DeviceType.CUDA else ddr)[rank.rank] += own
     for turn, (table, load, choice) in enumerate(zip(model.tables, loads, choices, strict=True)):
         shards = []

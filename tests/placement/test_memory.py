@@ -104,7 +104,7 @@ def two_tables(**changes: Any) -> ModelSpec:
 
 def own_bytes(spec: ModelSpec, *, is_server: bool) -> int:
     loads = model_loads(spec, build_topology(gpu_host(), None, None, with_servers=False), Objective.MEAN)
-    return rank_bytes(spec, loads, is_server=is_server)
+    return rank_bytes(spec, loads, is_server=is_server, on_cuda=True)
 
 
 @given(

@@ -121,8 +121,6 @@ def test_one_id_an_example_costs_the_same_pooled_or_not(kind: ShardingType) -> N
     one, other = (work(history({"fixed": 1}, pooling=pooling), kind) for pooling in ("sum", "none"))
     prices = [shard_stages_us(bandwidth_prices(gpu_host()), "gpu", sharding, ShardShape(4000, COLUMNS), each) for each in (one, other)]
     assert prices[0] == prices[1]
-    held = [shard_bytes(sharding, ShardShape(4000, COLUMNS), each.peak, on_cuda=True) for each in (one, other)]
-    assert held[0] == held[1]
 
 
 def test_weights_of_ids_are_sent_and_held() -> None:
@@ -151,7 +149,7 @@ def test_output_in_fp16_halves_what_is_sent() -> None:
 
 def test_a_trainer_holds_its_own_sequences() -> None:
     pooled, sequence = (read(mixed(pooling=pooling)) for pooling in ("sum", "none"))
-    held = [rank_bytes(spec, model_loads(spec, topology(), Objective.MEAN), is_server=False) for spec in (pooled, sequence)]
+    held = [rank_bytes(spec, model_loads(spec, topology(), Objective.MEAN), is_server=False, on_cuda=True) for spec in (pooled, sequence)]
     assert held[1] - held[0] > 20 * BATCH * COLUMNS * 4
 
 

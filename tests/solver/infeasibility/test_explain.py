@@ -43,7 +43,7 @@ def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
         int(shard_bytes(sharding, ShardShape(table.num_embeddings, 64), peak, on_cuda=True)[0])
         for table, peak in zip(asked.model.tables, peaks, strict=True)
     )
-    capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False))
+    capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False, on_cuda=True))
     assert f"HBM: the tables need at least {show_gib(needed)}, {show_gib(capacity)} are there" in reason
     assert f": {show_gib(needed - capacity)} over" in reason
     assert "over; the largest tables are t5" in reason
