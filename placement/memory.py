@@ -13,7 +13,7 @@ import numpy as np
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad, held_id_bytes
+from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
@@ -93,7 +93,7 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool, on_
     if is_server:
         return parameters
     examples = model.local_batch_size
-    ids = sum(int(load.local_batch_ids) * int(held_id_bytes(load)) + int(load.local_bags) * LENGTH_BYTES for load in loads)
+    ids = sum(int(load.local_batch_ids) * int(load.id_bytes) + int(load.local_bags) * LENGTH_BYTES for load in loads)
     sequences = _sequence_bytes(model, loads) if on_cuda else 0
     return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, sequences)
 

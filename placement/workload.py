@@ -24,9 +24,8 @@ WEIGHT_BYTES = 4
 """A weight of an id, in modules with weights."""
 OUTPUT_BYTES = 4
 """Values of dense layers, and of vectors that are put out in fp32, whatever the table's data type."""
-SEQUENCE_ID_BYTES = 24
-"""What an id of a sequence takes besides, where it comes from and where it is looked up: three arrays of 8 bytes. They are copies in the
-order in which ids are sent and arrive, which example an id is of, and the ids that a backward sorts."""
+PLACE_BYTES = 24
+"""What an id of a sequence takes besides where rows are split: three arrays of 8 bytes, so that each vector finds the place of its id."""
 _VALUE_BYTES = {DataType.FP32: OUTPUT_BYTES, DataType.FP16: 2, DataType.BF16: 2}
 
 MEMORY_QUANTILE = 0.999
@@ -78,11 +77,6 @@ class TableLoad:
     @property
     def local_vectors(self) -> Any:
         return _either(self.is_pooled, self.local_bags, self.local_lookups)
-
-
-def held_id_bytes(load: TableLoad) -> Any:
-    """Bytes that an id takes in memory."""
-    return load.id_bytes + _either(load.is_pooled, 0, SEQUENCE_ID_BYTES)
 
 
 def _either(which: Any, one: Any, other: Any) -> Any:
@@ -188,13 +182,14 @@ def shard_workload(
     pooled, value_bytes = load.is_pooled, load.value_bytes
     if sharding_type is ShardingType.DATA_PARALLEL:
         lookups, unique, ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
-        peak = PeakBatch(ids, bags, _either(pooled, bags, ids), held_id_bytes(load), value_bytes)
+        peak = PeakBatch(ids, bags, _either(pooled, bags, ids), load.id_bytes, value_bytes)
         uneven_bags, share = load.local_uneven_bags, all_reduce_share(topology)
         local_vectors = load.local_vectors
         return ShardWorkload(lookups, unique, peak, bags, local_vectors, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, value_bytes, pooled, share)
     lookups, bags = load.global_lookups * row_share, load.global_bags
     ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
+    id_bytes = load.id_bytes + (_either(pooled, 0, PLACE_BYTES) if sharding_type in ROW_SPLIT else 0)
     arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
     near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
@@ -207,7 +202,7 @@ def shard_workload(
     return ShardWorkload(
         lookups,
         load.global_unique_rows * row_share,
-        PeakBatch(ids, bags, _either(pooled, bags, ids), held_id_bytes(load), value_bytes),
+        PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
         bags,
         vectors,
         _either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,

@@ -123,6 +123,14 @@ def test_one_id_an_example_costs_the_same_pooled_or_not(kind: ShardingType) -> N
     assert prices[0] == prices[1]
 
 
+def test_vectors_from_several_ranks_are_put_in_place() -> None:
+    """24 bytes an id, beside its 8; a vector of 16 floats and its copy; two values a bag."""
+    sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.SGD)
+    found = work(history(), ShardingType.ROW_WISE, 1 / 8)
+    held, _ = shard_bytes(sharding, ShardShape(500, COLUMNS), found.peak, on_cuda=True)
+    assert held == 500 * COLUMNS * 4 + found.peak.ids * (8 + 24 + 2 * COLUMNS * 4) + BATCH * RANKS * 16
+
+
 def test_weights_of_ids_are_sent_and_held() -> None:
     plain, weighted = (work(history(weighted=flag), ShardingType.TABLE_WISE) for flag in (False, True))
     assert sum(weighted.input_bytes) - sum(plain.input_bytes) == pytest.approx(plain.lookups * 4 * 7 / 8)
@@ -147,10 +155,16 @@ def test_output_in_fp16_halves_what_is_sent() -> None:
     assert np.array(one.output_bytes) == pytest.approx(2 * np.array(half.output_bytes))
 
 
-def test_a_trainer_holds_its_own_sequences() -> None:
-    pooled, sequence = (read(mixed(pooling=pooling)) for pooling in ("sum", "none"))
-    held = [rank_bytes(spec, model_loads(spec, topology(), Objective.MEAN), is_server=False, on_cuda=True) for spec in (pooled, sequence)]
-    assert held[1] - held[0] > 20 * BATCH * COLUMNS * 4
+def test_a_trainer_on_cuda_holds_its_own_sequences_as_they_arrive() -> None:
+    """Repeated ids too, where they are sent once. On a CPU they take the place of what is sent."""
+
+    def held(on_cuda: bool, **module: Any) -> int:
+        spec = read(mixed({"poisson": 200}, **module))
+        return rank_bytes(spec, model_loads(spec, topology(), Objective.MEAN), is_server=False, on_cuda=on_cuda)
+
+    once = history({"poisson": 200}, index_dedup=True)
+    assert held(True) > held(False) + BATCH * 100 * COLUMNS * 4
+    assert held(True, index_dedup=True) - held(True) == once.local_peak_ids * COLUMNS * 4
 
 
 def test_plans_keep_to_what_an_embedding_collection_can_do() -> None:
