@@ -17,7 +17,7 @@ from emplace.executor.verdicts import numerics_verdict, placement_verdict
 from emplace.hardware.discover import discover_host
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.measurement import Emulation, Measurement, Verdict
-from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.modules import Module
 from emplace.placement.plan import Plan
 
@@ -74,8 +74,16 @@ def refuse_impossible(plan: Plan) -> None:
     reason = nowhere_reason(plan)
     if reason is None and len(plan.ranks) > MAX_EMULATED_RANKS:
         reason = f"the plan has {len(plan.ranks)} ranks; an emulation runs at most {MAX_EMULATED_RANKS}"
+    if reason is None and (names := _replicated_sequences(plan)):
+        reason = f"FBGEMM's dense kernel for CPUs pools, so sequences that are data_parallel can't be emulated: {', '.join(names[:3])}"
     if reason is not None:
         raise NotRunnableHere(reason)
+
+
+def _replicated_sequences(plan: Plan) -> list[str]:
+    model = plan.question.model
+    sequences = {table.name for table in model.tables if not model.module_of(table).is_pooled}
+    return [table.name for table in plan.tables if table.name in sequences and table.sharding_type is ShardingType.DATA_PARALLEL]
 
 
 def emulated_plan(plan: Plan) -> Plan:

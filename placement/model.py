@@ -241,15 +241,12 @@ class ModelSpec(Document):
 
     def module_of(self, table: Table) -> Module:
         """The module that looks the table up."""
-        return self._modules.get(table.module or "", ONE_MODULE)
+        # Not from a cached mapping: model_copy would keep that of the model it copies.
+        return next((module for module in self.modules or () if module.path == table.module), ONE_MODULE)
 
     def limits(self, table: Table) -> Constraints:
         """What is allowed for the table: its constraints, and what its module can do."""
         return narrowed(self.module_of(table), table.constraints)
-
-    @cached_property
-    def _modules(self) -> dict[str, Module]:
-        return {module.path: module for module in self.modules or ()}
 
     @cached_property
     def num_features(self) -> int:

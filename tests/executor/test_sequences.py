@@ -10,6 +10,7 @@ from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 
 import emplace
 from emplace.app.importing import import_plan
+from emplace.executor.emulation import emulated_plan, refuse_impossible
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import to_torchrec
 from emplace.executor.imported import TheirPlan
@@ -17,6 +18,7 @@ from emplace.executor.launch import Launch
 from emplace.executor.refusal import refuse_foreign
 from emplace.executor.run import run_plans
 from emplace.placement.audit import audit
+from emplace.placement.catalog import builtin_host
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
@@ -127,6 +129,18 @@ def test_modules_that_can_not_run_here_are_refused(history: dict[str, Any], reas
     model = mixed_model("refused", PROFILE, HISTORY | history)
     with pytest.raises(NotRunnableHere, match=reason):
         refuse_foreign(build_plan(model, here, layouts(model, "row_wise"), ranks=RANKS), here)
+
+
+def test_what_an_emulation_of_sequences_stands_in_for() -> None:
+    host = builtin_host("dgx-h100")
+    model = mixed_model("elsewhere", PROFILE, HISTORY | {"index_dedup": True, "output_data_type": "bf16"})
+    plan = build_plan(model, host, layouts(model, "row_wise"), ranks=RANKS)
+    refuse_impossible(plan)
+    history = emulated_plan(plan).question.model.module_of(model.tables[2])
+    assert (history.path, history.pooling, history.index_dedup, history.output_data_type) == ("sparse.history", "none", False, "fp32")
+    replicated = build_plan(model, host, layouts(model, "row_wise") | {"page": data_parallel(model.tables[2], RANKS)}, ranks=RANKS)
+    with pytest.raises(NotRunnableHere, match="sequences that are data_parallel can't be emulated: page"):
+        refuse_impossible(replicated)
 
 
 def test_sequences_are_not_replicated_on_cpus(here: HostSpec) -> None:
