@@ -70,14 +70,6 @@ class TableLoad:
     value_bytes: Any = OUTPUT_BYTES
     """Of a value of the vectors that are put out."""
 
-    @property
-    def global_vectors(self) -> Any:
-        return _either(self.is_pooled, self.global_bags, self.global_lookups)
-
-    @property
-    def local_vectors(self) -> Any:
-        return _either(self.is_pooled, self.local_bags, self.local_lookups)
-
 
 def _either(which: Any, one: Any, other: Any) -> Any:
     """`one` where `which` holds, else `other`; exact numbers stay exact where all is a single case."""
@@ -184,8 +176,8 @@ def shard_workload(
         lookups, unique, ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
         peak = PeakBatch(ids, bags, _either(pooled, bags, ids), load.id_bytes, value_bytes)
         uneven_bags, share = load.local_uneven_bags, all_reduce_share(topology)
-        local_vectors = load.local_vectors
-        return ShardWorkload(lookups, unique, peak, bags, local_vectors, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, value_bytes, pooled, share)
+        vectors = _either(pooled, bags, lookups)
+        return ShardWorkload(lookups, unique, peak, bags, vectors, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, value_bytes, pooled, share)
     lookups, bags = load.global_lookups * row_share, load.global_bags
     ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
