@@ -59,7 +59,23 @@ def _pin(sharding_type: str, ranks: list[int] | None = None, **more: Any) -> dic
 
 
 HBM, REMOTE = {"tiers": ["hbm"]}, {"tiers": ["hbm", "ddr", "remote"]}
-MODELS = ("m1", "m2", "m3", "criteo-kaggle", "criteo-terabyte", "dlrm-dcnv2", "rm1", "rm2", "rm3", "ncf", "wnd", "mtwnd", "din", "dien")
+MODELS = (
+    "m1",
+    "m2",
+    "m3",
+    "criteo-kaggle",
+    "criteo-terabyte",
+    "dlrm-dcnv2",
+    "dlrmv4",
+    "rm1",
+    "rm2",
+    "rm3",
+    "ncf",
+    "wnd",
+    "mtwnd",
+    "din",
+    "dien",
+)
 HOSTS = ("cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion", "dgx-a100-40g", "dgx-a100-80g", "dgx-h100")
 
 

@@ -37,6 +37,7 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
         "tables": tables,
     }
     _constrain(rng, model, ranks)
+    _leave_unpooled(np.random.default_rng([seed, number, 1]), model)
     table_bytes = sum(table["num_embeddings"] * table["embedding_dim"] * 4 for table in tables)
     host = HostSpec.model_validate(_host(rng, name, number, ranks, table_bytes))
     cost_model = _uneven(rng, device_prices(host)) if rng.random() < 0.3 else device_prices(host)
@@ -82,6 +83,25 @@ def _constrain(rng: np.random.Generator, model: dict[str, Any], ranks: int) -> N
             table["constraints"] = {"sharding_types": kinds}
         elif draw < 0.2:
             table["constraints"] = {"ranks": sorted(int(rank) for rank in rng.permutation(ranks)[: int(rng.integers(1, ranks + 1))])}
+
+
+def _leave_unpooled(rng: np.random.Generator, model: dict[str, Any]) -> None:
+    """In one model of four, some of the tables that nothing is asked of are sequences, each in a module of its own."""
+    grouped = {name for key in ("together", "apart") for group in model.get(key, []) for name in group}
+    free = [table for table in model["tables"] if "constraints" not in table and table["name"] not in grouped]
+    chosen = [table for table in free if rng.random() < 0.6] if rng.random() < 0.25 else []
+    if not chosen:
+        return
+    model["modules"] = []
+    for table in chosen:
+        table["module"] = f"ec.{table['name']}"
+        flags = {key: bool(rng.random() < 0.3) for key in ("weighted", "index_dedup")}
+        output = str(rng.choice(["fp32", "fp16"]))
+        model["modules"].append({"path": table["module"], "pooling": "none", "output_data_type": output} | flags)
+    pooled = [table for table in model["tables"] if table not in chosen]
+    for table in pooled:
+        table["module"] = "ebc"
+    model["modules"] += [{"path": "ebc"}] if pooled else []
 
 
 def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_bytes: int) -> dict[str, Any]:

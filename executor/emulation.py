@@ -17,7 +17,8 @@ from emplace.executor.verdicts import numerics_verdict, placement_verdict
 from emplace.hardware.discover import discover_host
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.measurement import Emulation, Measurement, Verdict
-from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer
+from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
+from emplace.placement.modules import Module
 from emplace.placement.plan import Plan
 
 MAX_EMULATED_RANKS = 16
@@ -73,8 +74,16 @@ def refuse_impossible(plan: Plan) -> None:
     reason = nowhere_reason(plan)
     if reason is None and len(plan.ranks) > MAX_EMULATED_RANKS:
         reason = f"the plan has {len(plan.ranks)} ranks; an emulation runs at most {MAX_EMULATED_RANKS}"
+    if reason is None and (names := _replicated_sequences(plan)):
+        reason = f"FBGEMM's dense kernel for CPUs pools, so sequences that are data_parallel can't be emulated: {', '.join(names[:3])}"
     if reason is not None:
         raise NotRunnableHere(reason)
+
+
+def _replicated_sequences(plan: Plan) -> list[str]:
+    model = plan.question.model
+    sequences = {table.name for table in model.tables if not model.module_of(table).is_pooled}
+    return [table.name for table in plan.tables if table.name in sequences and table.sharding_type is ShardingType.DATA_PARALLEL]
 
 
 def emulated_plan(plan: Plan) -> Plan:
@@ -87,6 +96,7 @@ def emulated_plan(plan: Plan) -> Plan:
         update={
             "local_batch_size": min(question.model.local_batch_size, MAX_EMULATED_EXAMPLES),
             "optimizer": Optimizer.ADAGRAD if question.model.optimizer is Optimizer.ADAM else question.model.optimizer,
+            "modules": None if question.model.modules is None else tuple(map(_on_cpu, question.model.modules)),
             "tables": tuple(
                 table.model_copy(update={"data_type": DataType.FP32}) if table.data_type is DataType.BF16 else table
                 for table in question.model.tables
@@ -95,6 +105,10 @@ def emulated_plan(plan: Plan) -> Plan:
     )
     on_cpu = question.model_copy(update={"model": model, "host": _cpu_host(question.host)})
     return scaled_plan(plan.model_copy(update={"question": on_cpu}), MAX_EMULATED_ROWS, MAX_EMULATED_BYTES)
+
+
+def _on_cpu(module: Module) -> Module:
+    return module.model_copy(update={"index_dedup": False, "output_data_type": DataType.FP32})
 
 
 def _cpu_host(host: HostSpec) -> HostSpec:
@@ -134,4 +148,9 @@ def _stand_ins(plan: Plan) -> list[str]:
         found.append("adagrad stood in for adam, for which FBGEMM has no CPU kernel")
     if any(table.data_type is DataType.BF16 for table in model.tables):
         found.append("fp32 stood in for bf16 tables, for which FBGEMM has no CPU kernel")
+    modules = model.modules or ()
+    if any(module.index_dedup for module in modules):
+        found.append("ids that come again were sent again, not once as index_dedup says: FBGEMM has no CPU kernel for it")
+    if any(module.output_data_type is not DataType.FP32 for module in modules):
+        found.append("vectors were put out in fp32")
     return found

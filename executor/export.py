@@ -5,13 +5,14 @@ docs/how-to/torchrec.md shows the three lines that load it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from emplace.executor.errors import NotRunnableHere
 from emplace.placement.host import DeviceType
 from emplace.placement.plan import Plan
 from emplace.placement.topology import Topology
-from emplace.runtime.torchrec_json import MODULE_PATH, parameter_sharding
+from emplace.runtime.torchrec_json import parameter_sharding
 
 MIXED_DEVICES = "CUDA trainers beside remote servers can't run: TorchRec's DistributedModelParallel has one kind of device for all ranks"
 
@@ -31,8 +32,17 @@ def to_torchrec(plan: Plan) -> dict[str, Any]:
         "schema_version": 1,
         "world_size": len(topology.ranks),
         "local_world_size": local_world_size(topology),
-        "plan": {MODULE_PATH: {table.name: parameter_sharding(table, devices) for table in plan.tables}},
+        "plan": _by_module(plan, devices),
     }
+
+
+def _by_module(plan: Plan, devices: Sequence[str]) -> dict[str, dict[str, Any]]:
+    model, found = plan.question.model, dict[str, dict[str, Any]]()
+    modules = {table.name: model.module_of(table) for table in model.tables}
+    for table in plan.tables:
+        module = modules[table.name]
+        found.setdefault(module.path, {})[table.name] = parameter_sharding(table, devices, module)
+    return found
 
 
 def plan_topology(plan: Plan) -> Topology:

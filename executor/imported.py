@@ -81,10 +81,13 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
     tables = {table.name: table for table in question.model.tables}
     found: dict[str, TablePlacement] = {}
     broken: list[BrokenRule] = []
-    for where, name, sharding in _named(theirs):
+    for where, module, name, sharding in _named(theirs):
         table = tables.get(name)
         if table is None:
             broken.append(BrokenRule(where, "", f"the model {question.model.name} has no table {name}"))
+            continue
+        if question.model.modules and (path := question.model.module_of(table).path) != module:
+            broken.append(BrokenRule(where, "", f"the model has the table {name} in its module {path}"))
             continue
         if name in found:
             broken.append(BrokenRule(where, "", f"the table {name} is placed twice"))
@@ -104,11 +107,11 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
     return tuple(found[name] for name in tables)
 
 
-def _named(theirs: TheirPlan) -> Iterator[tuple[str, str, TheirSharding]]:
-    """(JSON pointer, table, sharding) of every table in every module."""
+def _named(theirs: TheirPlan) -> Iterator[tuple[str, str, str, TheirSharding]]:
+    """(JSON pointer, module path, table, sharding) of every table in every module."""
     for path, module in theirs.plan.items():
         for name, sharding in module.items():
-            yield pointer_to("plan", path, name), name, sharding
+            yield pointer_to("plan", path, name), path, name, sharding
 
 
 def _load_factor(sharding: TheirSharding) -> float | None:

@@ -86,8 +86,8 @@ def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float
     """(tables, dense layers): the learning rates at which the first step changes weights by _TABLE_STEP and _LAYER_STEP of their size."""
     _global_loss(reference, batches).backward()  # type: ignore[no-untyped-call]
     rates = []
-    for module, step in ((reference.ebc, _TABLE_STEP), (reference.dense, _LAYER_STEP)):
-        touched = [(p.detach()[p.grad != 0], p.grad[p.grad != 0]) for p in module.parameters() if p.grad is not None]
+    for parameters, step in ((_tables_of(reference), _TABLE_STEP), (reference.dense.parameters(), _LAYER_STEP)):
+        touched = [(p.detach()[p.grad != 0], p.grad[p.grad != 0]) for p in parameters if p.grad is not None]
         weight = torch.cat([weights for weights, _ in touched]).norm()
         gradient = torch.cat([gradients for _, gradients in touched]).norm()
         rates.append(float(step * weight / gradient) if gradient > 0 else 1.0)
@@ -95,12 +95,16 @@ def _learning_rates(reference: Dlrm, batches: list[Batch]) -> tuple[float, float
     return rates[0], rates[1]
 
 
+def _tables_of(model: Dlrm) -> Iterator[Tensor]:
+    return (parameter for collection in model.collections for parameter in collection.parameters())
+
+
 def _global_loss(model: Dlrm, batches: list[Batch]) -> Tensor:
     return torch.stack([model(batch) for batch in batches]).mean()
 
 
 def _train_reference(reference: Dlrm, everyone: list[list[Batch]], sparse_rate: float, dense_rate: float) -> None:
-    groups = [{"params": reference.ebc.parameters(), "lr": sparse_rate}, {"params": reference.dense.parameters(), "lr": dense_rate}]
+    groups = [{"params": _tables_of(reference), "lr": sparse_rate}, {"params": reference.dense.parameters(), "lr": dense_rate}]
     optimizer = torch.optim.SGD(groups)
     for step in zip(*everyone, strict=True):
         optimizer.zero_grad()

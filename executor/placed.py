@@ -43,7 +43,8 @@ def held_shards(dmp: DistributedModelParallel) -> tuple[HeldShard, ...]:
     """Everything this rank holds, with the kernel that computes it."""
     kernels = {
         config.name: (sharding_type, config.compute_kernel.value)
-        for sharding_type, lookup in zip(dmp.module.ebc._sharding_types, dmp.module.ebc._lookups, strict=True)
+        for collection in dmp.module.collections
+        for sharding_type, lookup in zip(collection._sharding_types, collection._lookups, strict=True)
         for group in getattr(lookup, "module", lookup).grouped_configs
         for config in group.embedding_tables
     }

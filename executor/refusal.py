@@ -9,6 +9,9 @@ from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import DataType, ModelSpec, Optimizer, Precision
 from emplace.placement.plan import Plan
 
+DENSE = "dense"
+"""Path of the dense layers in runtime.dlrm.Dlrm."""
+
 HINT = "--emulate checks that it loads, trains and agrees: the same placement on CPU ranks, scaled down"
 
 
@@ -70,6 +73,23 @@ def _unsupported(plan: Plan) -> str | None:
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
     if not cuda_ranks(plan) and (names := _tables_of(spec, DataType.BF16)):
         return f"bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them; here are {names}"
+    return _unsupported_modules(spec, on_cuda=cuda_ranks(plan) > 0)
+
+
+def _unsupported_modules(spec: ModelSpec, *, on_cuda: bool) -> str | None:
+    """Why the spec's modules can't be built here; None where they can."""
+    modules = spec.modules or ()
+    for module in () if on_cuda else modules:
+        if module.index_dedup:
+            return f"index_dedup runs on CUDA only: FBGEMM's jagged_unique_indices has no CPU kernel; module {module.path} has it"
+        if module.output_data_type is not DataType.FP32:
+            return (
+                f"vectors are put out in fp32 on CPUs; module {module.path} says {module.output_data_type}: leave out its output_data_type"
+            )
+    if len({module.index_dedup for module in modules if not module.is_pooled}) > 1:
+        return "one sharder is for all EmbeddingCollections of a job: give all modules with pooling none the same index_dedup"
+    if own := [module.path for module in modules if module.path.split(".")[0] == DENSE]:
+        return f"{DENSE} is where the model that runs here has its dense layers: move the module {own[0]}"
     return None
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
 from statistics import median
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torchrec.sparse.jagged_tensor import KeyedTensor
 
 from emplace.placement.stages import Stage
 from emplace.runtime.clock import now_us
@@ -47,21 +50,37 @@ class _Laps:
 
 
 class _LapInBackward(torch.autograd.Function):
-    """The identity. Its gradient arrives when a stage of the backward has ended, and makes a lap then."""
+    """The identity. Once the gradients of all values are there, a stage of the backward has ended, which makes a lap."""
 
     @staticmethod
-    def forward(ctx: Any, laps: _Laps, stage: Stage, value: Tensor) -> Tensor:
+    def forward(ctx: Any, laps: _Laps, stage: Stage, *values: Tensor) -> tuple[Tensor, ...]:
         ctx.laps, ctx.stage = laps, stage
-        return value.view_as(value)
+        return tuple(value.view_as(value) for value in values)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
         ctx.laps.lap(ctx.stage)
-        return None, None, gradient
+        return None, None, *gradients
 
 
-def _lap_in_backward(laps: _Laps, stage: Stage, value: Tensor) -> Tensor:
-    return _LapInBackward.apply(laps, stage, value)  # type: ignore[no-any-return, no-untyped-call]
+def _lap_in_backward(laps: _Laps, stage: Stage, values: Iterable[Tensor]) -> Iterator[Tensor]:
+    return iter(_LapInBackward.apply(laps, stage, *values))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _without_reducing(collection: Any) -> Iterator[None]:
+    """Replicated tables are looked up without their DistributedDataParallel wrapper, which would reduce in the backward."""
+    wrapped = collection._lookups
+    collection._lookups = [getattr(lookup, "module", lookup) for lookup in wrapped]
+    try:
+        yield
+    finally:
+        collection._lookups = wrapped
+
+
+def _holders(looked_up: Iterable[Any]) -> list[Any]:
+    """The KeyedTensors and JaggedTensors that collections put out: their `_values` are what a backward ends at."""
+    return [each for out in looked_up for each in ([out] if isinstance(out, KeyedTensor) else out.values())]
 
 
 def _staged_step(training: Training, batch: Batch) -> dict[Stage, float]:
@@ -72,18 +91,28 @@ def _staged_step(training: Training, batch: Batch) -> dict[Stage, float]:
         optimizer.zero_grad()
     laps.lap(Stage.DENSE)
 
-    context = dlrm.ebc.create_context()
-    local_ids = dlrm.ebc.input_dist(context, batch.sparse).wait().wait()
+    collections: list[Any] = dlrm.collections
+    contexts = [collection.create_context() for collection in collections]
+    local_ids = [
+        collection.input_dist(context, ids).wait().wait()
+        for collection, context, ids in zip(collections, contexts, dlrm.inputs(batch), strict=True)
+    ]
     laps.lap(Stage.INPUT_DIST)
-    # Replicated tables are looked up without their DistributedDataParallel wrapper, which would reduce in the backward.
-    lookups = [getattr(lookup, "module", lookup) for lookup in dlrm.ebc._lookups]
-    looked_up = [lookup(ids) for lookup, ids in zip(lookups, local_ids, strict=True)]
-    looked_up = [_lap_in_backward(laps, Stage.GRADIENT_DIST, part) for part in looked_up]
+    parts = []
+    for collection, context, ids in zip(collections, contexts, local_ids, strict=True):
+        with _without_reducing(collection):
+            parts.append(collection.compute(context, ids))
+    timed = _lap_in_backward(laps, Stage.GRADIENT_DIST, chain.from_iterable(parts))
+    parts = [list(islice(timed, len(part))) for part in parts]
     laps.lap(Stage.LOOKUP_FORWARD)
-    pooled = dlrm.ebc.output_dist(context, looked_up).wait()
-    pooled._values = _lap_in_backward(laps, Stage.DENSE, pooled.values())
+    looked_up = [
+        collection.output_dist(context, part).wait() for collection, context, part in zip(collections, contexts, parts, strict=True)
+    ]
+    holders = _holders(looked_up)
+    for holder, values in zip(holders, _lap_in_backward(laps, Stage.DENSE, [each.values() for each in holders]), strict=True):
+        holder._values = values
     laps.lap(Stage.OUTPUT_DIST)
-    loss = dlrm.loss(batch, pooled) * training.loss_scale
+    loss = dlrm.loss(batch, looked_up) * training.loss_scale
     loss.backward()
     laps.lap(Stage.LOOKUP_BACKWARD)
     _reduce_gradients(training)

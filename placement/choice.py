@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import COLUMN_MULTIPLE, Flaw
-from emplace.placement.model import ComputeKernel, Constraints, DataType, Optimizer, ShardingType, Table, Tier
+from emplace.placement.model import ComputeKernel, Constraints, DataType, ModelSpec, Optimizer, ShardingType, Table, Tier
+from emplace.placement.modules import SEQUENCE_TYPES
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Rank, Topology, host_tiers
 
@@ -19,13 +20,14 @@ def choice_flaws(question: Question, table: Table, placement: TablePlacement, to
         *_tiers(question, table, placement, ranks),
         *_constraints(table, placement, ranks),
         *_pin(table, placement),
+        *_module(question, table, placement),
     ]
 
 
 def _kernel(question: Question, table: Table, placement: TablePlacement, ranks: list[Rank]) -> Iterator[Flaw]:
     kernel, kind = placement.compute_kernel, placement.sharding_type
     for rank in {rank.device: rank for rank in ranks}.values():
-        if (refusal := kernel_refusal(kernel, rank, question.model.optimizer, table.data_type)) is not None:
+        if (refusal := table_refusal(kernel, rank, question.model, table)) is not None:
             yield "/compute_kernel", refusal
         elif missing := [part for part in priced_as(kernel) if question.cost_model.kernel(rank.device, part) is None]:
             yield "/compute_kernel", f"the cost model has no {' and no '.join(missing)} kernel for {rank.device}"
@@ -79,6 +81,15 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
         )
 
 
+def _module(question: Question, table: Table, placement: TablePlacement) -> Iterator[Flaw]:
+    module = question.model.module_of(table)
+    if not module.is_pooled and placement.sharding_type not in SEQUENCE_TYPES:
+        yield (
+            "/sharding_type",
+            f"is {placement.sharding_type}; its module {module.path} is not pooled, and can be {', '.join(SEQUENCE_TYPES)}",
+        )
+
+
 def tiers_of(kernel: ComputeKernel, rank: Rank) -> frozenset[Tier]:
     """Where a shard's weights are, and their cache."""
     if rank.is_server:
@@ -102,3 +113,10 @@ def kernel_refusal(kernel: ComputeKernel, rank: Rank, optimizer: Optimizer, data
     if kernel is not ComputeKernel.FUSED:
         return f"{kernel} needs a CUDA device, rank {rank.rank} is {rank.device}"
     return "FBGEMM has no fused adam on CPU devices" if optimizer is Optimizer.ADAM else None
+
+
+def table_refusal(kernel: ComputeKernel, rank: Rank, model: ModelSpec, table: Table) -> str | None:
+    """Why a device can't run a kernel for a table of the model, or None."""
+    if kernel is ComputeKernel.DENSE and rank.type is not DeviceType.CUDA and not model.module_of(table).is_pooled:
+        return "FBGEMM's dense kernel for CPU devices pools, so a table that is not pooled can't be data_parallel on them"
+    return kernel_refusal(kernel, rank, model.optimizer, table.data_type)

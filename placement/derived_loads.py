@@ -53,8 +53,9 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     in_order = model_loads(model, topology, question.options.objective)
     loads = dict(zip(tables, in_order, strict=True))
     on_cuda = np.array([rank.type is DeviceType.CUDA for rank in ranks])
-    own = {is_server: rank_bytes(model, in_order, is_server=is_server) for is_server in (False, True)}
-    own_bytes = np.array([own[rank.is_server] for rank in ranks], dtype=np.int64)
+    kinds = [(rank.is_server, rank.type is DeviceType.CUDA) for rank in ranks]
+    own = {kind: rank_bytes(model, in_order, is_server=kind[0], on_cuda=kind[1]) for kind in dict.fromkeys(kinds)}
+    own_bytes = np.array([own[kind] for kind in kinds], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     stages = _base_stages_us(question, topology)
     constant_us = step_us(question, stages)
@@ -130,7 +131,7 @@ class ShardLoads:
             share = shape.rows / table.num_embeddings
             work = shard_workload(load, sharding.sharding_type, share, shape.columns, topology, on_server=rank.is_server)
             on_cuda = rank.type is DeviceType.CUDA
-            parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=on_cuda)
+            parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak, on_cuda=on_cuda)
             for stage, time_us in shard_stages_us(question.cost_model, device, sharding, shape, work).items():
                 parts.stages_us[where, STAGES.index(stage)] = time_us
             if rank.is_server:

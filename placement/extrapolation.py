@@ -10,7 +10,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
-from emplace.placement.workload import OUTPUT_BYTES, model_loads, shard_workload
+from emplace.placement.workload import model_loads, shard_workload
 
 _Call = tuple[int, ShardingType]
 """A rank's kernel call: TorchRec makes one for each sharding type."""
@@ -55,7 +55,7 @@ def _calls(plan: Plan) -> tuple[Counter[_Call], Counter[_Call], Counter[_Call]]:
             work = shard_workload(load, placement.sharding_type, share, columns, topology, on_server=on_server)
             call = shard.rank, placement.sharding_type
             lookups[call] += work.lookups
-            output_bytes[call] += work.bags * columns * OUTPUT_BYTES
+            output_bytes[call] += work.vectors * columns * work.value_bytes
             sent_bytes[call] += work.output_bytes[0] + work.output_bytes[1]
     return lookups, output_bytes, sent_bytes
 

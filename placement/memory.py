@@ -13,7 +13,7 @@ import numpy as np
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES, TableLoad
+from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
@@ -51,10 +51,10 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
             return rows * columns * STATE_BYTES * 2
 
 
-def buffer_bytes(peak_ids: Any, bags: Any, columns: Any, *, exchanged: bool) -> Any:
-    """Bytes of the ids, lengths and offsets that arrive at a shard, of its pooled vectors, and of the copy that an exchange sends."""
+def buffer_bytes(peak: PeakBatch, columns: Any, *, exchanged: bool) -> Any:
+    """Bytes of the ids, lengths and offsets that arrive at a shard, of its vectors, and of the copy that an exchange sends."""
     copies = 2 if exchanged else 1
-    return peak_ids * ID_BYTES + bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * bags * columns * OUTPUT_BYTES
+    return peak.ids * peak.id_bytes + peak.bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * peak.vectors * columns * peak.value_bytes
 
 
 def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
@@ -62,12 +62,12 @@ def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
     return np.ceil(np.asarray(rows) * cache_load_factor).astype(np.int64)
 
 
-def shard_bytes(sharding: TableSharding, shape: ShardShape, peak_ids: Any, bags: Any, *, on_cuda: bool) -> tuple[Any, Any]:
-    """(hbm_bytes, ddr_bytes) of a shard at peak, with so many ids and bags in a step. On a CPU device all is system memory."""
+def shard_bytes(sharding: TableSharding, shape: ShardShape, peak: PeakBatch, *, on_cuda: bool) -> tuple[Any, Any]:
+    """(hbm_bytes, ddr_bytes) of a shard at peak, with so large a batch in a step. On a CPU device all is system memory."""
     kernel, rows, columns = sharding.kernel, shape.rows, shape.columns
     weights = rows * row_bytes(sharding.data_type, columns)
     state = optimizer_state_bytes(sharding.optimizer, rows, columns)
-    buffers = buffer_bytes(peak_ids, bags, columns, exchanged=kernel is not ComputeKernel.DENSE)
+    buffers = buffer_bytes(peak, columns, exchanged=kernel is not ComputeKernel.DENSE)
     if kernel is ComputeKernel.DENSE:
         # Gradient and all-reduce bucket, each as large as the weights.
         everything = 3 * weights + state + buffers
@@ -84,7 +84,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak_ids: Any, bags:
     return on_device + buffers, in_system
 
 
-def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> int:
+def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool, on_cuda: bool) -> int:
     """Bytes that a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
     states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
@@ -93,21 +93,37 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool) -> 
     if is_server:
         return parameters
     examples = model.local_batch_size
-    ids = sum(int(load.local_peak_ids) * ID_BYTES + int(load.local_bags) * LENGTH_BYTES for load in loads)
-    return parameters + ids + examples * (model.dense_features + _vector_width(model, dense)) * STATE_BYTES
+    ids = sum(int(load.local_batch_ids) * int(load.id_bytes) + int(load.local_bags) * LENGTH_BYTES for load in loads)
+    sequences = _sequence_bytes(model, loads) if on_cuda else 0
+    return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, sequences)
 
 
-def _vector_width(model: ModelSpec, dense: DensePart) -> int:
-    """Values that a trainer holds for each example, beside those that shards hold, at the fullest moment of a step.
+def _vector_bytes(model: ModelSpec, dense: DensePart, sequences: int) -> int:
+    """Bytes of vectors and activations that a trainer holds, beside those that shards hold, at the fullest moment of a step.
 
-    That is either the exchange, where the pooled vectors of all tables arrive and are put in order while shards hold them twice; or
-    the dense layers, where shards hold none. Shards hold as many vectors as a batch has on average, so the dense layers count with
-    what they need beyond that.
+    That is either the exchange, where the vectors of all tables arrive and are put in order while shards hold them twice; or
+    the dense layers, where shards hold none. Shards hold as many pooled vectors as a batch has on average, so the dense layers count
+    with what they need beyond that.
     """
-    exchange = dense.pooled_width * 3 // 2
+    pooled = [table.embedding_dim * len(table.features) for table in model.tables if model.module_of(table).is_pooled]
+    exchange = model.local_batch_size * (sum(pooled) * 3 // 2) * STATE_BYTES + sequences
     outputs = [width for _, width in dense.layers]
     layers = dense.pooled_width + _interaction_width(model, dense) + sum(outputs) + max(outputs, default=0)
-    return max(exchange, layers - 2 * dense.pooled_width)
+    return max(exchange, model.local_batch_size * (layers - 2 * sum(pooled)) * STATE_BYTES)
+
+
+def _sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
+    """Bytes of the vectors of a trainer's own sequences as they arrive; where ids are sent once, also once they are repeated.
+
+    On CUDA devices only, which hold room for what arrives while shards still hold what they send. In system memory it is taken when
+    it comes, and shards have let go of one copy then. Gradients on their way back take no more.
+    """
+    held = 0
+    for table, load in zip(model.tables, loads, strict=False):
+        if not load.is_pooled:
+            repeated = int(load.local_batch_ids) if load.local_peak_ids < load.local_batch_ids else 0
+            held += (int(load.local_peak_ids) + repeated) * table.embedding_dim * int(load.value_bytes)
+    return held
 
 
 def _interaction_width(model: ModelSpec, dense: DensePart) -> int:

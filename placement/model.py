@@ -12,7 +12,10 @@ from pydantic import Field, model_validator
 from emplace.placement.access import Access, AccessDistribution, access_distribution
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.lengths import FeatureLength, LengthDistribution, length_distribution
+from emplace.placement.modules import ONE_MODULE, Module, Path, narrowed, refuse_unsound_modules
 from emplace.placement.sums import add_up
+from emplace.placement.terms import DataType as DataType
+from emplace.placement.terms import ShardingType as ShardingType
 
 MAX_TABLES = 10_000
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_:-]{0,199}$"
@@ -20,13 +23,6 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 EmbeddingDim = Annotated[int, Field(strict=True, gt=0, le=65_536, multiple_of=4)]
 BatchSize = Annotated[int, Field(strict=True, gt=0, le=10_000_000)]
 Width = Annotated[int, Field(strict=True, gt=0, le=1_000_000)]
-
-
-class DataType(StrEnum):
-    FP32 = "fp32"
-    FP16 = "fp16"
-    BF16 = "bf16"
-    INT8 = "int8"
 
 
 class Optimizer(StrEnum):
@@ -40,18 +36,6 @@ class Interaction(StrEnum):
     CAT = "cat"
     DOT = "dot"
     DCN = "dcn"
-
-
-class ShardingType(StrEnum):
-    """TorchRec's sharding types, verbatim."""
-
-    TABLE_WISE = "table_wise"
-    COLUMN_WISE = "column_wise"
-    ROW_WISE = "row_wise"
-    TABLE_ROW_WISE = "table_row_wise"
-    TABLE_COLUMN_WISE = "table_column_wise"
-    GRID_SHARD = "grid_shard"
-    DATA_PARALLEL = "data_parallel"
 
 
 class ComputeKernel(StrEnum):
@@ -72,7 +56,7 @@ class Tier(StrEnum):
 
 
 class Feature(Document):
-    """One sparse feature: a list of ids per example, looked up in its table and summed."""
+    """One sparse feature: a list of ids per example, looked up in its table and pooled, or not pooled, as its module says."""
 
     name: Name
     length: FeatureLength
@@ -137,6 +121,8 @@ class Table(Document):
     num_embeddings: Annotated[int, Field(strict=True, gt=0, le=10**12)]
     embedding_dim: EmbeddingDim
     data_type: DataType = DataType.FP32
+    module: Path | None = None
+    """Absent: the model has one pooled module."""
     features: Annotated[tuple[Feature, ...], Field(min_length=1)]
     access: Access = "uniform"
     constraints: Constraints = Constraints()
@@ -183,6 +169,8 @@ class ModelSpec(Document):
     dense_precision: Precision | None = None
     """Absent: what the software multiplies in by default."""
     optimizer: Optimizer = Optimizer.ROWWISE_ADAGRAD
+    modules: Annotated[tuple[Module, ...], Field(min_length=1, max_length=MAX_TABLES)] | None = None
+    """Absent: one pooled module."""
     tables: Annotated[tuple[Table, ...], Field(min_length=1, max_length=MAX_TABLES)]
     together: tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...] | None = None
     """Groups of tables, each table_wise on the device of the others."""
@@ -199,6 +187,11 @@ class ModelSpec(Document):
         )
         _refuse_duplicates(tables)
         _refuse_duplicates(features)
+        return self
+
+    @model_validator(mode="after")
+    def _modules_have_tables(self) -> ModelSpec:
+        refuse_unsound_modules(self)
         return self
 
     @model_validator(mode="after")
@@ -245,6 +238,15 @@ class ModelSpec(Document):
                 rule = f"dot needs every embedding_dim and the last width of bottom_mlp to be equal, they are {found}; use cat, or make them equal"
                 raise broken_rule("/interaction", self.interaction.value, rule)
         return self
+
+    def module_of(self, table: Table) -> Module:
+        """The module that looks the table up."""
+        # Not from a cached mapping: model_copy would keep that of the model it copies.
+        return next((module for module in self.modules or () if module.path == table.module), ONE_MODULE)
+
+    def limits(self, table: Table) -> Constraints:
+        """What is allowed for the table: its constraints, and what its module can do."""
+        return narrowed(self.module_of(table), table.constraints)
 
     @cached_property
     def num_features(self) -> int:

@@ -49,11 +49,10 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     forward, backward = _LookupPricer(cost, device, sharding, shape, work).time_us()
     splits_rows, replicated = sharding.sharding_type in ROW_SPLIT, sharding.sharding_type is ShardingType.DATA_PARALLEL
     weight_bytes = shape.rows * row_bytes(sharding.data_type, shape.columns)
-    dist = cost.reduce_scatter if splits_rows else cost.all_to_all
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
-    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * OUTPUT_BYTES * cost.per_permuted_byte_us)
-    vectors_us = dist.time_us(*work.output_bytes) + permuted_us
+    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * work.value_bytes * cost.per_permuted_byte_us)
+    vectors_us = _exchange_us(cost, sharding.sharding_type, work) + permuted_us
     near, far = work.all_reduce_share
     updated_us = cost.update_us(sharding.optimizer, weight_bytes) if replicated else 0.0
     return {
@@ -64,6 +63,14 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
         Stage.LOOKUP_BACKWARD: backward,
         Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far) + updated_us,
     }
+
+
+def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorkload) -> Any:
+    """Microseconds of a shard's vectors on their way: partial sums are reduced, all others are sent as they are."""
+    if sharding_type not in ROW_SPLIT:
+        return cost.all_to_all.time_us(*work.output_bytes)
+    reduced_us, sent_us = cost.reduce_scatter.time_us(*work.output_bytes), cost.all_to_all.time_us(*work.output_bytes)
+    return np.where(work.is_pooled, reduced_us, sent_us)
 
 
 def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -> dict[Stage, Any]:
@@ -143,9 +150,9 @@ class _LookupPricer:
         if entry is None:
             raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
         lookups, unique_rows = self.work.lookups * share, self.work.unique_rows * share
-        bags, uneven_bags = self.work.bags * bag_share, self.work.uneven_bags * bag_share
+        vectors, uneven_bags = self.work.vectors * bag_share, self.work.uneven_bags * bag_share
         width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)
-        arguments = (lookups, unique_rows, width_bytes, bags, uneven_bags, self.shape.columns * OUTPUT_BYTES, self.shape.rows)
+        arguments = (lookups, unique_rows, width_bytes, vectors, uneven_bags, self.shape.columns * self.work.value_bytes, self.shape.rows)
         backward = entry.backward_of(self.sharding.optimizer, self.sharding.data_type)
         return entry.forward.time_us(*arguments), backward.time_us(*arguments)
 

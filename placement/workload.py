@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from emplace.placement.lengths import LengthDistribution
-from emplace.placement.model import ModelSpec, ShardingType, Table
+from emplace.placement.model import DataType, ModelSpec, ShardingType, Table
+from emplace.placement.modules import ONE_MODULE, Module
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Topology
 
 ID_BYTES = 8
 LENGTH_BYTES = 8
+WEIGHT_BYTES = 4
+"""A weight of an id, in modules with weights."""
 OUTPUT_BYTES = 4
-"""Pooled vectors are fp32 whatever the table's data type."""
+"""Values of dense layers, and of vectors that are put out in fp32, whatever the table's data type."""
+PLACE_BYTES = 24
+"""What an id of a sequence takes besides where rows are split: three arrays of 8 bytes, so that each vector finds the place of its id."""
+_VALUE_BYTES = {DataType.FP32: OUTPUT_BYTES, DataType.FP16: 2, DataType.BF16: 2}
 
 MEMORY_QUANTILE = 0.999
 """Memory is held for as many ids as a batch has at this quantile."""
@@ -41,7 +47,8 @@ class Objective(StrEnum):
 class TableLoad:
     """What one step asks of one table, or of many where fields are arrays.
 
-    `global` counts the batches of all trainers together, `local` that of one. Peak ids are those that memory is held for.
+    `global` counts the batches of all trainers together, `local` that of one. Peak ids are those that memory is held for. A bag is one
+    feature of one example. Lookups put out a vector for each bag where they are pooled, else one each.
     """
 
     global_lookups: Any
@@ -55,17 +62,50 @@ class TableLoad:
     global_uneven_bags: Any
     """Bags of features whose length varies from example to example."""
     local_uneven_bags: Any
+    local_batch_ids: Any
+    """Ids of a trainer's own batch that memory is held for, those that come again included."""
+    is_pooled: Any = True
+    id_bytes: Any = ID_BYTES
+    """Of an id, with its weight where it has one."""
+    value_bytes: Any = OUTPUT_BYTES
+    """Of a value of the vectors that are put out."""
 
 
-def table_load(table: Table, local_batch_size: int, trainers: int, objective: Objective) -> TableLoad:
-    """The load of `table` under `trainers` ranks with `local_batch_size` examples each."""
+def _either(which: Any, one: Any, other: Any) -> Any:
+    """`one` where `which` holds, else `other`; exact numbers stay exact where all is a single case."""
+    if isinstance(which, bool):
+        return one if which else other
+    return np.where(which, one, other)
+
+
+def table_load(table: Table, local_batch_size: int, trainers: int, objective: Objective, module: Module = ONE_MODULE) -> TableLoad:
+    """The load of `table`, which is in `module`, under `trainers` ranks with `local_batch_size` examples each."""
     sizes = (local_batch_size * trainers, local_batch_size)
     lookups = [add_up(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
     unique = table.accesses.unique_rows(lookups)
-    peak = [peak_ids(table, size) for size in sizes]
+    batch_ids = [peak_ids(table, size) for size in sizes]
+    peak = batch_ids
+    if module.index_dedup:
+        different = int(np.ceil(table.accesses.unique_rows([batch_ids[1]])[0]))
+        lookups, peak = [trainers * float(unique[1]), float(unique[1])], [min(batch_ids[0], trainers * different), different]
     bags = [len(table.features) * size for size in sizes]
-    uneven = [sum(feature.lengths.variance > 0 for feature in table.features) * size for size in sizes]
-    return TableLoad(*lookups, *map(float, unique), *peak, *bags, *uneven)
+    uneven = [sum(feature.lengths.variance > 0 for feature in table.features) * size if module.is_pooled else 0 for size in sizes]
+    return TableLoad(
+        global_lookups=lookups[0],
+        local_lookups=lookups[1],
+        global_unique_rows=float(unique[0]),
+        local_unique_rows=float(unique[1]),
+        global_peak_ids=peak[0],
+        local_peak_ids=peak[1],
+        global_bags=bags[0],
+        local_bags=bags[1],
+        global_uneven_bags=uneven[0],
+        local_uneven_bags=uneven[1],
+        local_batch_ids=batch_ids[1],
+        is_pooled=module.is_pooled,
+        id_bytes=ID_BYTES + (WEIGHT_BYTES if module.weighted else 0),
+        value_bytes=_VALUE_BYTES[module.output_data_type],
+    )
 
 
 def peak_ids(table: Table, examples: int) -> int:
@@ -75,6 +115,16 @@ def peak_ids(table: Table, examples: int) -> int:
 
 def _lookups(lengths: LengthDistribution, examples: int, objective: Objective) -> float:
     return lengths.total_quantile(0.95, examples) if objective is Objective.P95 else lengths.mean * examples
+
+
+class PeakBatch(NamedTuple):
+    """What memory is held for at a shard: ids, bags, and the vectors that lookups put out."""
+
+    ids: Any
+    bags: Any
+    vectors: Any
+    id_bytes: Any = ID_BYTES
+    value_bytes: Any = OUTPUT_BYTES
 
 
 @dataclass(frozen=True)
@@ -87,14 +137,19 @@ class ShardWorkload:
 
     lookups: Any
     unique_rows: Any
-    peak_ids: Any
+    peak: PeakBatch
     bags: Any
+    vectors: Any
+    """Vectors that lookups put out: pooled ones, one for each bag; else one for each lookup."""
     uneven_bags: Any
     """Bags whose lengths differ, so that each one's end is found anew. In a block of rows all do: it has some of a bag's ids by chance."""
     input_bytes: tuple[Any, Any, Any]
     output_bytes: tuple[Any, Any, Any]
     permuted_vectors: Any
-    """Pieces of pooled vectors that are put in order where they arrive. They are counted at the shard that they come from."""
+    """Vectors, and pieces of them, that are put in order where they arrive. They are counted at the shard that they come from."""
+    value_bytes: Any
+    is_pooled: Any
+    """Where rows are split, partial sums are added up on the way; of sequences each vector comes from the one rank that has its row."""
     all_reduce_share: tuple[float, float]
     """(inside the node, across nodes): what an all-reduce of the shard's gradient sends, in times of its weight bytes."""
 
@@ -116,39 +171,49 @@ def shard_workload(
     """The workload of a shard with this share of the rows (0..1) and so many columns. docs/explanation/cost-model.md derives the bytes."""
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
+    pooled, value_bytes = load.is_pooled, load.value_bytes
     if sharding_type is ShardingType.DATA_PARALLEL:
-        lookups, unique, peak_ids = load.local_lookups, load.local_unique_rows, load.local_peak_ids
-        bags, uneven_bags, share = load.local_bags, load.local_uneven_bags, all_reduce_share(topology)
-        return ShardWorkload(lookups, unique, peak_ids, bags, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, share)
-    lookups = load.global_lookups * row_share
-    peak_ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
-    arriving = lookups * ID_BYTES + load.global_bags * LENGTH_BYTES
+        lookups, unique, ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
+        peak = PeakBatch(ids, bags, _either(pooled, bags, ids), load.id_bytes, value_bytes)
+        uneven_bags, share = load.local_uneven_bags, all_reduce_share(topology)
+        vectors = _either(pooled, bags, lookups)
+        return ShardWorkload(lookups, unique, peak, bags, vectors, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, value_bytes, pooled, share)
+    lookups, bags = load.global_lookups * row_share, load.global_bags
+    ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
+    vectors = _either(pooled, bags, lookups)
+    id_bytes = load.id_bytes + (_either(pooled, 0, PLACE_BYTES) if sharding_type in ROW_SPLIT else 0)
+    arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
     near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
-    bag_bytes = load.global_bags * columns * OUTPUT_BYTES
+    vector_bytes = vectors * columns * value_bytes
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
         # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
-        output_bytes = (bag_bytes * (local - 1) / local, bag_bytes * (nodes - 1) / nodes / local, 0.0)
+        output_bytes = (vector_bytes * (local - 1) / local, vector_bytes * (nodes - 1) / nodes / local, 0.0)
     else:
-        output_bytes = (bag_bytes * near, bag_bytes * far, bag_bytes * served)
+        output_bytes = (vector_bytes * near, vector_bytes * far, vector_bytes * served)
     return ShardWorkload(
         lookups,
         load.global_unique_rows * row_share,
-        peak_ids,
-        load.global_bags,
-        load.global_bags if sharding_type in ROW_SPLIT else load.global_uneven_bags,
+        PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
+        bags,
+        vectors,
+        _either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,
         (arriving * near, arriving * far, arriving * served),
         output_bytes,
-        load.global_bags * _permuted_share(sharding_type, local),
+        vectors * _permuted_share(sharding_type, local, pooled),
+        value_bytes,
+        pooled,
         (0.0, 0.0),
     )
 
 
-def _permuted_share(sharding_type: ShardingType, trainers_per_node: int) -> float:
-    """How many pieces are put in order for each bag of a shard.
+def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pooled: Any) -> Any:
+    """How many pieces are put in order for each vector of a shard.
 
-    In a grid each of the node's ranks holds a block of the rows of a piece: a bag is counted at all of them, and put in order once.
+    Where rows are split, the vectors of a sequence come from several ranks and are put in the order of its ids. In a grid each of the node's ranks holds a block of the rows of a piece: a bag is counted at all of them, and put in order once.
     """
+    if sharding_type is ShardingType.ROW_WISE:
+        return _either(is_pooled, 0.0, 1.0)
     if sharding_type not in PERMUTED:
         return 0.0
     return 1.0 / trainers_per_node if sharding_type is ShardingType.GRID_SHARD else 1.0
@@ -163,4 +228,4 @@ def all_reduce_share(topology: Topology) -> tuple[float, float]:
 def model_loads(model: ModelSpec, topology: Topology, objective: Objective) -> list[TableLoad]:
     """One load per table, in the model's order."""
     trainers = len(topology.trainers)
-    return [table_load(table, model.local_batch_size, trainers, objective) for table in model.tables]
+    return [table_load(table, model.local_batch_size, trainers, objective, model.module_of(table)) for table in model.tables]

@@ -42,7 +42,13 @@ def with_dense(spec: ModelSpec, lengths: list[Ints], ids: list[Ints], rng: np.ra
         lengths=torch.from_numpy(np.concatenate(lengths)),
     )
     dense = torch.from_numpy(rng.random((examples, spec.dense_features), dtype=np.float32))
-    return Batch(dense, sparse, torch.from_numpy(rng.integers(0, 2, examples).astype(np.float32)))
+    labels = torch.from_numpy(rng.integers(0, 2, examples).astype(np.float32))
+    return Batch(dense, _weighted(sparse, rng) if any(module.weighted for module in spec.modules or ()) else sparse, labels)
+
+
+def _weighted(sparse: KeyedJaggedTensor, rng: np.random.Generator) -> KeyedJaggedTensor:
+    weights = torch.from_numpy(0.5 + rng.random(len(sparse.values()), dtype=np.float32))
+    return KeyedJaggedTensor(keys=sparse.keys(), values=sparse.values(), lengths=sparse.lengths(), weights=weights)
 
 
 def spread_rows(table: Table, ranks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,24 +10,16 @@ from typing import Any
 import torch
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import Tensor, nn
-from torchrec.modules.embedding_configs import DataType as TorchRecDataType
-from torchrec.modules.embedding_configs import EmbeddingBagConfig, PoolingType
-from torchrec.modules.embedding_modules import EmbeddingBagCollection
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
-from torchrec.sparse.jagged_tensor import KeyedJaggedTensor, KeyedTensor
+from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
 from emplace.placement.dense_part import dense_part
-from emplace.placement.model import DataType, Interaction, ModelSpec, Optimizer
+from emplace.placement.model import Interaction, ModelSpec, Optimizer
+from emplace.runtime.collections import attach_collections, ids_for, spec_modules, vectors_of
 
 LEARNING_RATE = 0.01
 """The learning rate of tables and dense layers while steps are timed. Its value changes no time."""
 
-_DATA_TYPES = {
-    DataType.FP32: TorchRecDataType.FP32,
-    DataType.FP16: TorchRecDataType.FP16,
-    DataType.BF16: TorchRecDataType.BF16,
-    DataType.INT8: TorchRecDataType.INT8,
-}
 FUSED_OPTIMIZERS = {
     Optimizer.SGD: EmbOptimType.EXACT_SGD,
     Optimizer.ADAGRAD: EmbOptimType.EXACT_ADAGRAD,
@@ -47,10 +39,12 @@ class Batch:
 
     def copy_to(self, device: torch.device) -> Batch:
         """Fresh tensors on `device`, as a data loader would hand them over."""
+        weights = self.sparse.weights_or_none()
         sparse = KeyedJaggedTensor(
             keys=self.sparse.keys(),
             values=self.sparse.values().to(device, copy=True),
             lengths=self.sparse.lengths().to(device, copy=True),
+            weights=None if weights is None else weights.to(device, copy=True),
         )
         return Batch(self.dense.to(device, copy=True), sparse, self.labels.to(device, copy=True))
 
@@ -94,15 +88,25 @@ class Dlrm(nn.Module):
 
     def __init__(self, spec: ModelSpec, embedding_device: torch.device) -> None:
         super().__init__()
-        self.ebc = EmbeddingBagCollection(tables=_embedding_configs(spec), device=embedding_device)
+        self.modules_of_spec = spec_modules(spec)
+        attach_collections(self, spec, embedding_device)
         self.dense = DenseLayers(spec)
 
-    def forward(self, batch: Batch) -> Tensor:
-        return self.loss(batch, self.ebc(batch.sparse))
+    @property
+    def collections(self) -> list[nn.Module]:
+        """Those of the spec's modules, in its order."""
+        return [self.get_submodule(module.path) for module in self.modules_of_spec]
 
-    def loss(self, batch: Batch, pooled: KeyedTensor) -> Tensor:
-        # A sharded collection orders its keys by sharding type, so vectors are fetched by name.
-        logits = self.dense(batch.dense, pooled.to_dict())
+    def inputs(self, batch: Batch) -> list[KeyedJaggedTensor]:
+        """What each collection takes of a batch."""
+        return [ids_for(module, batch.sparse) for module in self.modules_of_spec]
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.loss(batch, [collection(ids) for collection, ids in zip(self.collections, self.inputs(batch), strict=True)])
+
+    def loss(self, batch: Batch, looked_up: Sequence[Any]) -> Tensor:
+        """The loss, from what each collection puts out."""
+        logits = self.dense(batch.dense, vectors_of(self.modules_of_spec, looked_up))
         # The mean over examples; 0 for the empty batch that a remote server feeds.
         return nn.functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="sum") / max(1, len(batch.labels))
 
@@ -129,17 +133,3 @@ def dense_optimizer(optimizer: Optimizer, parameters: Iterable[Tensor], learning
 def _mlp(shapes: tuple[tuple[int, int], ...], *, relu_last: bool) -> nn.Sequential:
     layers = [layer for shape in shapes for layer in (nn.Linear(*shape), nn.ReLU())]
     return nn.Sequential(*(layers if relu_last else layers[:-1]))
-
-
-def _embedding_configs(spec: ModelSpec) -> list[EmbeddingBagConfig]:
-    return [
-        EmbeddingBagConfig(
-            name=table.name,
-            num_embeddings=table.num_embeddings,
-            embedding_dim=table.embedding_dim,
-            feature_names=[feature.name for feature in table.features],
-            data_type=_DATA_TYPES[table.data_type],
-            pooling=PoolingType.SUM,
-        )
-        for table in spec.tables
-    ]

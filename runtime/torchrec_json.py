@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emplace.placement.model import ShardingType
+from emplace.placement.model import DataType, ShardingType
+from emplace.placement.modules import DEFAULT_PATH, ONE_MODULE, Module
 from emplace.placement.plan import Shard, TablePlacement
 
 CLASS = "@class"
 """The key that says which class an object is of. No table can have this name."""
 
-MODULE_PATH = "ebc"
-"""Path of the EmbeddingBagCollection in runtime.dlrm.Dlrm, and in every model that an exported plan is for."""
+MODULE_PATH = DEFAULT_PATH
+"""Path of the EmbeddingBagCollection of models that name no modules."""
 
 
-def parameter_sharding(table: TablePlacement, devices: Sequence[str]) -> dict[str, Any]:
-    """TorchRec's ParameterSharding of one table; `devices` are the ranks', such as `cpu` or `cuda:0`."""
+def parameter_sharding(table: TablePlacement, devices: Sequence[str], module: Module = ONE_MODULE) -> dict[str, Any]:
+    """TorchRec's ParameterSharding of one table of `module`; `devices` are the ranks', such as `cpu` or `cuda:0`."""
     sharding: dict[str, Any] = {
         CLASS: "ParameterSharding",
         "sharding_type": table.sharding_type.value,
         "compute_kernel": table.compute_kernel.value,
     }
+    if module.output_data_type is not DataType.FP32:
+        sharding["output_dtype"] = {CLASS: "DataType", "value": module.output_data_type.upper()}
     if table.sharding_type is ShardingType.DATA_PARALLEL:
         return sharding | {"ranks": list(range(len(devices))), "sharding_spec": None}
     shards = in_torchrec_order(table)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 import torch.distributed as dist
 from torch import nn
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
@@ -12,7 +15,9 @@ from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
 from emplace.placement.dense_part import layers_optimizer
 from emplace.placement.model import ModelSpec, Optimizer, ShardingType
 from emplace.runtime.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
-from emplace.runtime.torchrec_json import MODULE_PATH
+
+_OF_TABLE = re.compile(r"\.embedding(_bag)?s\.(?P<table>[^.]+)\.weight$")
+"""The parameter of a table in an EmbeddingBagCollection or EmbeddingCollection."""
 
 
 class Training:
@@ -34,9 +39,14 @@ class Training:
         self.loss_scale = dist.get_world_size() / trainers
         """TorchRec divides gradients by all ranks; remote servers contribute none."""
         optimizer = optimizer or spec.optimizer
-        sharder = EmbeddingBagCollectionSharder(fused_params=fused_params(optimizer, sparse_rate))
+        fused = fused_params(optimizer, sparse_rate)
+        dedups = any(module.index_dedup for module in spec.modules or ())
+        sharders = [
+            EmbeddingBagCollectionSharder(fused_params=dict(fused)),
+            EmbeddingCollectionSharder(fused_params=dict(fused), use_index_dedup=dedups),
+        ]
         # On the meta device no rank ever holds a whole table that is not its own.
-        self.dmp = DistributedModelParallel(Dlrm(spec, torch.device("meta")), device=device, plan=plan, sharders=[sharder])
+        self.dmp = DistributedModelParallel(Dlrm(spec, torch.device("meta")), device=device, plan=plan, sharders=sharders)
         named = [(name, p) for name, p in self.dmp.named_parameters() if not hasattr(p, "_in_backward_optimizers")]
         layers = [parameter for name, parameter in named if table_of(name) is None]
         tables = {str(table_of(name)): parameter for name, parameter in named if table_of(name) is not None}
@@ -62,12 +72,11 @@ class Training:
 
 
 def _replicated_tables(plan: ShardingPlan) -> set[str]:
-    tables = plan.plan[MODULE_PATH]
-    assert isinstance(tables, EmbeddingModuleShardingPlan)
-    return {name for name, sharding in tables.items() if sharding.sharding_type == ShardingType.DATA_PARALLEL}
+    modules = [tables for tables in plan.plan.values() if isinstance(tables, EmbeddingModuleShardingPlan)]
+    return {name for tables in modules for name, sharding in tables.items() if sharding.sharding_type == ShardingType.DATA_PARALLEL}
 
 
 def table_of(parameter_name: str) -> str | None:
-    """`ebc.embedding_bags.user_id.weight` -> `user_id`; None for a dense layer's parameter."""
-    _, found, after = parameter_name.partition(f"{MODULE_PATH}.embedding_bags.")
-    return after.removesuffix(".weight") if found else None
+    """`ebc.embedding_bags.user_id.weight`, `ec.embeddings.user_id.weight` -> `user_id`; None for a dense layer's parameter."""
+    found = _OF_TABLE.search(parameter_name)
+    return None if found is None else found["table"]

@@ -187,9 +187,10 @@ class _Round:
             table = tables[placement.name]
             bags = model.local_batch_size * len(table.features)
             ids = model.local_batch_size * table.pooling_factor
+            vectors = bags if model.module_of(table).is_pooled else ids
             for shard in placement.shards:
                 columns = shard.columns[1] - shard.columns[0]
-                found[shard.rank] += ids * ID_BYTES + bags * (LENGTH_BYTES + columns * OUTPUT_BYTES)
+                found[shard.rank] += ids * ID_BYTES + bags * LENGTH_BYTES + vectors * columns * OUTPUT_BYTES
         return found
 
 

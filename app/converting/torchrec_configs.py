@@ -35,12 +35,24 @@ def from_embedding_configs(text: str, source: str) -> Converted:
         "dense layers are not in these configs; emplace describe sees those of a module",
         *padding_notes({config["name"]: config["embedding_dim"] for config in listed}),
     ]
-    unpooled = [config["name"] for config in listed if "pooling" not in config or _word(config["pooling"]) == "none"]
-    if unpooled:
-        notes.append(f"taken to be pooled, which an EmbeddingConfig is not: {', '.join(unpooled)}")
+    if modules := _modules(listed, tables):
+        model["modules"] = modules
+        notes.append(f"where modules are is not in these configs; assumed {', '.join(module['path'] for module in modules)}")
     if left_out := sorted({key for config in listed for key, value in config.items() if key not in _CARRIED and value is not None}):
         notes.append(f"not carried over: {', '.join(left_out)}")
     return Converted(model, tuple(notes))
+
+
+def _modules(listed: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An EmbeddingCollection for each width of the configs that are not pooled, and a collection of all others; each table gets its own.
+    None where all are pooled."""
+    unpooled = ["pooling" not in config or _word(config["pooling"]) == "none" for config in listed]
+    if not any(unpooled):
+        return []
+    for entry, is_sequence in zip(tables, unpooled, strict=True):
+        entry["module"] = f"ec_{entry['embedding_dim']}" if is_sequence else "ebc"
+    paths = dict.fromkeys(entry["module"] for entry in tables)
+    return [{"path": path} if path == "ebc" else {"path": path, "pooling": "none"} for path in paths]
 
 
 def _table(config: dict[str, Any], source: str, pointer: str) -> dict[str, Any]:

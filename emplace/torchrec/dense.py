@@ -6,7 +6,7 @@ on the meta device, and so may the whole model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +18,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.parameter import is_lazy
 from torch.utils.flop_counter import FlopCounterMode
 from torchrec.modules.embedding_modules import get_embedding_names_by_table
-from torchrec.sparse.jagged_tensor import KeyedJaggedTensor, KeyedTensor
+from torchrec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 from emplace.placement.errors import ToolError
+from emplace.torchrec.tables import is_sequence, table_configs
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,26 @@ def _zeros_for_lookups(sharded: Sequence[Any], examples: list[int]) -> Iterator[
             del module.forward
 
 
-def _zeros(module: Any, examples: list[int], features: KeyedJaggedTensor, *_: Any) -> KeyedTensor:
-    configs = module.embedding_bag_configs()
+def _zeros(module: Any, examples: list[int], features: KeyedJaggedTensor, *_: Any) -> KeyedTensor | dict[str, JaggedTensor]:
+    configs = table_configs(module)
     names = get_embedding_names_by_table(configs)
+    if is_sequence(module):
+        examples.append(features.stride())
+        return dict(_zero_sequences(configs, names, features.to_dict()))
     widths = [config.embedding_dim for config, own in zip(configs, names, strict=True) for _ in own]
     examples.append(features.stride())
     values = torch.zeros(features.stride(), sum(widths), device=features.device(), requires_grad=True)
     return KeyedTensor(keys=[name for own in names for name in own], length_per_key=widths, values=values)
+
+
+def _zero_sequences(
+    configs: Sequence[Any], names: Sequence[Sequence[str]], features: Mapping[str, JaggedTensor]
+) -> Iterator[tuple[str, JaggedTensor]]:
+    for config, own in zip(configs, names, strict=True):
+        for name, feature in zip(own, config.feature_names, strict=True):
+            ids = features[feature]
+            values = torch.zeros(len(ids.values()), config.embedding_dim, device=ids.values().device, requires_grad=True)
+            yield name, JaggedTensor(values=values, lengths=ids.lengths())
 
 
 def _moved(argument: Any, device: torch.device) -> Any:

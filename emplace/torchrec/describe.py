@@ -18,7 +18,8 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import DataType, Feature, Interaction, ModelSpec, Table
 from emplace.placement.reading import from_data
 from emplace.torchrec.dense import DenseMeasure, dense_layers
-from emplace.torchrec.limits import PlannedJob, feature_lengths, is_weighted, table_limits
+from emplace.torchrec.limits import PlannedJob, feature_lengths, table_limits
+from emplace.torchrec.modules import module_path, spec_modules
 from emplace.torchrec.optimizers import model_optimizer
 from emplace.torchrec.tables import ShardedTable, find_tables
 
@@ -72,11 +73,11 @@ def describe_module(
     tables = find_tables(module, sharders)
     given = constraints or {}
     optimizer, optimizers_differ = model_optimizer(tables)
-    entries = tuple(_table(table, given.get(table.name), job) for table in tables)
-    weighted = [table.spec_name for table in tables if is_weighted(table, given.get(table.name))]
+    modules = spec_modules(tables, given)
+    entries = tuple(_table(table, given.get(table.name), job, module_path(table) if modules else None) for table in tables)
     dense = dense_layers(module, _modules(tables), sample)
     width = sum(table.embedding_dim * len(table.features) for table in entries)
-    notes = [*_dense_notes(dense), *_notes(weighted, optimizer, optimizers_differ)]
+    notes = [*_dense_notes(dense), *_notes(optimizer, optimizers_differ)]
     data = {
         "schema_version": 1,
         "name": name or type(module).__name__,
@@ -88,6 +89,7 @@ def describe_module(
         "top_mlp": [_hidden_width(dense, width), 1],
         "interaction": Interaction.CAT,
         "optimizer": optimizer,
+        "modules": None if modules is None else [module.to_data() for module in modules],
         "tables": [entry.to_data() for entry in entries],
     }
     return Described(from_data(data, ModelSpec, source="module"), tuple(tables))
@@ -97,7 +99,7 @@ def _modules(tables: Iterable[ShardedTable]) -> list[nn.Module]:
     return list({id(table.module): table.module for table in tables}.values())
 
 
-def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob) -> Table:
+def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob, module: str | None) -> Table:
     data_type = _DATA_TYPES.get(table.config.data_type)
     if data_type is None:
         rule = f"the data type of table {table.name} must be one of {', '.join(DataType)}"
@@ -109,6 +111,7 @@ def _table(table: ShardedTable, given: ParameterConstraints | None, job: Planned
             num_embeddings=table.config.num_embeddings,
             embedding_dim=table.config.embedding_dim,
             data_type=data_type,
+            module=module,
             features=tuple(Feature(name=name, length=length) for name, length in zip(table.features, lengths, strict=True)),
             constraints=table_limits(table, given, job),
         )
@@ -137,8 +140,6 @@ def _dense_notes(dense: DenseMeasure) -> Iterator[str]:
     )
 
 
-def _notes(weighted: Sequence[str], optimizer: str, optimizers_differ: bool) -> Iterator[str]:
-    if weighted:
-        yield f"Ids of {len(weighted)} tables have weights, whose 4 bytes an id are not counted"
+def _notes(optimizer: str, optimizers_differ: bool) -> Iterator[str]:
     if optimizers_differ:
         yield f"Tables have several optimizers; all are counted with the state of {optimizer}, the largest"

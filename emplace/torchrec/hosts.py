@@ -102,7 +102,7 @@ def reserve_options(topology: Topology, reserved: Topology, host: HostSpec, mode
     of both stays free, not their sum. Raises NothingLeft.
     """
     ranks = build_topology(host, topology.world_size // topology.local_world_size, topology.world_size, with_servers=False)
-    counted = rank_bytes(model, model_loads(model, ranks, Objective.MEAN), is_server=False)
+    counted = rank_bytes(model, model_loads(model, ranks, Objective.MEAN), is_server=False, on_cuda=True)
     options = {}
     on_cuda = topology.compute_device == DeviceType.CUDA
     per_node = topology.local_world_size

@@ -12,7 +12,8 @@ from torchrec.modules.embedding_configs import PoolingType
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import FeatureLength, FixedLength, PoissonLength
 from emplace.placement.model import ComputeKernel, Constraints, ShardingType
-from emplace.torchrec.tables import ShardedTable
+from emplace.placement.modules import SEQUENCE_TYPES
+from emplace.torchrec.tables import ShardedTable, is_sequence
 
 COLUMN_TYPES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 NARROWEST_COLUMNS = 4
@@ -48,6 +49,8 @@ def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: P
         types = [each for each in types if each not in COLUMN_TYPES]
     kernels = {each: _kernels(table, each, asked, job) for each in types}
     types = [each for each in types if kernels[each]]
+    if is_sequence(table.module):
+        types = [each for each in types if each in SEQUENCE_TYPES]
     if not types:
         raise ContradictingConstraints("constraints", [BrokenRule(f"/{table.name}", "", _nothing_left(table, asked, offered, job))])
     union = {kernel for each in types for kernel in kernels[each]}
@@ -72,7 +75,8 @@ def feature_lengths(table: ShardedTable, given: ParameterConstraints | None) -> 
 
 def is_weighted(table: ShardedTable, given: ParameterConstraints | None) -> bool:
     """Whether each id has a weight."""
-    return bool(table.module.is_weighted() or (given is not None and given.is_weighted))  # type: ignore[operator]
+    weighs = not is_sequence(table.module) and table.module.is_weighted()  # type: ignore[operator]
+    return bool(weighs or (given is not None and given.is_weighted))
 
 
 def _says_nothing(factors: Sequence[float]) -> bool:
@@ -117,16 +121,17 @@ def _refused(table: ShardedTable, asked: ParameterConstraints, job: PlannedJob) 
         yield "key_value_params", "", "Emplace knows no key-value tables; leave it out"
     if asked.use_virtual_table or table.config.use_virtual_table:
         yield "use_virtual_table", True, "Emplace knows no virtual tables; leave it out"
-    if table.config.pooling not in (PoolingType.SUM, PoolingType.MEAN):
+    if not is_sequence(table.module) and table.config.pooling not in (PoolingType.SUM, PoolingType.MEAN):
         yield "pooling", table.config.pooling, "must be sum or mean"
 
 
 def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Sequence[str], job: PlannedJob) -> str:
+    sequence = f"; Emplace shards tables that are not pooled {', '.join(SEQUENCE_TYPES)}" if is_sequence(table.module) else ""
     narrow = f"; min_partition={asked.min_partition} rules out types that split columns, for which Emplace keeps no least width"
     return (
         f"leaves the table no way to be sharded: sharding_types {_listed(asked.sharding_types)} and compute_kernels "
         f"{_listed(asked.compute_kernels)} against what {type(table.sharder).__name__} offers on {job.compute_device}: "
-        f"{', '.join(offered)}{narrow if asked.min_partition else ''}. Allow one more of them"
+        f"{', '.join(offered)}{narrow if asked.min_partition else ''}{sequence}. Allow one more of them"
     )
 
 

@@ -15,7 +15,7 @@ from torchrec.distributed.types import CacheParams
 
 from emplace.placement.plan import Plan, TablePlacement
 from emplace.runtime.torchrec_json import in_torchrec_order
-from emplace.torchrec.tables import ShardedTable
+from emplace.torchrec.tables import ShardedTable, is_sequence
 
 
 def sharding_options(
@@ -79,7 +79,7 @@ def _option(
         enforce_hbm=given.enforce_hbm,
         stochastic_rounding=given.stochastic_rounding,
         bounds_check_mode=given.bounds_check_mode,
-        is_pooled=True,
+        is_pooled=not is_sequence(table.module),
         feature_names=given.feature_names,
         output_dtype=given.output_dtype,
     )

@@ -10,23 +10,21 @@ from typing import Any
 
 from torch import nn
 from torchrec.distributed.planner.utils import sharder_name
-from torchrec.modules.embedding_modules import EmbeddingBagCollection
+from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import NAME_PATTERN
 
-NOTHING_TO_SHARD = (
-    "no module in it has both a sharder and parameters to shard; pass the model that holds the EmbeddingBagCollection, and its sharder"
-)
+NOTHING_TO_SHARD = "no module in it has both a sharder and parameters to shard; pass the model that holds the EmbeddingBagCollection or EmbeddingCollection, and its sharder"
 WHY_NOT = (
-    "Emplace knows EmbeddingBagCollection (pooled tables) only: sequence embeddings (EmbeddingCollection), feature processors, managed "
-    "collisions and quantized tables are not described yet. Leave its sharder out and plan that module with TorchRec's planner"
+    "Emplace knows EmbeddingBagCollection and EmbeddingCollection: feature processors, managed collisions and quantized tables are not "
+    "described yet. Leave its sharder out and plan that module with TorchRec's planner"
 )
 
 
 @dataclass(frozen=True)
 class ShardedTable:
-    """A table, the EmbeddingBagCollection that holds it, and the sharder that would shard it."""
+    """A table, the collection that holds it, and the sharder that would shard it."""
 
     path: str
     """Where the module is in the model, as a ShardingPlan has it."""
@@ -51,14 +49,24 @@ def find_tables(module: nn.Module, sharders: Sequence[Any]) -> list[ShardedTable
     found = [(path, child, sharder) for path, child, sharder in _sharded_modules(module, sharders) if sharder.shardable_parameters(child)]
     if not found:
         raise InvalidDocument("module", [BrokenRule("", type(module).__name__, NOTHING_TO_SHARD)])
-    unknown = [BrokenRule(f"/{path}", type(child).__name__, WHY_NOT) for path, child, _ in found if not _is_pooled(child)]
+    unknown = [
+        BrokenRule(f"/{path}", type(child).__name__, WHY_NOT)
+        for path, child, _ in found
+        if not isinstance(child, EmbeddingBagCollection | EmbeddingCollection)
+    ]
     if unknown:
         raise InvalidDocument("module", unknown)
     return list(_named(found))
 
 
-def _is_pooled(module: nn.Module) -> bool:
-    return isinstance(module, EmbeddingBagCollection)
+def is_sequence(module: nn.Module) -> bool:
+    """Whether the module's tables are not pooled."""
+    return isinstance(module, EmbeddingCollection)
+
+
+def table_configs(module: Any) -> list[Any]:
+    """The configurations of a collection's tables."""
+    return list(module.embedding_configs() if is_sequence(module) else module.embedding_bag_configs())
 
 
 def _sharded_modules(module: nn.Module, sharders: Sequence[Any]) -> Iterator[tuple[str, nn.Module, Any]]:
@@ -77,7 +85,7 @@ def _named(found: Sequence[tuple[str, Any, Any]]) -> Iterator[ShardedTable]:
     rows = [
         (path, module, sharder, name, parameter, config)
         for path, module, sharder in found
-        for configs in [{config.name: config for config in module.embedding_bag_configs()}]
+        for configs in [{config.name: config for config in table_configs(module)}]
         for name, parameter in sharder.shardable_parameters(module).items()
         for config in [configs[name]]
     ]

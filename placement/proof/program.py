@@ -107,13 +107,14 @@ def _choices(ways: TableWays, classes: RankClasses, room: MemoryLeft) -> Choices
 
 def _room(question: Question, topology: Topology, every: list[TableWays]) -> MemoryLeft:
     loads = [ways.load for ways in every]
-    own = {is_server: rank_bytes(question.model, loads, is_server=is_server) for is_server in (False, True)}
+    kinds = {(rank.is_server, rank.type is DeviceType.CUDA) for rank in topology.ranks}
+    own = {kind: rank_bytes(question.model, loads, is_server=kind[0], on_cuda=kind[1]) for kind in kinds}
     on_rank, on_node = [rank.hbm_capacity_bytes for rank in topology.ranks], list(topology.node_ddr_capacity_bytes)
     for rank in topology.ranks:
         if rank.type is DeviceType.CUDA:
-            on_rank[rank.rank] -= own[rank.is_server]
+            on_rank[rank.rank] -= own[rank.is_server, True]
         else:
-            on_node[rank.node] -= own[rank.is_server]
+            on_node[rank.node] -= own[rank.is_server, False]
     return MemoryLeft(tuple(on_rank), tuple(on_node))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.choice import priced_as, table_refusal, tiers_of
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.memory import shard_bytes
@@ -76,7 +76,7 @@ class TableWays:
         return COLUMN_MULTIPLE * np.arange(1, self.table.embedding_dim // COLUMN_MULTIPLE + 1)
 
     def __iter__(self) -> Iterator[TableWay]:
-        limits = self.table.constraints
+        limits = self.question.model.limits(self.table)
         types = (ShardingType.TABLE_WISE,) if self._is_together else (limits.sharding_types or tuple(ShardingType))
         for kind in ShardingType:
             if kind not in types or (self.topology.servers and kind not in BESIDE_SERVERS):
@@ -104,7 +104,7 @@ class TableWays:
     def _runs(self, kernel: ComputeKernel, rank: Rank) -> bool:
         cost = self.question.cost_model
         return (
-            kernel_refusal(kernel, rank, self.question.model.optimizer, self.table.data_type) is None
+            table_refusal(kernel, rank, self.question.model, self.table) is None
             and all(cost.kernel(rank.device, part) is not None for part in priced_as(kernel))
             and tiers_of(kernel, rank) <= self._tiers
         )
@@ -132,7 +132,7 @@ class TableWays:
         shape = ShardShape(np.int64(rows), columns)
         work = shard_workload(self.load, way.sharding_type, rows / table.num_embeddings, columns, self.topology, on_server=rank.is_server)
         stages = shard_stages_us(self.question.cost_model, rank.device, sharding, shape, work)
-        hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+        hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
         full = (len(caches.rows), len(widths))
         served = served_stages_us(self.question.cost_model, work, self.topology)
         time_us, served_us = (

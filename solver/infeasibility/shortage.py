@@ -203,7 +203,7 @@ def _has_rank(table: Table, num_ranks: int) -> bool:
 
 def _conflict(table: Table, priced: PricedQuestion) -> str:
     """Which constraint, or what of the table itself, leaves nothing."""
-    limits, offered = table.constraints, priced.layouts
+    limits, offered = priced.question.model.limits(table), priced.layouts
     if not offered:
         if _lacks_fused_kernels(priced):
             return f"{_NO_FUSED_ADAM}; use another optimizer"

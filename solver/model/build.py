@@ -48,7 +48,7 @@ def price(
     who asks for more than plans. Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
     pricer = ShardPricer(question, topology)
-    own_bytes = np.array([pricer.rank_bytes[rank.is_server] for rank in topology.ranks])
+    own_bytes = pricer.rank_bytes
     fixed = fixed_tables(question, topology, held or {})
     load = pricer.fixed_load(fixed)
     hbm_capacity, ddr_capacity = _capacities(topology, own_bytes, load)

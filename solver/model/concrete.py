@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.choice import priced_as, table_refusal, tiers_of
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, ShardingType, Table, Tier
 from emplace.placement.plan import Question
@@ -104,7 +104,7 @@ class ConcretePlacer:
     def _open(self, index: int) -> list[int]:
         """The ways that a table's constraints allow."""
         table = self._table(index)
-        limits = table.constraints
+        limits = self._question.model.limits(table)
         types = (ShardingType.TABLE_WISE,) if table.name in self._together else limits.sharding_types
         return [
             number
@@ -121,11 +121,11 @@ class ConcretePlacer:
 
     def _running(self, table: Table, kernel: ComputeKernel) -> Bools:
         """[D] the ranks that run the kernel, in tiers that are allowed."""
-        cost, optimizer = self._question.cost_model, self._question.model.optimizer
+        cost = self._question.cost_model
         tiers = self._tiers if table.constraints.tiers is None else self._tiers & frozenset(table.constraints.tiers)
         return np.array(
             [
-                kernel_refusal(kernel, rank, optimizer, table.data_type) is None
+                table_refusal(kernel, rank, self._question.model, table) is None
                 and all(cost.kernel(rank.device, part) for part in priced_as(kernel))
                 and tiers_of(kernel, rank) <= tiers
                 for rank in self._topology.ranks

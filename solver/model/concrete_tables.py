@@ -40,7 +40,8 @@ def concrete_tables(priced: PricedQuestion, assignment: Assignment) -> dict[int,
 def may_be_table_wise(priced: PricedQuestion, pieces: Mapping[int, int]) -> bool:
     """Whether tables that are column_wise in so many pieces (by table) may be called table_wise, all of them: they are whole, their
     constraints allow it, no pinned table is column_wise, and the name costs no more."""
-    limits = [priced.question.model.tables[table].constraints.sharding_types for table in pieces]
+    model = priced.question.model
+    limits = [model.limits(model.tables[table]).sharding_types for table in pieces]
     is_open = all(types is None or ShardingType.TABLE_WISE in types for types in limits)
     pinned = any(placement.sharding_type is ShardingType.COLUMN_WISE for placement in priced.fixed.placements.values())
     whole_us, columns_us = (float(type_cost_us(priced, kind).sum()) for kind in (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE))

@@ -51,8 +51,11 @@ class ShardPricer:
         self._question, self._topology = question, topology
         loads = model_loads(question.model, topology, question.options.objective)
         self._loads = [np.array([getattr(load, field.name) for load in loads]) for field in fields(TableLoad)]
-        self.rank_bytes = {is_server: rank_bytes(question.model, loads, is_server=is_server) for is_server in (False, True)}
-        self.tables = table_columns(question.model)
+        kinds = [(rank.is_server, rank.type is DeviceType.CUDA) for rank in topology.ranks]
+        own = {kind: rank_bytes(question.model, loads, is_server=kind[0], on_cuda=kind[1]) for kind in dict.fromkeys(kinds)}
+        self.rank_bytes = np.array([own[kind] for kind in kinds])
+        """[ranks] what each holds whatever its shards."""
+        self.tables = table_columns(question.model, topology)
 
     def shards(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, rows: Ints, columns: Ints) -> ShardPrices:
         """For tables [n] of a data type: shards of rows [n, 1] and columns [n, pieces] on the rank's kind of device."""
@@ -98,7 +101,7 @@ class ShardPricer:
         share, columns = shape.rows / self.tables.rows[table][:, None], shape.columns
         work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)
         stages = shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work)
-        hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+        hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
         served = served_stages_us(self._question.cost_model, work, self._topology) if rank.is_server else {}
         time_us, served_us = (
             np.stack([np.broadcast_to(each.get(stage, 0.0), columns.shape) for stage in PLACED_STAGES], axis=-1)

@@ -139,7 +139,8 @@ class CoverPricer:
             and (each.tiers is None or used <= frozenset(each.tiers))
             for each in tables.constraints
         ]
-        return np.asarray(np.array(allowed)[tables.constraint] & (~self._together | (kind is ShardingType.TABLE_WISE)))
+        has_kernel = tables.trains_dense | (kernel is not ComputeKernel.DENSE)
+        return np.asarray(np.array(allowed)[tables.constraint] & has_kernel & (~self._together | (kind is ShardingType.TABLE_WISE)))
 
     def _blocks(
         self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints, place: list[int]

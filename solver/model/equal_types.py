@@ -70,5 +70,5 @@ def _is_open_likewise(question: Question, kind: ShardingType, simpler: ShardingT
     """Whether all tables that may have `kind` may have `simpler`: else some plan pays for `kind` anyway."""
     if any(placement.sharding_type is kind for placement in fixed.placements.values()):
         return False
-    allowed = (table.constraints.sharding_types for table in question.model.tables)
+    allowed = (question.model.limits(table).sharding_types for table in question.model.tables)
     return all(types is None or kind not in types or simpler in types for types in allowed)

@@ -13,10 +13,11 @@ from functools import lru_cache
 import numpy as np
 
 from emplace.placement.access import Access, access_distribution
+from emplace.placement.choice import table_refusal
 from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import COLUMN_MULTIPLE
-from emplace.placement.model import ComputeKernel, Constraints, DataType, ModelSpec, Optimizer, ShardingType, Table, Tier
+from emplace.placement.model import ComputeKernel, Constraints, ModelSpec, Optimizer, ShardingType, Table, Tier
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -170,9 +171,9 @@ class TableColumns:
     columns: Ints
     """[T]"""
     trains_dense: Bools
-    """[T] whether the dense kernel takes the data type."""
+    """[T] whether all trainers have a dense kernel for it."""
     constraints: tuple[Constraints, ...]
-    """The different constraints of the model."""
+    """The different limits of tables: their constraints, and what their modules can do."""
     constraint: Ints
     """[T] index into `constraints`."""
     named: Bools
@@ -183,20 +184,26 @@ class TableColumns:
     """[T, CACHE_STEPS]"""
 
 
-def table_columns(model: ModelSpec) -> TableColumns:
+def table_columns(model: ModelSpec, topology: Topology) -> TableColumns:
     """The tables of a model, in its order."""
-    different = {constraints: index for index, constraints in enumerate(dict.fromkeys(table.constraints for table in model.tables))}
+    trainers = list({rank.type: rank for rank in topology.trainers}.values())
+    limits = [model.limits(table) for table in model.tables]
+    different = {constraints: index for index, constraints in enumerate(dict.fromkeys(limits))}
     steps = [_cache_steps(table.access, table.num_embeddings) for table in model.tables]
     return TableColumns(
         rows=np.array([table.num_embeddings for table in model.tables]),
         columns=np.array([table.embedding_dim for table in model.tables]),
-        trains_dense=np.array([table.data_type is not DataType.INT8 for table in model.tables]),
+        trains_dense=np.array([_trains_dense(model, table, trainers) for table in model.tables]),
         constraints=tuple(different),
-        constraint=np.array([different[table.constraints] for table in model.tables]),
+        constraint=np.array([different[each] for each in limits]),
         named=np.array([table.constraints.sharding_types is not None for table in model.tables]),
         load_factors=np.array([step[0] for step in steps]),
         hit_rates=np.array([step[1] for step in steps]),
     )
+
+
+def _trains_dense(model: ModelSpec, table: Table, trainers: list[Rank]) -> bool:
+    return all(table_refusal(ComputeKernel.DENSE, rank, model, table) is None for rank in trainers)
 
 
 @lru_cache(maxsize=20_000)

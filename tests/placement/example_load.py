@@ -7,7 +7,7 @@ from emplace.placement.topology import Topology, build_topology
 from emplace.placement.workload import ShardWorkload, TableLoad, shard_workload
 from tests.placement.example_models import gpu_host
 
-LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64, 256, 32)
+LOAD = TableLoad(1600.0, 200.0, 900.0, 180.0, 1700, 220, 512, 64, 256, 32, 220)
 """Eight trainers of 64 examples; half of the bags are uneven."""
 
 

@@ -54,7 +54,7 @@ def naive_plan(
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
     for rank in topology.ranks:
-        own = rank_bytes(model, loads, is_server=rank.is_server)
+        own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
         (hbm if rank.type is DeviceType.CUDA else ddr)[rank.rank] += own
     for turn, (table, load, choice) in enumerate(zip(model.tables, loads, choices, strict=True)):
         shards = []
@@ -143,7 +143,7 @@ def _price(
     hit_rate = 0.0 if factor is None else table.accesses.hit_rate(factor)
     sharding = TableSharding(kind, kernel, table.data_type, question.model.optimizer, factor or 0.0, hit_rate)
     shape = ShardShape(num_rows, width)
-    hbm, ddr = shard_bytes(sharding, shape, work.peak_ids, work.bags, on_cuda=rank.type is DeviceType.CUDA)
+    hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
     times = shard_stages_us(question.cost_model, rank.device, sharding, shape, work)
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
 

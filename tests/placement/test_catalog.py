@@ -27,6 +27,7 @@ MODELS = [
     "dien",
     "din",
     "dlrm-dcnv2",
+    "dlrmv4",
     "m1",
     "m2",
     "m3",
@@ -143,6 +144,14 @@ def test_published_shapes_of_the_criteo_models() -> None:
     assert with_state_gb(dcn) == pytest.approx(209.085, abs=1e-3)
     # the published widths of the top MLPs' inputs
     assert [dense_part(model).top[0][0] for model in (kaggle, terabyte)] == [367, 479]
+
+
+def test_published_shapes_of_dlrmv4() -> None:
+    model = catalog.builtin_model("dlrmv4")
+    assert (len(model.tables), {table.embedding_dim for table in model.tables}) == (11, {512})
+    assert sum(table.num_embeddings for table in model.tables) == 293_051_712
+    assert table_gb(model) * 1e9 / 2**30 == pytest.approx(559, abs=0.5)
+    assert {model.module_of(table).pooling for table in model.tables} == {"none"}
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from emplace.placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows,
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
-from emplace.placement.workload import Objective, model_loads, shard_workload
+from emplace.placement.workload import Objective, PeakBatch, model_loads, shard_workload
 from tests.placement.example_models import gpu_host, model, model_data
 
-ROWS, COLUMNS, IDS, BAGS = 1000, 16, 300, 64
+ROWS, COLUMNS = 1000, 16
+PEAK = PeakBatch(ids=300, bags=64, vectors=64)
 ANY_TYPE = ShardingType.TABLE_WISE
 """Bytes depend on the shard's shape, not on the sharding type that gave it."""
 BUFFERS = 300 * 8 + 64 * (8 + 8) + 2 * 64 * 16 * 4
@@ -26,13 +27,13 @@ BUFFERS = 300 * 8 + 64 * (8 + 8) + 2 * 64 * 16 * 4
 def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
     case: dict[str, Any] = {"data_type": DataType.FP32, "optimizer": Optimizer.SGD} | changes
     on_cuda = case.pop("on_cuda", True)
-    return shard_bytes(TableSharding(ANY_TYPE, kernel, **case), ShardShape(ROWS, COLUMNS), IDS, BAGS, on_cuda=on_cuda)
+    return shard_bytes(TableSharding(ANY_TYPE, kernel, **case), ShardShape(ROWS, COLUMNS), PEAK, on_cuda=on_cuda)
 
 
 def test_buffers() -> None:
     assert BUFFERS == 11_616
-    assert buffer_bytes(IDS, BAGS, COLUMNS, exchanged=True) == 11_616
-    assert buffer_bytes(IDS, BAGS, COLUMNS, exchanged=False) == 11_616 - 64 * 16 * 4
+    assert buffer_bytes(PEAK, COLUMNS, exchanged=True) == 11_616
+    assert buffer_bytes(PEAK, COLUMNS, exchanged=False) == 11_616 - 64 * 16 * 4
 
 
 @pytest.mark.parametrize(("data_type", "row"), [(DataType.FP32, 64), (DataType.FP16, 32), (DataType.BF16, 32), (DataType.INT8, 24)])
@@ -57,7 +58,7 @@ def test_state_of_each_optimizer_in_each_place(optimizer: Optimizer, state: int)
     cache = 200 * (64 + 16) + 1000 * 4
     cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, load_factor=0.2)
     assert cached == (on_device + cache + BUFFERS, weights + in_system)
-    replica = 3 * weights + state + buffer_bytes(IDS, BAGS, COLUMNS, exchanged=False)
+    replica = 3 * weights + state + buffer_bytes(PEAK, COLUMNS, exchanged=False)
     assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (replica, 0)
     assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer, on_cuda=False) == (0, replica)
 
@@ -103,7 +104,7 @@ def two_tables(**changes: Any) -> ModelSpec:
 
 def own_bytes(spec: ModelSpec, *, is_server: bool) -> int:
     loads = model_loads(spec, build_topology(gpu_host(), None, None, with_servers=False), Objective.MEAN)
-    return rank_bytes(spec, loads, is_server=is_server)
+    return rank_bytes(spec, loads, is_server=is_server, on_cuda=True)
 
 
 @given(
@@ -119,9 +120,9 @@ def test_bytes_are_whole_and_arrays_agree_with_scalars(
     rows: int, columns: int, kernel: ComputeKernel, data_type: DataType, optimizer: Optimizer, factor: float, on_cuda: bool
 ) -> None:
     sharding = TableSharding(ANY_TYPE, kernel, data_type, optimizer, load_factor=factor)
-    one = shard_bytes(sharding, ShardShape(rows, columns), 5, 7, on_cuda=on_cuda)
+    one = shard_bytes(sharding, ShardShape(rows, columns), PeakBatch(5, 7, 7), on_cuda=on_cuda)
     two = ShardShape(np.array([rows, 1]), np.array([columns, 4]))
-    many = shard_bytes(sharding, two, np.array([5, 0]), np.array([7, 0]), on_cuda=on_cuda)
+    many = shard_bytes(sharding, two, PeakBatch(np.array([5, 0]), np.array([7, 0]), np.array([7, 0])), on_cuda=on_cuda)
     assert [int(side) for side in one] == [int(side[0]) for side in many]
     assert all(np.issubdtype(np.asarray(side).dtype, np.integer) for side in (*one, *many))
     assert sum(one) >= rows * row_bytes(data_type, columns)
@@ -133,9 +134,9 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     topology = build_topology(gpu_host(), None, None, with_servers=False)
     load = model_loads(spec, topology, Objective.MEAN)[0]
     whole = shard_workload(load, ShardingType.TABLE_WISE, 1.0, 16, topology, on_server=False)
-    assert (whole.lookups, whole.bags, whole.peak_ids) == (64 * 8 * 2, 64 * 8, 64 * 8 * 2)
+    assert (whole.lookups, whole.bags, whole.peak.ids) == (64 * 8 * 2, 64 * 8, 64 * 8 * 2)
     part = shard_workload(load, ShardingType.ROW_WISE, 0.125, 16, topology, on_server=False)
-    assert (part.lookups, part.bags, part.peak_ids) == (64 * 2, 64 * 8, 128)
+    assert (part.lookups, part.bags, part.peak.ids) == (64 * 2, 64 * 8, 128)
     sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD)
-    parts = [shard_bytes(sharding, ShardShape(125, 16), 128, 512, on_cuda=True)[0] for _ in range(8)]
-    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(128, 512, 16, exchanged=True)
+    parts = [shard_bytes(sharding, ShardShape(125, 16), PeakBatch(128, 512, 512), on_cuda=True)[0] for _ in range(8)]
+    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(PeakBatch(128, 512, 512), 16, exchanged=True)

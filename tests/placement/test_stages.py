@@ -15,7 +15,7 @@ from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelS
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
 from emplace.placement.topology import build_topology
-from emplace.placement.workload import ROW_SPLIT, ShardWorkload
+from emplace.placement.workload import ROW_SPLIT, PeakBatch, ShardWorkload
 from tests.placement.example_load import LOAD, topology, work
 from tests.placement.example_models import gpu_host, gpu_host_data, model
 from tests.prices import bandwidth_prices
@@ -58,7 +58,8 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
     cost = plain.model_copy(update={"per_updated_byte_us": updated})
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
-        work = ShardWorkload(10.0, 5.0, 10.0, 4.0, 4.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0, (1.5, 0.0))
+        peak, no_bytes = PeakBatch(10, 4, 4), (0.0, 0.0, 0.0)
+        work = ShardWorkload(10.0, 5.0, peak, 4.0, 4.0, 4.0, no_bytes, no_bytes, 0.0, 4, True, (1.5, 0.0))
         sharding = TableSharding(kind, ComputeKernel.FUSED, DataType.FP32, optimizer)
         stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work)
         return float(stages[Stage.ALL_REDUCE])

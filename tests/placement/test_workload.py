@@ -13,14 +13,14 @@ from tests.placement.example_models import model
 def test_a_table_wise_shard_serves_everyone() -> None:
     """1600 ids and 512 lengths of 8 bytes arrive: 3 of 8 parts from its node, 4 of 8 from the other; 512 vectors of 64 bytes leave."""
     found = work(ShardingType.TABLE_WISE)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (1600, 900, 1700, 512, 256)
+    assert (found.lookups, found.unique_rows, found.peak.ids, found.bags, found.uneven_bags) == (1600, 900, 1700, 512, 256)
     assert found.input_bytes == (16_896 * 3 / 8, 16_896 * 4 / 8, 0)
     assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
 
 
 def test_a_row_wise_shard_takes_its_share_of_ids_and_makes_every_bag() -> None:
     found = work(ShardingType.ROW_WISE, 1 / 8)
-    assert (found.lookups, found.unique_rows, found.peak_ids, found.bags, found.uneven_bags) == (200, 112.5, 213, 512, 512)
+    assert (found.lookups, found.unique_rows, found.peak.ids, found.bags, found.uneven_bags) == (200, 112.5, 213, 512, 512)
     assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
 
 

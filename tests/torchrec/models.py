@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingCollection, EmbeddingConfig, KeyedJaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
 from torchrec.distributed.types import ShardingPlan
@@ -23,6 +23,14 @@ def config(name: str, rows: int = 1000, dim: int = 16, features: Sequence[str] |
 
 def collection(*configs: EmbeddingBagConfig, is_weighted: bool = False) -> EmbeddingBagCollection:
     return EmbeddingBagCollection(tables=list(configs), is_weighted=is_weighted, device=META)
+
+
+def sequence(name: str, rows: int = 1000, dim: int = 16, features: Sequence[str] | None = None) -> EmbeddingConfig:
+    return EmbeddingConfig(name=name, num_embeddings=rows, embedding_dim=dim, feature_names=list(features or [f"{name}-ids"]))
+
+
+def sequences(*configs: EmbeddingConfig) -> EmbeddingCollection:
+    return EmbeddingCollection(tables=list(configs), device=META)
 
 
 class Model(nn.Module):

@@ -1,4 +1,4 @@
-"""Two ranks plan together: the same plan or the same error on both, then the example trains under one."""
+"""Two ranks plan together: the same plan or the same error on both, then the examples train under one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "collective.py"
-EXAMPLE = ROOT / "examples" / "torchrec_dlrm.py"
+EXAMPLES = [ROOT / "examples" / name for name in ("torchrec_dlrm.py", "hstu_sequence.py")]
 
 
-def test_both_ranks_say_the_same_and_the_example_trains(tmp_path: Path) -> None:
+def test_both_ranks_say_the_same_and_the_examples_train(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
-    command = [*torchrun, str(PROGRAM), str(tmp_path), str(EXAMPLE)]
+    command = [*torchrun, str(PROGRAM), str(tmp_path), *map(str, EXAMPLES)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in (0, 1))
@@ -29,4 +29,4 @@ def test_both_ranks_say_the_same_and_the_example_trains(tmp_path: Path) -> None:
     assert no_room[0] == "insufficient_storage"
     assert "What makes it fit:" in no_room[1]
     assert other_world == ["input_validation", "the process group has 2 ranks, the topology 4: give it the same world_size"]
-    assert "updates agree with the unsharded model" in run.stdout
+    assert run.stdout.count("updates agree with the unsharded model") == len(EXAMPLES)

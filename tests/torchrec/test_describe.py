@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torchrec import EmbeddingCollection, EmbeddingConfig
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
 from torchrec.distributed.planner import ParameterConstraints
-from torchrec.modules.embedding_configs import DataType
+from torchrec.modules.embedding_configs import DataType, PoolingType
+from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
+from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
 from torchrec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward
 
 from emplace.placement.errors import InvalidDocument, ToolError
 from emplace.placement.model import ModelSpec, Optimizer
+from emplace.placement.modules import Module
 from emplace.torchrec import describe
-from tests.torchrec.models import META, Model, collection, config, ids, model, sharders
+from tests.torchrec.models import META, Model, collection, config, ids, model, sequence, sequences, sharders
 
 pytestmark = pytest.mark.torch
 
@@ -95,9 +98,54 @@ def test_of_several_optimizers_the_one_with_most_state() -> None:
     assert "several optimizers" in (spec.description or "")
 
 
-def test_weighted_features_are_noted() -> None:
-    assert "Ids of 1 tables have weights" in (describe(Model(ebc=collection(config("user"), is_weighted=True))).description or "")
-    assert "weights" not in (describe(model(config("user"))).description or "")
+def _modules(spec: ModelSpec) -> list[dict[str, Any]]:
+    """What differs from a module that sums without weights."""
+    plain = Module(path="any").to_data()
+    return [{key: value for key, value in module.to_data().items() if value != plain[key]} for module in spec.modules or ()]
+
+
+def test_one_module_that_sums_needs_no_name() -> None:
+    assert describe(model(config("user"))).modules is None
+
+
+def test_modules_are_named_by_path_with_what_they_do() -> None:
+    spec = describe(
+        Model(
+            ebc=collection(config("user"), is_weighted=True),
+            means=collection(config("page", pooling=PoolingType.MEAN)),
+            history=sequences(sequence("clicks", dim=32)),
+        ),
+        [*sharders(), EmbeddingCollectionSharder(use_index_dedup=True)],
+        constraints={"clicks": ParameterConstraints(output_dtype=DataType.FP16, pooling_factors=[40.0])},
+    )
+    assert _modules(spec) == [
+        {"path": "sparse.ebc", "weighted": True},
+        {"path": "sparse.means", "pooling": "mean"},
+        {"path": "sparse.history", "pooling": "none", "index_dedup": True, "output_data_type": "fp16"},
+    ]
+    assert [table.module for table in spec.tables] == ["sparse.ebc", "sparse.means", "sparse.history"]
+    assert spec.tables[2].constraints.sharding_types == ("table_wise", "row_wise", "data_parallel")
+
+
+def test_a_collection_of_sequences_by_itself() -> None:
+    assert _modules(describe(sequences(sequence("clicks")))) == [{"path": "ebc", "pooling": "none"}]
+
+
+def test_types_that_sequences_do_not_have() -> None:
+    given = {"clicks": ParameterConstraints(sharding_types=["column_wise"])}
+    with pytest.raises(InvalidDocument, match="Emplace shards tables that are not pooled table_wise, row_wise, data_parallel"):
+        describe(sequences(sequence("clicks")), constraints=given)
+
+
+def test_a_sample_goes_through_sequences_too() -> None:
+    class Last(Model):
+        def forward(self, ids: Any) -> Any:
+            history = self.sparse["history"](ids)["clicks-ids"]
+            return super().forward(ids) + history.values()[: ids.stride()].sum()
+
+    module = Last(ebc=collection(config("a")), history=sequences(sequence("clicks")))
+    spec = describe(module, sample=ids(["a-ids", "clicks-ids"], 4, each=3))
+    assert "takes 1,088 flop an example in a forward, counted" in (spec.description or "")  # 2 (16 x 32 + 32)
 
 
 def test_pooling_factors_are_lengths() -> None:
@@ -145,12 +193,12 @@ def test_a_layer_that_does_not_know_its_shape() -> None:
         describe(module)
 
 
-def test_sequence_embeddings_are_refused_by_name() -> None:
-    sequence = EmbeddingCollection(tables=[EmbeddingConfig(name="s", num_embeddings=9, embedding_dim=4, feature_names=["f"])], device=META)
-    module = Model(ebc=collection(config("user")), history=sequence)
-    with pytest.raises(InvalidDocument, match=r"/sparse.history: Emplace knows EmbeddingBagCollection.*EmbeddingCollection\)"):
-        describe(module, [*sharders(), EmbeddingCollectionSharder()])
-    assert list(_tables(describe(module, sharders()))) == ["user"]
+def test_modules_that_are_not_known_are_refused_by_name() -> None:
+    bags = collection(config("page"), is_weighted=True)
+    processed = FeatureProcessedEmbeddingBagCollection(bags, PositionWeightedModuleCollection({"page-ids": 9}, device=META))
+    module = Model(ebc=collection(config("user")), processed=processed)
+    with pytest.raises(InvalidDocument, match=r"/sparse.processed: Emplace knows EmbeddingBagCollection and EmbeddingCollection"):
+        describe(module, [*sharders(), FeatureProcessedEmbeddingBagCollectionSharder()])
 
 
 def test_nothing_to_shard() -> None:

@@ -12,16 +12,19 @@ from typing import Any
 
 import pytest
 from torch import nn
-from torchrec import EmbeddingCollection
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
 from torchrec.distributed.planner import ParameterConstraints
 from torchrec.distributed.planner.planners import validate_modules_inclusion_in_sharding_plan, validate_rank_assignment
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, ShardingOption, Stats
 from torchrec.distributed.types import BoundsCheckMode, CacheAlgorithm, CacheParams, ShardingPlan
 from torchrec.modules.embedding_configs import DataType
+from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
+from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
 
 from emplace.placement.audit import audit
 from emplace.torchrec import EmplaceShardingPlanner
-from tests.torchrec.models import META, Model, collection, config, model, planner, sharders, shards, topology
+from tests.torchrec.models import META, Model, collection, config, model, planner, sequence, sequences, sharders, shards, topology
 
 pytestmark = pytest.mark.torch
 
@@ -122,13 +125,22 @@ def test_no_sharders() -> None:
 
 
 def test_a_module_that_emplace_does_not_know() -> None:
-    from torchrec import EmbeddingConfig
-    from torchrec.distributed.embedding import EmbeddingCollectionSharder
-
-    sequence = EmbeddingCollection(tables=[EmbeddingConfig(name="s", num_embeddings=9, embedding_dim=4, feature_names=["f"])], device=META)
-    with pytest.raises(PlannerError, match="EmbeddingCollection") as error:
-        planner().plan(sequence, [EmbeddingCollectionSharder()])
+    weights = PositionWeightedModuleCollection({"page-ids": 9}, device=META)
+    processed = FeatureProcessedEmbeddingBagCollection(collection(config("page"), is_weighted=True), weights)
+    with pytest.raises(PlannerError, match="FeatureProcessedEmbeddingBagCollection") as error:
+        planner().plan(processed, [FeatureProcessedEmbeddingBagCollectionSharder()])
     assert error.value.error_type is PlannerErrorType.INPUT_VALIDATION
+
+
+def test_pooled_tables_and_sequences_in_one_plan() -> None:
+    module = Model(ebc=collection(config("user")), history=sequences(sequence("item", 50_000, features=["seen", "candidate"])))
+    made = planner(constraints={"item": ParameterConstraints(pooling_factors=[40.0, 1.0])})
+    plan = made.plan(module, [*sharders(), EmbeddingCollectionSharder()])
+    assert {path: list(tables) for path, tables in plan.plan.items()} == {"sparse.ebc": ["user"], "sparse.history": ["item"]}
+    assert [(option.name, option.is_pooled) for option in made.get_selected_options()] == [("user", True), ("item", False)]
+    assert made.last_plan is not None
+    assert audit(made.last_plan) == []
+    assert [module.pooling for module in made.last_plan.question.model.modules or ()] == ["sum", "none"]
 
 
 def test_info_of_the_constraints_is_passed_through() -> None:

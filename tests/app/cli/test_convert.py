@@ -110,9 +110,11 @@ def test_a_list_of_embedding_configs(emplace_here: Emplace, tmp_path: Path) -> N
     model, notes = convert(emplace_here, tmp_path, "torchrec", json.dumps(TORCHREC), "--batch-size", "64")
     assert tables(model) == [("users", 1000, 20, 2), ("pages", 20, 64, 1)]
     assert [each["data_type"] for each in model["tables"]] == ["fp16", "fp32"]
+    assert [each["module"] for each in model["tables"]] == ["ec_20", "ebc"]
+    assert [(each["path"], each["pooling"]) for each in model["modules"]] == [("ec_20", "none"), ("ebc", "sum")]
     assert notes[-3:] == [
         "embedding_dim is rounded up to a multiple of 4 in users",
-        "taken to be pooled, which an EmbeddingConfig is not: users",
+        "where modules are is not in these configs; assumed ec_20, ebc",
         "not carried over: init_fn",
     ]
 

@@ -13,7 +13,7 @@ from emplace.placement.plan import Explanation, PlanStatus, Question
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
 from emplace.placement.units import show_gib
-from emplace.placement.workload import Objective, model_loads
+from emplace.placement.workload import Objective, PeakBatch, model_loads
 from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
@@ -38,11 +38,12 @@ def test_names_the_bytes_that_are_over_and_the_largest_tables() -> None:
     loads = model_loads(asked.model, topology, Objective.MEAN)
     # Whole tables are the least there is here: any split repeats the row-wise state or the ids.
     sharding = TableSharding(ShardingType.TABLE_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ROWWISE_ADAGRAD)
+    peaks = [PeakBatch(load.global_peak_ids, load.global_bags, load.global_bags) for load in loads]
     needed = sum(
-        int(shard_bytes(sharding, ShardShape(rows, 64), load.global_peak_ids, load.global_bags, on_cuda=True)[0])
-        for rows, load in zip((table.num_embeddings for table in asked.model.tables), loads, strict=True)
+        int(shard_bytes(sharding, ShardShape(table.num_embeddings, 64), peak, on_cuda=True)[0])
+        for table, peak in zip(asked.model.tables, peaks, strict=True)
     )
-    capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False))
+    capacity = 2 * (31 * 2**20 - rank_bytes(asked.model, loads, is_server=False, on_cuda=True))
     assert f"HBM: the tables need at least {show_gib(needed)}, {show_gib(capacity)} are there" in reason
     assert f": {show_gib(needed - capacity)} over" in reason
     assert "over; the largest tables are t5" in reason

@@ -143,7 +143,8 @@ def test_pieces_cover_the_columns_evenly(fours: int, pieces: int) -> None:
 
 @given(st.integers(1, 10**9), st.one_of(st.just("uniform"), st.floats(0.2, 2).map(lambda zipf: {"zipf": zipf})))
 def test_caches_step_through_the_hit_rate(rows: int, access: Any) -> None:
-    tables = table_columns(question(gpu_host(), [table("t", rows, access=access)]).model)
+    asked = question(gpu_host(), [table("t", rows, access=access)])
+    tables = table_columns(asked.model, asked.topology(with_servers=False))
     factors, hits = tables.load_factors[0], tables.hit_rates[0]
     assert (factors > 0).all()
     assert (factors <= 1).all()

@@ -1,4 +1,4 @@
-"""FOLDER: each rank writes what became of two plans that can't be made; then it is examples/torchrec_dlrm.py."""
+"""FOLDER EXAMPLE...: each rank writes what became of two plans that can't be made; then it is each of the examples in turn."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from torchrec.distributed.planner.types import PlannerError
 
 from tests.torchrec.models import config, model, planner, sharders, topology
 
-FOLDER, EXAMPLE = Path(sys.argv[1]), sys.argv[2]
+FOLDER, EXAMPLES = Path(sys.argv[1]), sys.argv[2:]
 
 
 def main() -> None:
@@ -28,9 +28,11 @@ def main() -> None:
     said.append([str(plan), good.last_plan.content_digest()])
     (FOLDER / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(said))
     # A second group of the same name would find the addresses of the first one in torchrun's store.
-    dist.init_process_group = lambda *_: None
-    sys.argv = [EXAMPLE, "--check"]
-    runpy.run_path(EXAMPLE, run_name="__main__")
+    destroy, dist.init_process_group, dist.destroy_process_group = dist.destroy_process_group, lambda *_: None, lambda *_: None
+    for example in EXAMPLES:
+        sys.argv = [example, "--check"]
+        runpy.run_path(example, run_name="__main__")
+    destroy()
 
 
 main()

@@ -1,0 +1,61 @@
+"""The collections of a live module as modules of a model document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchrec.distributed.embedding import get_ec_index_dedup
+from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec.modules.embedding_configs import DataType as TorchRecDataType
+from torchrec.modules.embedding_configs import PoolingType
+
+from emplace.placement.model import DataType
+from emplace.placement.modules import DEFAULT_PATH, Module, Pooling
+from emplace.torchrec.limits import is_weighted
+from emplace.torchrec.tables import ShardedTable, is_sequence
+
+_OUTPUT_TYPES = {TorchRecDataType.FP16: DataType.FP16, TorchRecDataType.BF16: DataType.BF16}
+
+
+def spec_modules(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> tuple[Module, ...] | None:
+    """Those of the tables, in the order in which they are found; None for one that sums without weights, as a document takes it."""
+    by_path: dict[str, list[ShardedTable]] = {}
+    for table in tables:
+        by_path.setdefault(module_path(table), []).append(table)
+    found = tuple(_module(path, own, given) for path, own in by_path.items())
+    is_plain = len(found) == 1 and found[0] == Module(path=found[0].path)
+    return None if is_plain else found
+
+
+def module_path(table: ShardedTable) -> str:
+    """Where the table's module is, spelt as a model document allows; of one that is the whole model, `ebc`."""
+    spelt = ".".join(re.sub(r"\W", "_", part, flags=re.ASCII) for part in table.path.split("."))
+    return re.sub(r"^(?=\d)", "_", spelt) or DEFAULT_PATH
+
+
+def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> Module:
+    return Module(
+        path=path,
+        pooling=_pooling(tables),
+        weighted=any(is_weighted(table, given.get(table.name)) for table in tables),
+        index_dedup=is_sequence(tables[0].module) and _dedups(tables[0].sharder),
+        output_data_type=_output_data_type(tables, given),
+    )
+
+
+def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
+    if is_sequence(tables[0].module):
+        return Pooling.NONE
+    return Pooling.MEAN if all(table.config.pooling is PoolingType.MEAN for table in tables) else Pooling.SUM
+
+
+def _dedups(sharder: Any) -> bool:
+    return bool(getattr(sharder, "_use_index_dedup", False) or get_ec_index_dedup())
+
+
+def _output_data_type(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> DataType:
+    """What the constraints of all tables ask for, else fp32, which is the most."""
+    asked = {given[table.name].output_dtype if table.name in given else None for table in tables}
+    return _OUTPUT_TYPES.get(asked.pop(), DataType.FP32) if len(asked) == 1 else DataType.FP32

@@ -1,0 +1,122 @@
+"""Modules of a model: the collections that its tables are looked up by, TorchRec's EmbeddingBagCollection and EmbeddingCollection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, model_validator
+
+from emplace.placement.document import Document, broken_rule
+from emplace.placement.terms import DataType, ShardingType
+
+if TYPE_CHECKING:
+    from emplace.placement.model import Constraints, ModelSpec, Table
+
+Path = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*$", max_length=200)]
+"""Where a module is in the model, as PyTorch names it: `sparse.history`."""
+
+DEFAULT_PATH = "ebc"
+"""Path of the one pooled module of a model that names none."""
+
+SEQUENCE_TYPES = (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
+"""Sharding types of tables that are not pooled. TorchRec's EmbeddingCollection knows column_wise too, but only with pieces of one width
+for all tables of a module."""
+
+_OUTPUT_TYPES = (DataType.FP32, DataType.FP16, DataType.BF16)
+
+
+class Pooling(StrEnum):
+    """What becomes of the vectors of one feature of one example."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    NONE = "none"
+
+
+class Module(Document):
+    """A collection of tables. Not pooled, it is an EmbeddingCollection: each lookup's vector goes to the trainer."""
+
+    path: Path
+    pooling: Pooling = Pooling.SUM
+    weighted: bool = False
+    """Whether each id comes with a weight, of 4 bytes."""
+    index_dedup: bool = False
+    """Whether each trainer sends an id of its batch once, and repeats its vector itself (EmbeddingCollectionSharder's use_index_dedup)."""
+    output_data_type: DataType = DataType.FP32
+    """Of the vectors that lookups put out and trainers receive."""
+
+    @property
+    def is_pooled(self) -> bool:
+        return self.pooling is not Pooling.NONE
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Module:
+        if self.index_dedup and self.is_pooled:
+            raise broken_rule("/index_dedup", True, f"goes with pooling none only, here is pooling {self.pooling}")
+        if self.output_data_type not in _OUTPUT_TYPES:
+            raise broken_rule("/output_data_type", self.output_data_type.value, f"must be one of {', '.join(_OUTPUT_TYPES)}")
+        return self
+
+
+ONE_MODULE = Module(path=DEFAULT_PATH)
+"""What all tables are in where a model names no modules."""
+
+
+def narrowed(module: Module, limits: Constraints) -> Constraints:
+    """What is allowed for a table of the module whose own constraints are `limits`: of a table that is not pooled, SEQUENCE_TYPES only."""
+    if module.is_pooled or limits.pin is not None:
+        return limits
+    types = tuple(kind for kind in limits.sharding_types or SEQUENCE_TYPES if kind in SEQUENCE_TYPES)
+    return limits.model_copy(update={"sharding_types": types})
+
+
+def refuse_unsound_modules(model: ModelSpec) -> None:
+    """Raises a broken rule where modules and tables don't fit each other."""
+    modules: dict[str, Module] = {}
+    for index, module in enumerate(model.modules or ()):
+        if module.path in modules:
+            raise broken_rule(f"/modules/{index}/path", module.path, "must be unique, another module has the same")
+        if inside := [path for path in modules if f"{path}.".startswith(f"{module.path}.") or f"{module.path}.".startswith(f"{path}.")]:
+            raise broken_rule(f"/modules/{index}/path", module.path, f"must not be inside another module, or hold one, here {inside[0]}")
+        modules[module.path] = module
+    for index, table in enumerate(model.tables):
+        _refuse_misplaced(modules, index, table)
+    empty = set(modules) - {table.module for table in model.tables}
+    for index, module in enumerate(model.modules or ()):
+        if module.path in empty:
+            raise broken_rule(f"/modules/{index}", module.path, "has no table; name it as `module` of a table, or leave it out")
+        if not module.is_pooled:
+            _refuse_unequal_widths(index, module, model.tables)
+
+
+def _refuse_misplaced(modules: dict[str, Module], index: int, table: Table) -> None:
+    where, known = f"/tables/{index}", ", ".join(modules)
+    if table.module is None:
+        if modules:
+            raise broken_rule(f"{where}/module", "", f"is required, because the model names modules: {known}")
+        return
+    if table.module not in modules:
+        rule = f"must be the path of a module; the model names {known}" if modules else "needs `modules` in the model, it names none"
+        raise broken_rule(f"{where}/module", table.module, rule)
+    if not modules[table.module].is_pooled and (refused := list(_named_types(table, index))):
+        pointer, named = refused[0]
+        rule = f"leaves no way to shard a table that is not pooled: TorchRec's EmbeddingCollection is {', '.join(SEQUENCE_TYPES)} here"
+        raise broken_rule(pointer, named, rule)
+
+
+def _named_types(table: Table, index: int) -> Iterator[tuple[str, str]]:
+    """(JSON pointer, value) of what a sequence table's constraints ask for, where all of it is not possible."""
+    where, limits = f"/tables/{index}/constraints", table.constraints
+    if limits.pin is not None and limits.pin.sharding_type not in SEQUENCE_TYPES:
+        yield f"{where}/pin/sharding_type", limits.pin.sharding_type.value
+    if limits.sharding_types is not None and not set(limits.sharding_types) & set(SEQUENCE_TYPES):
+        yield f"{where}/sharding_types", ", ".join(limits.sharding_types)
+
+
+def _refuse_unequal_widths(index: int, module: Module, tables: Iterable[Table]) -> None:
+    widths = sorted({table.embedding_dim for table in tables if table.module == module.path})
+    if len(widths) > 1:
+        rule = f"is not pooled, so its tables need one embedding_dim (EmbeddingCollection), they are {', '.join(map(str, widths))}"
+        raise broken_rule(f"/modules/{index}", module.path, rule)

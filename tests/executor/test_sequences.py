@@ -1,0 +1,152 @@
+"""Models with several modules, pooled and not, train under their plans, and every verdict holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torchrec.modules.embedding_configs import DataType as TorchRecDataType
+
+import emplace
+from emplace.app.importing import import_plan
+from emplace.executor.emulation import emulated_plan, refuse_impossible
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import to_torchrec
+from emplace.executor.imported import TheirPlan
+from emplace.executor.launch import Launch
+from emplace.executor.refusal import refuse_foreign
+from emplace.executor.run import run_plans
+from emplace.placement.audit import audit
+from emplace.placement.catalog import builtin_host
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import Plan
+from emplace.placement.reading import from_data
+from emplace.placement.stages import Stage
+from emplace.runtime.sharding_plan import sharding_plan
+from tests.executor.plans import Layout, build_plan, column_wise, data_parallel, row_wise, table_wise
+
+pytestmark = pytest.mark.torch
+
+RANKS = 2
+PROFILE = {"path": "sparse.profile"}
+HISTORY = {"path": "sparse.history", "pooling": "none"}
+
+
+def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_batch_size: int = 1024) -> ModelSpec:
+    """Two pooled tables and two sequences; one of them has a long and a short feature."""
+    profile, history = ({"module": module["path"]} for module in modules)
+    tables = [
+        {"name": "user", "num_embeddings": 20_000, "features": [{"name": "user", "length": {"fixed": 1}}]} | profile,
+        {"name": "item", "num_embeddings": 10_000, "features": [{"name": "liked", "length": {"poisson": 4}}]} | profile,
+        {
+            "name": "page",
+            "num_embeddings": 30_000,
+            "access": {"zipf": 1.05},
+            "features": [
+                {"name": "viewed", "length": {"poisson": 40}},
+                {"name": "bought", "length": {"poisson": 0.7}},
+            ],
+        }
+        | history,
+        {"name": "shop", "num_embeddings": 5_000, "features": [{"name": "shops", "length": {"poisson": 5}}]} | history,
+    ]
+    data = {
+        "schema_version": 1,
+        "name": name,
+        "local_batch_size": local_batch_size,
+        "dense_features": 13,
+        "bottom_mlp": [64, columns],
+        "top_mlp": [64, 1],
+        "interaction": "cat",
+        "optimizer": "rowwise_adagrad",
+        "modules": list(modules),
+        "tables": [{"embedding_dim": columns} | table for table in tables],
+    }
+    return from_data(data, ModelSpec, source="mixed")
+
+
+def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
+    user, item, pages, shop = model.tables
+    of_pages = {"table_wise": table_wise(pages, 0), "row_wise": row_wise(pages, [0, 1])}
+    return {"user": data_parallel(user, RANKS), "item": column_wise(item, [1, 0]), "page": of_pages[page], "shop": table_wise(shop, 1)}
+
+
+def plans(here: HostSpec) -> list[Plan]:
+    models = [
+        (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY), "table_wise"),
+        (mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY), "row_wise"),
+    ]
+    return [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]
+
+
+def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path) -> None:
+    made = plans(here)
+    told = list[str]()
+    measurements = run_plans(made, Launch(6, seed=7, workdir=tmp_path, timeout_s=240, report=told.append))
+    for measurement in measurements:
+        assert [verdict for verdict in measurement.verdicts if not verdict.passed and verdict.name != "throughput"] == []
+        assert set(measurement.ranks[0].stages_us) == set(Stage)
+
+
+def test_a_plan_is_exported_and_imported_by_module(here: HostSpec) -> None:
+    plan = plans(here)[0]
+    exported = to_torchrec(plan)
+    assert {path: list(tables) for path, tables in exported["plan"].items()} == {
+        "sparse.profile": ["user", "item"],
+        "sparse.history": ["page", "shop"],
+    }
+    theirs = from_data(exported, TheirPlan, source="theirs")
+    imported = import_plan(theirs, "theirs", plan.question.model, here, plan.question.options)
+    assert imported.tables == plan.tables
+    exported["plan"]["sparse.profile"]["page"] = exported["plan"]["sparse.history"].pop("page")
+    with pytest.raises(InvalidDocument, match=r"the model has the table page in its module sparse\.history"):
+        import_plan(from_data(exported, TheirPlan, source="theirs"), "theirs", plan.question.model, here, plan.question.options)
+
+
+def test_what_vectors_are_put_out_in_is_exported(here: HostSpec) -> None:
+    model = mixed_model("half", PROFILE, HISTORY | {"output_data_type": "fp16"})
+    exported = to_torchrec(build_plan(model, here, layouts(model, "row_wise"), ranks=RANKS))
+    [tables] = sharding_plan({"sparse.history": exported["plan"]["sparse.history"]}).plan.values()
+    assert {sharding.output_dtype for sharding in tables.values()} == {TorchRecDataType.FP16}
+    assert "output_dtype" not in exported["plan"]["sparse.profile"]["user"]
+
+
+@pytest.mark.parametrize(
+    ("history", "reason"),
+    [
+        (
+            {"index_dedup": True},
+            "index_dedup runs on CUDA only: FBGEMM's jagged_unique_indices has no CPU kernel; module sparse.history has it",
+        ),
+        ({"output_data_type": "bf16"}, "vectors are put out in fp32 on CPUs; module sparse.history says bf16"),
+        ({"path": "dense.history"}, "dense is where the model that runs here has its dense layers: move the module dense.history"),
+    ],
+)
+def test_modules_that_can_not_run_here_are_refused(history: dict[str, Any], reason: str, here: HostSpec) -> None:
+    model = mixed_model("refused", PROFILE, HISTORY | history)
+    with pytest.raises(NotRunnableHere, match=reason):
+        refuse_foreign(build_plan(model, here, layouts(model, "row_wise"), ranks=RANKS), here)
+
+
+def test_what_an_emulation_of_sequences_stands_in_for() -> None:
+    host = builtin_host("dgx-h100")
+    model = mixed_model("elsewhere", PROFILE, HISTORY | {"index_dedup": True, "output_data_type": "bf16"})
+    plan = build_plan(model, host, layouts(model, "row_wise"), ranks=RANKS)
+    refuse_impossible(plan)
+    history = emulated_plan(plan).question.model.module_of(model.tables[2])
+    assert (history.path, history.pooling, history.index_dedup, history.output_data_type) == ("sparse.history", "none", False, "fp32")
+    replicated = build_plan(model, host, layouts(model, "row_wise") | {"page": data_parallel(model.tables[2], RANKS)}, ranks=RANKS)
+    with pytest.raises(NotRunnableHere, match="sequences that are data_parallel can't be emulated: page"):
+        refuse_impossible(replicated)
+
+
+def test_sequences_are_not_replicated_on_cpus(here: HostSpec) -> None:
+    """FBGEMM's dense kernel would pool them."""
+    model = mixed_model("replicated", PROFILE, HISTORY)
+    replicated = {"page": data_parallel(model.tables[2], RANKS)}
+    findings = audit(build_plan(model, here, layouts(model, "row_wise") | replicated, ranks=RANKS))
+    assert any("so a table that is not pooled can't be data_parallel" in finding.what for finding in findings)
+    assert all(table.sharding_type != "data_parallel" for table in emplace.plan(model, here, ranks=RANKS).tables[2:])
