@@ -53,6 +53,9 @@ def refuse_many(points: int) -> None:
 def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) -> Asked:
     keys = from_data({key: body[key] for key in _KEYS[kind].model_fields if key in body}, _KEYS[kind], source="body")
     options = part_of(body | {"options": _with_limits(kind, body.get("options"))}, "options", PlanOptions)
+    if kind == "size" and (options.nodes or options.ranks):
+        key = "nodes" if options.nodes else "ranks"
+        raise InvalidDocument("body", [BrokenRule(f"/options/{key}", "", "is what a sizing finds: leave it out, or ask for a sweep")])
     hosts = _hosts(service, body.get("hosts"))
     common: dict[str, Any] = {
         **_model(body),
