@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import cast
 
 from emplace.app.database import jobs, studies
 from emplace.app.database.connection import Database
@@ -15,7 +14,7 @@ from emplace.placement.catalog import builtin_host
 from emplace.placement.document import Document
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
-from emplace.studies.asked import AskedRecommend, AskedSize, AskedSweep, StudyAnswer
+from emplace.studies.asked import AskedRecommend, AskedSize, AskedSweep
 from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.jobs import Sized
@@ -98,11 +97,11 @@ def store_study(
         for number, part in enumerate(parts):
             assert studies.keep_point(session, ticket, number, part.to_data(), None)
     if len(parts) == size:
-        finish_study(database, study_id, cast(StudyAnswer, study.answer(parts)))
+        finish_study(database, study_id, study.answer(parts))
     return study_id
 
 
-def finish_study(database: Database, study_id: str, answer: StudyAnswer) -> None:
+def finish_study(database: Database, study_id: str, answer: Document) -> None:
     with database.writing() as session:
         document = answer.model_dump_json(exclude_none=True)
         assert jobs.finish(session, Ticket(StudyRow, study_id, 1), State.DONE, document=document)
