@@ -87,6 +87,8 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 2100)))]}, "/vary", "2,000 at most"),
         ({"kind": "size", **m1}, "/throughput", "say what the job must reach"),
         ({"kind": "size", **m1, "examples": 1e15, "deadline": "1s", "max_nodes": 2}, "/deadline", "no job reaches"),
+        ({"kind": "size", **m1, "throughput": "9" * 400}, "/throughput", "must be a number above 0"),
+        ({"kind": "size", **m1, "examples": "1", "deadline": f"{'9' * 400}d"}, "/deadline", "must be a time"),
         ({"kind": "size", **m1, "throughput": "5k", "options": {"ranks": 2}}, "/options/ranks", "is what a sizing finds"),
         ({"kind": "recommend", "model": "m1", "hosts": "all", "objective": "cost"}, "/hosts", "price_per_hour"),
         ({"kind": "recommend", **m1, "options": {"nodes": -1}}, "/options/nodes", "greater than 0"),
