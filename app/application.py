@@ -14,8 +14,8 @@ from fastapi.openapi.utils import get_openapi
 from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
 from emplace.app.api.parameters import refuse_unknown_parameters
-from emplace.app.api.requests import CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
-from emplace.app.api.routes import catalog, checks, health, pipelines, plans, profiles, runs
+from emplace.app.api.requests import STUDIES, CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
+from emplace.app.api.routes import catalog, checks, health, pipelines, plans, profiles, runs, studies
 from emplace.app.dashboard import login, pages
 from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
@@ -91,7 +91,7 @@ def create_app(
     )
     app.state.closing = lambda: False
     problems.install(app, error_page)
-    for resource in (plans, runs, checks, profiles, pipelines, catalog):
+    for resource in (plans, runs, checks, profiles, pipelines, studies, catalog):
         app.include_router(resource.router, dependencies=[Depends(let_in), Depends(refuse_unknown_parameters)])
     for shown in (health.metrics_router, pages.router):
         app.include_router(shown, dependencies=[Depends(let_in)])
@@ -122,7 +122,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest):
+        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest, *STUDIES):
             own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas |= {**own.pop("$defs", {}), kind.__name__: own}
         schemas["Problem"] = _PROBLEM_SCHEMA

@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     """Plans that wait for a worker; more are refused."""
     measurement_queue: Annotated[int, Field(gt=0)] = 100
     """Runs, and as many profiles, that wait for a worker of one machine; more are refused."""
+    study_queue: Annotated[int, Field(gt=0)] = 100
+    """Studies that wait for a worker; more are refused."""
     request_timeout_seconds: Seconds = 10.0
     """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
     allowed_hosts: str = ""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 import httpx
 
 from emplace import conversations
-from emplace.conversations import Ask, Conversation, Pause, StoredPlan
+from emplace.conversations import Ask, Conversation, Pause, StoredPlan, StoredStudy
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import ToolError
@@ -28,14 +28,18 @@ from emplace.placement.plan import Plan
 from emplace.placement.reading import from_data
 from emplace.placement.stack import Stack
 
+if TYPE_CHECKING:
+    from emplace.studies.asked import StudyAnswer
+
 T = TypeVar("T")
 
 KEY_VARIABLE = "EMPLACE_API_KEY"
-_RUN_TIMEOUT_S = 1800.0
+_RUN_TIMEOUT_S = _STUDY_TIMEOUT_S = 1800.0
 
 Model = ModelSpec | Mapping[str, Any] | str
 """A document, its data, or a name that the service knows."""
 Host = HostSpec | Mapping[str, Any] | str
+StudyKind = Literal["sweep", "size", "recommend"]
 
 
 class Client:
@@ -97,6 +101,45 @@ class Client:
     def store_cost_model(self, model: CostModel) -> str:
         """The id of the profile that holds it. One of a machine prices all its later plans."""
         return self._hold(conversations.store_cost_model(model))
+
+    def study(
+        self,
+        kind: StudyKind,
+        model: Model,
+        hosts: Sequence[Host] | str,
+        *,
+        settings: Sequence[str] = (),
+        stack: Stack | str | None = None,
+        timeout_s: float = _STUDY_TIMEOUT_S,
+        options: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> StudyAnswer:
+        """A sweep, a sizing or a ranking from the service, waited for. `asked` is what the command of that name takes, such as
+        `vary=["--nodes=1,2"]`; `options` are those of plans, `hosts` a list or "all"."""
+        return self._hold(conversations.study(_study(kind, model, hosts, settings, stack, options, asked), timeout_s))
+
+    def submit_study(
+        self,
+        kind: StudyKind,
+        model: Model,
+        hosts: Sequence[Host] | str,
+        *,
+        settings: Sequence[str] = (),
+        stack: Stack | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> StoredStudy:
+        """Begin a study, and don't wait for it."""
+        return self._hold(conversations.submit_study(_study(kind, model, hosts, settings, stack, options, asked)))
+
+    def get_study(self, study_id: str) -> StoredStudy:
+        return self._hold(conversations.get_study(study_id))
+
+    def cancel_study(self, study_id: str) -> StoredStudy:
+        return self._hold(conversations.cancel_study(study_id))
+
+    def delete_study(self, study_id: str) -> None:
+        self._hold(conversations.delete_study(study_id))
 
     def close(self) -> None:
         self._http.close()
@@ -179,6 +222,42 @@ class AsyncClient:
     async def store_cost_model(self, model: CostModel) -> str:
         return await self._hold(conversations.store_cost_model(model))
 
+    async def study(
+        self,
+        kind: StudyKind,
+        model: Model,
+        hosts: Sequence[Host] | str,
+        *,
+        settings: Sequence[str] = (),
+        stack: Stack | str | None = None,
+        timeout_s: float = _STUDY_TIMEOUT_S,
+        options: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> StudyAnswer:
+        return await self._hold(conversations.study(_study(kind, model, hosts, settings, stack, options, asked), timeout_s))
+
+    async def submit_study(
+        self,
+        kind: StudyKind,
+        model: Model,
+        hosts: Sequence[Host] | str,
+        *,
+        settings: Sequence[str] = (),
+        stack: Stack | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> StoredStudy:
+        return await self._hold(conversations.submit_study(_study(kind, model, hosts, settings, stack, options, asked)))
+
+    async def get_study(self, study_id: str) -> StoredStudy:
+        return await self._hold(conversations.get_study(study_id))
+
+    async def cancel_study(self, study_id: str) -> StoredStudy:
+        return await self._hold(conversations.cancel_study(study_id))
+
+    async def delete_study(self, study_id: str) -> None:
+        await self._hold(conversations.delete_study(study_id))
+
     async def close(self) -> None:
         await self._http.aclose()
 
@@ -231,6 +310,19 @@ def _opened(kind: type[_Http], url: str, key: str | None) -> _Http:
 
 def _request(said: Ask) -> dict[str, Any]:
     return {"method": said.method, "url": said.path, "json": said.body, "headers": said.headers, "timeout": said.timeout_s}
+
+
+def _study(
+    kind: str,
+    model: Model,
+    hosts: Sequence[Host] | str,
+    settings: Sequence[str],
+    stack: Stack | str | None,
+    options: Mapping[str, Any] | None,
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    template = {"set": list(settings)} if settings else {}
+    return conversations.study_question(kind, model, hosts, options or {}, stack, template | dict(asked))
 
 
 def _budgets(given: Budgets | Mapping[str, Any] | None) -> Budgets:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.audit import audit, refuse
@@ -21,6 +21,9 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
 from emplace.placement.stack import Stack
+
+if TYPE_CHECKING:
+    from emplace.studies.asked import StudyAnswer
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Document)
@@ -61,6 +64,19 @@ class StoredPlan:
     state: str
     error: str | None
     plan: Plan | None
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study as the service keeps it: `answer` is there once `state` is done, `error` where it is failed."""
+
+    id: str
+    kind: str
+    state: str
+    points_done: int
+    points: int
+    error: str | None
+    answer: StudyAnswer | None
 
 
 Conversation: TypeAlias = Generator[Ask | Pause, Any, T]
@@ -140,6 +156,47 @@ def run(plan_id: str, asked: Mapping[str, Any], timeout_s: float) -> Conversatio
     return _read(told["measurement"], Measurement)
 
 
+def submit_study(body: Mapping[str, Any]) -> Conversation[StoredStudy]:
+    told = yield Ask("POST", "/v1/studies", body)
+    return _stored_study(told)
+
+
+def study(body: Mapping[str, Any], timeout_s: float) -> Conversation[StudyAnswer]:
+    """Submit, and wait until all points are there."""
+    deadline = time.monotonic() + timeout_s
+    stored = yield from submit_study(body)
+    while stored.state in _UNFINISHED:
+        if time.monotonic() > deadline:
+            done = f"{stored.points_done} of {stored.points} points after {timeout_s:.0f} s"
+            raise ToolError(f"study {stored.id} is still {stored.state}, with {done}; it goes on in the service")
+        yield Pause(_BREATH_S)
+        stored = yield from get_study(stored.id)
+    if stored.answer is None:
+        raise ToolError(f"study {stored.id} is {stored.state}: {stored.error or 'it has no document'}")
+    return stored.answer
+
+
+def get_study(study_id: str) -> Conversation[StoredStudy]:
+    told = yield Ask("GET", f"/v1/studies/{study_id}")
+    return _stored_study(told)
+
+
+def cancel_study(study_id: str) -> Conversation[StoredStudy]:
+    told = yield Ask("POST", f"/v1/studies/{study_id}/cancel")
+    return _stored_study(told)
+
+
+def delete_study(study_id: str) -> Conversation[None]:
+    yield Ask("DELETE", f"/v1/studies/{study_id}")
+
+
+def study_question(kind: str, model: Any, hosts: Any, options: Mapping[str, Any], stack: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that asks it."""
+    parts = {"kind": kind, "model": model, "options": dict(options), "stack": stack, **asked}
+    listed = hosts if isinstance(hosts, str) else [_data(host) for host in hosts]
+    return {key: _data(part) for key, part in parts.items() if part is not None} | {"hosts": listed}
+
+
 def store_cost_model(model: CostModel) -> Conversation[str]:
     """The id of the profile that holds it."""
     told = yield Ask("POST", "/v1/profiles", {"cost_model": model.to_data()})
@@ -160,6 +217,22 @@ def _stored(told: Mapping[str, Any]) -> StoredPlan:
     document = told.get("plan")
     made = _read(document, Plan) if document is not None else None
     return StoredPlan(str(told.get("id")), str(told.get("state")), told.get("error"), made)
+
+
+def _stored_study(told: Mapping[str, Any]) -> StoredStudy:
+    from emplace.studies.asked import ANSWERS
+
+    document, kind = told.get("study"), str(told.get("kind"))
+    made = _read(document, ANSWERS[kind]) if document is not None and kind in ANSWERS else None
+    return StoredStudy(
+        id=str(told.get("id")),
+        kind=kind,
+        state=str(told.get("state")),
+        points_done=int(told.get("points_done") or 0),
+        points=int(told.get("points") or 0),
+        error=told.get("error"),
+        answer=made,
+    )
 
 
 def _read(data: Any, kind: type[D]) -> D:

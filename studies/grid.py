@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
 from emplace.placement.catalog.suite import SuiteSettings
+from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -32,6 +33,8 @@ class Setting:
     model: ModelSpec | SuiteSettings
     options: PlanOptions
     stack: Stack | None = None
+    measured: tuple[CostModel, ...] | None = None
+    """What was measured of hosts; None is what `emplace profile` kept on this machine."""
 
     def model_on(self, host: HostSpec) -> ModelSpec:
         """The model, of a template with the batch of such a host."""
@@ -39,9 +42,19 @@ class Setting:
 
     def question(self, host: HostSpec) -> Question:
         """Raises InvalidDocument, also for a job that the host can't have."""
-        question = build_question(self.model_on(host), host, self.options, stack=self.stack)
+        question = self.priced(host)
         question.topology(with_servers=False)
         return question
+
+    def priced(self, host: HostSpec) -> Question:
+        """The question, whatever job it asks for. Raises InvalidDocument."""
+        return build_question(self.model_on(host), host, self.options, self._measured(host), self.stack)
+
+    def _measured(self, host: HostSpec) -> CostModel | None:
+        if self.stack is not None or self.measured is None:
+            return None
+        of_host = (each for each in self.measured if each.fingerprint is not None and each.fingerprint == host.fingerprint)
+        return next(of_host, None) or datasheet_cost_model(host)
 
 
 @dataclass(frozen=True)
@@ -94,9 +107,9 @@ class _Parts:
         )
         part = QuestionPart.TEMPLATE if isinstance(asked.model, SuiteSettings) else QuestionPart.MODEL
         base = self._once(part, "", changes, lambda: self._varied(asked.model, type(asked.model), part, changes))
-        varied = Setting(base, with_options, asked.stack)
+        varied = replace(asked, model=base, options=with_options)
         model = self._once(part, f"on {'gpus' if host.has_cuda else 'cpus'}", changes, lambda: varied.model_on(changed_host))
-        varied = Setting(model, with_options, asked.stack)
+        varied = replace(asked, model=model, options=with_options)
         if not changes[QuestionPart.HOST]:
             return varied.question(changed_host)
         # What was measured on a host says nothing of another: prices follow the rates that are varied.

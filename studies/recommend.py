@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
-from emplace.placement.plan import PlanStatus
+from emplace.placement.plan import Plan, PlanStatus
 from emplace.runtime.side_by_side import in_processes
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.grid import Setting
@@ -107,28 +107,55 @@ class _Task:
     objective: RankingObjective
 
 
+@dataclass(frozen=True)
+class RecommendStudy:
+    """A ranking whose places are valid questions."""
+
+    model: str
+    objective: RankingObjective
+    tasks: Sequence[_Task]
+
+    part: ClassVar[type[RankedHost]] = RankedHost
+
+    @staticmethod
+    def of(setting: Setting, hosts: Sequence[HostSpec], objective: RankingObjective) -> RecommendStudy:
+        """Raises InvalidDocument for what is not valid, and for hosts without watts or prices."""
+        refuse_equal_names(hosts)
+        if objective in _NEEDS:
+            refuse_unknown(list(hosts), _NEEDS[objective], f"the objective {objective}")
+        tasks = [_Task(setting, host, place, objective) for host in hosts for place in places_of(host, setting.options)]
+        for task in tasks:
+            _question_setting(task).question(task.host)
+        return RecommendStudy(setting.model_on(hosts[0]).name, objective, tasks)
+
+    @property
+    def size(self) -> int:
+        return len(self.tasks)
+
+    def do(self, number: int, before: Plan | None) -> tuple[RankedHost, None]:  # noqa: ARG002
+        return _candidate(self.tasks[number]), None
+
+    def answer(self, parts: Sequence[RankedHost]) -> Recommendation:
+        ranking = _ranked(self.objective, parts)
+        best = [candidate for candidate in ranking if candidate.is_best_of_host]
+        return Recommendation(
+            model=self.model,
+            objective=self.objective,
+            ranking=tuple(ranking),
+            hosts=tuple(candidate.host for candidate in best),
+            comparisons=tuple(_compared(self.objective, one, other) for one, other in pairwise(best)),
+            notes=tuple(_notes(parts)),
+        )
+
+
 def run_recommend(setting: Setting, hosts: Sequence[HostSpec], objective: RankingObjective, processes: int, tell: Tell) -> Recommendation:
     """Plan the model on every host and place. Raises InvalidDocument, before anything is solved, for hosts without watts or prices."""
-    refuse_equal_names(hosts)
-    if objective in _NEEDS:
-        refuse_unknown(list(hosts), _NEEDS[objective], f"the objective {objective}")
-    tasks = [_Task(setting, host, place, objective) for host in hosts for place in places_of(host, setting.options)]
-    for task in tasks:
-        _question_setting(task).question(task.host)
+    study = RecommendStudy.of(setting, hosts, objective)
     found = []
-    for candidate in in_processes(tasks, _candidate, processes):
+    for candidate in in_processes(study.tasks, _candidate, processes):
         found.append(candidate)
-        tell(len(found), len(tasks))
-    ranking = _ranked(objective, found)
-    best = [candidate for candidate in ranking if candidate.is_best_of_host]
-    return Recommendation(
-        model=setting.model_on(hosts[0]).name,
-        objective=objective,
-        ranking=tuple(ranking),
-        hosts=tuple(candidate.host for candidate in best),
-        comparisons=tuple(_compared(objective, one, other) for one, other in pairwise(best)),
-        notes=tuple(_notes(found)),
-    )
+        tell(len(found), study.size)
+    return study.answer(found)
 
 
 def is_robust(objective: RankingObjective, better: RankedHost, worse: RankedHost) -> bool:
@@ -141,7 +168,7 @@ def is_robust(objective: RankingObjective, better: RankedHost, worse: RankedHost
 
 def _question_setting(task: _Task) -> Setting:
     options = task.setting.options.model_copy(update={"tiers": TIERS[task.place]})
-    return Setting(task.setting.model, options, task.setting.stack)
+    return replace(task.setting, options=options)
 
 
 def _candidate(task: _Task) -> RankedHost:

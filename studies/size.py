@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.document import Document
@@ -17,7 +17,6 @@ from emplace.placement.ingest import example_bytes
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.stack import Pace
-from emplace.planning import build_question
 from emplace.runtime.side_by_side import in_processes
 from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.figures import Figures, figures_of
@@ -122,8 +121,15 @@ class _Task:
         return SizeSearch(self.setting, self.host, self.target.throughput, self.prices, self.most_nodes)
 
     def fleet(self) -> Fleet:
-        question = build_question(self.setting.model_on(self.host), self.host, self.setting.options, stack=self.setting.stack)
+        question = self.setting.priced(self.host)
         return Fleet(question.model, self.host, question.cost_model, self.hogwild)
+
+    def may_reach(self, throughput: float) -> bool:
+        """Whether some job of the allowed sizes is not ruled out; most often one of the first that is looked at."""
+        if self.training is TrainingMode.ASYNCHRONOUS:
+            return self.reaches() >= throughput
+        search = self.synchronous()
+        return any(search.reaches(nodes) >= throughput for nodes in range(self.most_nodes, 0, -1))
 
     def reaches(self) -> float:
         """Examples per second that no job of the allowed sizes exceeds."""
@@ -131,6 +137,50 @@ class _Task:
             return self.fleet().most(self.most_nodes)
         search = self.synchronous()
         return max(search.reaches(nodes) for nodes in range(1, self.most_nodes + 1))
+
+
+@dataclass(frozen=True)
+class SizeStudy:
+    """A sizing whose target some job may reach."""
+
+    model: str
+    tasks: Sequence[_Task]
+
+    part: ClassVar[type[SizedJob]] = SizedJob
+
+    @staticmethod
+    def of(setting: Setting, hosts: Sequence[HostSpec], target: Target, wanted: Wanted, hogwild: Hogwild, most_nodes: int) -> SizeStudy:
+        """Raises InvalidDocument for a target that no job can reach and hosts without watts or prices."""
+        refuse_equal_names(hosts)
+        if wanted in NEEDS:
+            refuse_unknown(list(hosts), NEEDS[wanted], f"the objective {wanted}")
+        tasks = [
+            _Task(setting, host, target, wanted, hogwild, most_nodes, training)
+            for host in hosts
+            for training in TrainingMode
+            if training is TrainingMode.SYNCHRONOUS or (not host.has_cuda and host.remote_servers is not None)
+        ]
+        _refuse_out_of_reach(tasks)
+        return SizeStudy(setting.model_on(hosts[0]).name, tasks)
+
+    @property
+    def size(self) -> int:
+        return len(self.tasks)
+
+    def do(self, number: int, before: Plan | None) -> tuple[SizedJob, None]:  # noqa: ARG002
+        return _sized_job(self.tasks[number]), None
+
+    def answer(self, parts: Sequence[SizedJob]) -> Sizing:
+        asked = self.tasks[0]
+        prices = {task.host.name: task.prices for task in self.tasks}
+        return Sizing(
+            model=self.model,
+            target=asked.target,
+            wanted=asked.wanted,
+            hogwild=asked.hogwild,
+            jobs=tuple(sorted(parts, key=lambda job: _rank(job, prices[job.host]))),
+            notes=tuple(_notes(parts)),
+        )
 
 
 def run_size(
@@ -144,37 +194,20 @@ def run_size(
     tell: Tell,
 ) -> Sizing:
     """Raises InvalidDocument, before anything is solved, for a target that no job can reach and hosts without watts or prices."""
-    refuse_equal_names(hosts)
-    if wanted in NEEDS:
-        refuse_unknown(list(hosts), NEEDS[wanted], f"the objective {wanted}")
-    tasks = [
-        _Task(setting, host, target, wanted, hogwild, most_nodes, training)
-        for host in hosts
-        for training in TrainingMode
-        if training is TrainingMode.SYNCHRONOUS or (not host.has_cuda and host.remote_servers is not None)
-    ]
-    _refuse_out_of_reach(tasks)
+    study = SizeStudy.of(setting, hosts, target, wanted, hogwild, most_nodes)
     jobs = []
-    for job in in_processes(tasks, _sized_job, processes):
+    for job in in_processes(study.tasks, _sized_job, processes):
         jobs.append(job)
-        tell(len(jobs), len(tasks))
-    prices = {host.name: ServerPrices.of(host, wanted) for host in hosts}
-    return Sizing(
-        model=setting.model_on(hosts[0]).name,
-        target=target,
-        wanted=wanted,
-        hogwild=hogwild,
-        jobs=tuple(sorted(jobs, key=lambda job: _rank(job, prices[job.host]))),
-        notes=tuple(_notes(jobs)),
-    )
+        tell(len(jobs), study.size)
+    return study.answer(jobs)
 
 
 def _refuse_out_of_reach(tasks: Sequence[_Task]) -> None:
+    target = tasks[0].target
+    if any(task.may_reach(target.throughput) for task in tasks):
+        return
     reached = {(task.host.name, task.training): task.reaches() for task in tasks}
     (host, training), most = max(reached.items(), key=lambda each: each[1])
-    target = tasks[0].target
-    if most >= target.throughput:
-        return
     size = f"{training} job of up to {tasks[0].most_nodes} nodes of {host}"
     why = f"no job reaches {target.throughput:,.0f} examples/s: dense layers alone let a {size} have {most:,.0f}, and no other has more"
     if target.deadline_s is not None and target.examples is not None:

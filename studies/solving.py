@@ -20,7 +20,7 @@ Tell = Callable[[int, int], None]
 
 def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> list[Figures]:
     """The figures of each question's best plan, in their order. Neighbours should differ a little."""
-    length = min(-(-len(questions) // _CHAINS), _MOST_IN_CHAIN)
+    length = chain_length(len(questions))
     chains = [questions[first : first + length] for first in range(0, len(questions), length)]
     found: list[Figures] = []
     for figures in in_processes(chains, solve_chain, processes):
@@ -29,14 +29,25 @@ def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> l
     return found
 
 
+def chain_length(questions: int) -> int:
+    """After so many questions one begins anew, without the plan of the one before."""
+    return min(-(-questions // _CHAINS), _MOST_IN_CHAIN)
+
+
 def solve_chain(questions: Sequence[Question]) -> list[Figures]:
     """The figures of questions, each solved from the last one's plan."""
-    found, last = [], None
+    found: list[Figures] = []
+    last: Plan | None = None
     for question in questions:
-        plan = best_plan(question, last)
-        found.append(figures_of(plan))
-        last = plan if plan.has_placement else last
+        figures, last = solve_next(question, last)
+        found.append(figures)
     return found
+
+
+def solve_next(question: Question, last: Plan | None) -> tuple[Figures, Plan | None]:
+    """The figures of a question in a chain, and the plan that the next one is solved from."""
+    plan = best_plan(question, last)
+    return figures_of(plan), plan if plan.has_placement else last
 
 
 def best_plan(question: Question, warm_start: Plan | None = None) -> Plan:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
-from emplace.placement.plan import PlanOptions, PlanStatus
+from emplace.placement.plan import Plan, PlanOptions, PlanStatus
 from emplace.studies.axes import Axis, QuestionPart, axis_of
 from emplace.studies.comparing import Crossover, Front, crossovers, front
 from emplace.studies.figures import Figures
 from emplace.studies.grid import GridPoint, Setting, points_of
 from emplace.studies.power import refuse_unknown
 from emplace.studies.quantities import QUANTITIES
-from emplace.studies.solving import Tell, solve_points
+from emplace.studies.solving import Tell, chain_length, solve_next, solve_points
 
 STUDY_GAP = 0.01
 """How close to the best the plans of a study are, where nothing else is asked for."""
@@ -55,29 +56,57 @@ class Sweep(Document):
         return {point.figures.status for point in self.points}
 
 
+@dataclass(frozen=True)
+class SweepStudy:
+    """A sweep whose points are valid questions. Each is solved from the plan of the one before in its chain."""
+
+    setting: Setting
+    hosts: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    fronts: tuple[tuple[str, str], ...]
+    points: Sequence[GridPoint]
+
+    part: ClassVar[type[Figures]] = Figures
+
+    @staticmethod
+    def of(setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis], fronts: Sequence[tuple[str, str]]) -> SweepStudy:
+        """Raises InvalidDocument for what is not there or too much."""
+        refuse_equal_names(hosts)
+        for pair in fronts:
+            for name in pair:
+                _refuse_unknown_quantity(name, hosts)
+        points = points_of(setting, hosts, axes)
+        return SweepStudy(setting, tuple(host.name for host in hosts), tuple(axes), tuple(fronts), points)
+
+    @property
+    def size(self) -> int:
+        return len(self.points)
+
+    def do(self, number: int, before: Plan | None) -> tuple[Figures, Plan | None]:
+        begins_chain = number % chain_length(self.size) == 0
+        return solve_next(self.points[number].question, None if begins_chain else before)
+
+    def answer(self, parts: Sequence[Figures]) -> Sweep:
+        pairs = self.fronts or tuple(pair for pair in DEFAULT_FRONTS if all(_any_has(parts, name) for name in pair))
+        compared = [QUANTITIES[name] for name in ("throughput", "throughput-per-watt", "cost")]
+        return Sweep(
+            model=self.points[0].question.model.name,
+            hosts=self.hosts,
+            axes=self.axes,
+            options=self.setting.options,
+            points=tuple(_sweep_point(point, self.axes, each) for point, each in zip(self.points, parts, strict=True)),
+            fronts=tuple(front(parts, pair) for pair in pairs),
+            crossovers=tuple(found for quantity in compared for found in crossovers(self.hosts, self.axes, parts, quantity)),
+            notes=tuple(_notes(self.points, self.axes)),
+        )
+
+
 def run_sweep(
     setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis], fronts: Sequence[tuple[str, str]], processes: int, tell: Tell
 ) -> Sweep:
     """Solve every point. Raises InvalidDocument, before anything is solved, for what is not there or too much."""
-    refuse_equal_names(hosts)
-    for pair in fronts:
-        for name in pair:
-            _refuse_unknown_quantity(name, hosts)
-    points = points_of(setting, hosts, axes)
-    figures = solve_points([point.question for point in points], processes, tell)
-    names = [host.name for host in hosts]
-    pairs = list(fronts) or [pair for pair in DEFAULT_FRONTS if all(_any_has(figures, name) for name in pair)]
-    compared = [QUANTITIES[name] for name in ("throughput", "throughput-per-watt", "cost")]
-    return Sweep(
-        model=points[0].question.model.name,
-        hosts=tuple(names),
-        axes=tuple(axes),
-        options=setting.options,
-        points=tuple(_sweep_point(point, axes, each) for point, each in zip(points, figures, strict=True)),
-        fronts=tuple(front(figures, pair) for pair in pairs),
-        crossovers=tuple(found for quantity in compared for found in crossovers(names, axes, figures, quantity)),
-        notes=tuple(_notes(points, axes)),
-    )
+    study = SweepStudy.of(setting, hosts, axes, fronts)
+    return study.answer(solve_points([point.question for point in study.points], processes, tell))
 
 
 def axes_of(given: Sequence[str], *, of_template: bool) -> list[Axis]:
@@ -86,6 +115,14 @@ def axes_of(given: Sequence[str], *, of_template: bool) -> list[Axis]:
         rule = "needs at least one --vary, such as /local_batch_size=512,1024,2048; 'emplace recommend' compares hosts without one"
         raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
     return [axis_of(text, of_template=of_template) for text in given]
+
+
+def pair_of(text: str) -> tuple[str, str]:
+    """Two figures with a comma between. Raises InvalidDocument."""
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not comma:
+        raise InvalidDocument("--pareto", [BrokenRule("", text, "must be two figures with a comma between, such as throughput,power")])
+    return first, second
 
 
 def refuse_equal_names(hosts: Sequence[HostSpec]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from emplace.placement.derived_loads import constant_us
@@ -154,7 +154,7 @@ class SizeSearch:
                 host = host.model_copy(update={"remote_servers": remote})
             else:
                 update["tiers"] = self._near_tiers
-        asked = Setting(self.setting.model, options.model_copy(update=update), self.setting.stack)
+        asked = replace(self.setting, options=options.model_copy(update=update))
         return asked.question(host)
 
     def _enough_us(self, question: Question) -> float:

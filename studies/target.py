@@ -13,6 +13,8 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMGT]?)")
 _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+_LEAST, _MOST = 1e-6, 1e30
+"""What is further out is a slip of the keyboard, and no number with which anything can be reckoned."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -37,13 +39,15 @@ def target_of(throughput: str | None, examples: str | None, deadline: str | None
 
 def _amount(option: str, text: str) -> float:
     match = _AMOUNT.fullmatch(text)
-    if match is None or float(match[1]) == 0:
-        raise InvalidDocument(option, [BrokenRule("", text, "must be a number above 0, with k, M, G or T where it is large, such as 500k")])
+    if match is None or not _LEAST <= float(match[1]) <= _MOST:
+        raise InvalidDocument(
+            option, [BrokenRule("", text[:100], "must be a number above 0, with k, M, G or T where it is large, such as 500k")]
+        )
     return float(match[1]) * _TIMES[match[2]]
 
 
 def _duration(text: str) -> float:
     match = _DURATION.fullmatch(text)
-    if match is None or float(match[1]) == 0:
-        raise InvalidDocument("--deadline", [BrokenRule("", text, "must be a time with s, m, h or d, such as 90m or 8h")])
+    if match is None or not _LEAST <= float(match[1]) <= _MOST:
+        raise InvalidDocument("--deadline", [BrokenRule("", text[:100], "must be a time with s, m, h or d, such as 90m or 8h")])
     return float(match[1]) * _SECONDS[match[2]]

@@ -45,6 +45,14 @@ def pipelines() -> dict[str, Any]:
     return {"here": {"model": _MODEL, "host": "local", "options": options}, "emulated": _BY_NAME | {"options": emulated}}
 
 
+def studies() -> dict[str, Any]:
+    hosts = ["cpu-dual-socket", "big-basin-32g"]
+    sweep = {"kind": "sweep", "model": "suite", "set": ["mlp=64^2"], "hosts": hosts, "vary": ["/sparse=4,8,16"]}
+    size = {"kind": "size", "model": "criteo-kaggle", "hosts": hosts[1:], "throughput": "500k"}
+    recommend = {"kind": "recommend", "model": _MODEL, "hosts": hosts, "objective": "throughput", "options": {"work_limit": 1}}
+    return {"sweep": sweep, "size": size, "recommend": recommend}
+
+
 def runs() -> dict[str, Any]:
     return {"train": {"steps": 30, "seed": 0}, "emulate": {"steps": 10, "emulate": True}}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -37,14 +37,8 @@ def read_question(session: Session, service: Service, data: dict[str, Any], keys
     Raises InvalidDocument.
     """
     refuse_unknown_keys(data, keys)
-    model = _named_or_written(data, "model", ModelSpec, model_names(), builtin_model)
-    host = _named_or_written(
-        data,
-        "host",
-        HostSpec,
-        [*host_names(), LOCAL_HOST],
-        lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name),
-    )
+    model = named_or_written(data.get("model"), "/model", ModelSpec, model_names(), builtin_model)
+    host = host_of(service, data.get("host"), "/host")
     options = part_of(data | {"options": _by_the_clock(data.get("options"))}, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
         options.topology(host, with_servers=options.allows(Tier.REMOTE))
@@ -63,9 +57,20 @@ def _prices(data: dict[str, Any], host: HostSpec) -> CostModel | None:
         return None if given is None else from_data(given, CostModel, source="body", pointer="/cost_model")
     if data.get("cost_model") is not None:
         raise InvalidDocument("body", [BrokenRule("/stack", "", "goes without a cost_model, which has prices of its own")])
-    stack = _named_or_written(data, "stack", Stack, stack_names(), builtin_stack)
+    stack = stack_of(data)
     with pointing_into("/stack"):
         return datasheet_cost_model(host, stack)
+
+
+def host_of(service: Service, value: Any, pointer: str) -> HostSpec:
+    """A built-in host, the service's machine, or the document. Raises InvalidDocument."""
+    names = [*host_names(), LOCAL_HOST]
+    return named_or_written(value, pointer, HostSpec, names, lambda name: service.local_host if name == LOCAL_HOST else builtin_host(name))
+
+
+def stack_of(data: dict[str, Any]) -> Stack:
+    """Raises InvalidDocument."""
+    return named_or_written(data.get("stack"), "/stack", Stack, stack_names(), builtin_stack)
 
 
 def part_of(data: dict[str, Any], key: str, kind: type[D]) -> D:
@@ -97,13 +102,14 @@ def pointing_into(pointer: str) -> Iterator[None]:
         raise InvalidDocument("body", broken) from None
 
 
-def _named_or_written(data: dict[str, Any], key: str, kind: Any, names: list[str], find: Any) -> Any:
-    value = data.get(key)
+def named_or_written(value: Any, pointer: str, kind: type[D], names: Sequence[str], find: Callable[[str], D]) -> D:
+    """The document that is there, or that of a name. Raises InvalidDocument."""
     if value is None:
-        raise InvalidDocument("body", [BrokenRule(f"/{key}", "", "is required")])
+        raise InvalidDocument("body", [BrokenRule(pointer, "", "is required")])
     if not isinstance(value, str):
-        return from_data(value, kind, source="body", pointer=f"/{key}")
+        return from_data(value, kind, source="body", pointer=pointer)
     if value not in names:
-        rule = f"must be a {key} document or the name of a built-in one: {', '.join(names)}"
-        raise InvalidDocument("body", [BrokenRule(f"/{key}", repr(value[:100]), rule)])
+        what = kind.__name__.removesuffix("Spec").lower()
+        rule = f"must be a {what} document or the name of a built-in one: {', '.join(names)}"
+        raise InvalidDocument("body", [BrokenRule(pointer, repr(value[:100]), rule)])
     return find(value)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
-from emplace.app.database.tables import PlanRow
+from emplace.app.database.tables import PlanRow, StudyRow
 from emplace.app.web.problems import ask_later
 from emplace.app.web.service import Service
 
@@ -18,7 +18,9 @@ def put_new(service: Service, session: Session, row: JobRow) -> None:
 
     Requests at the same moment may each find the last place: the limit is kept to within as many as write at once.
     """
-    limit = service.settings.plan_queue if isinstance(row, PlanRow) else service.settings.measurement_queue
+    settings = service.settings
+    limits = {PlanRow: settings.plan_queue, StudyRow: settings.study_queue}
+    limit = limits.get(type(row), settings.measurement_queue)
     session.add(row)
     session.flush()
     others = jobs.count_queued(session, row) - 1

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from emplace.gate import Budgets
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
-from emplace.placement.host import HostSpec
-from emplace.placement.model import ModelSpec
+from emplace.placement.host import MAX_RANKS, HostSpec
+from emplace.placement.model import BatchSize, ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.stack import Stack
+from emplace.studies.fleet import Hogwild
+from emplace.studies.jobs import Wanted
+from emplace.studies.recommend import RankingObjective
+from emplace.studies.size import MOST_NODES
 
 DEFAULT_STEPS = 30
+Amount = str | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
+"""500000, or "500k"."""
 
 
 class PlanRequest(Document):
@@ -78,10 +85,68 @@ class PipelineRequest(PlanRequest):
     options: PipelineOptions | None = None
 
 
-def body_of(kind: type[Document], examples: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
-    """The OpenAPI words for a body that the route reads by itself."""
+class StudyRequest(Document):
+    """What studies of each kind are of. `set` are settings of the template `suite`, such as "sparse=64"."""
+
+    model: str | ModelSpec
+    set: tuple[str, ...] = ()
+    hosts: Literal["all"] | Annotated[tuple[str | HostSpec, ...], Field(min_length=1, max_length=100)]
+    options: PlanOptions | None = None
+    stack: str | Stack | None = None
+
+
+class SweepKeys(Document):
+    """`vary` and `pareto` as `emplace sweep` takes them: "/local_batch_size=512,1024", "--nodes=1,2"; "throughput,power"."""
+
+    vary: Annotated[tuple[str, ...], Field(min_length=1)]
+    pareto: tuple[str, ...] = ()
+
+
+class SizeKeys(Document):
+    """As `emplace size` takes them: either a throughput, or examples and a deadline."""
+
+    throughput: Amount | None = None
+    examples: Amount | None = None
+    deadline: str | None = None
+    objective: Wanted = Wanted.SERVERS
+    max_nodes: Annotated[int, Field(ge=1, le=MAX_RANKS)] = MOST_NODES
+    async_batch: BatchSize = Hogwild().batch
+    threads: Annotated[int, Field(ge=1, le=1024)] = Hogwild().threads
+    tau: Annotated[int, Field(ge=1, le=1_000_000)] = Hogwild().tau
+
+
+class RecommendKeys(Document):
+    """What hosts are ranked by."""
+
+    objective: RankingObjective = RankingObjective.THROUGHPUT
+
+
+class SweepRequest(SweepKeys, StudyRequest):
+    """A what-if grid: the best plan at every point."""
+
+    kind: Literal["sweep"]
+
+
+class SizeRequest(SizeKeys, StudyRequest):
+    """How many servers a job needs."""
+
+    kind: Literal["size"]
+
+
+class RecommendRequest(RecommendKeys, StudyRequest):
+    """Which host, and which place for the tables."""
+
+    kind: Literal["recommend"]
+
+
+STUDIES = (SweepRequest, SizeRequest, RecommendRequest)
+
+
+def body_of(kinds: type[Document] | Sequence[type[Document]], examples: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """The OpenAPI words for a body, of one of the kinds, that the route reads by itself."""
+    schemas = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in ([kinds] if isinstance(kinds, type) else kinds)]
     shown = {
-        "schema": {"$ref": f"#/components/schemas/{kind.__name__}"},
+        "schema": schemas[0] if len(schemas) == 1 else {"oneOf": schemas},
         "examples": {name: {"value": example} for name, example in examples.items()},
     }
     return {"requestBody": {"required": required, "content": {"application/json": shown, "application/yaml": shown}}}

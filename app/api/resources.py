@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.states import State
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
 
 
 class Reference(BaseModel):
@@ -83,6 +83,23 @@ class ProfileResource(JobResource):
     cost_model: dict[str, Any] | None
 
 
+class StudySummary(JobResource):
+    """A stored study in a list: `points_done` of its `points` are there."""
+
+    kind: str
+    model: str
+    hosts: list[str]
+    varied: list[str]
+    points: int
+    points_done: int
+
+
+class StudyResource(StudySummary):
+    """A stored study; `study` is the document that `emplace sweep`, `size` or `recommend` prints, once it is done."""
+
+    study: dict[str, Any] | None
+
+
 class Page(BaseModel):
     """`next` is the cursor of the next page, null on the last one."""
 
@@ -99,6 +116,10 @@ class RunPage(Page):
 
 class ProfilePage(Page):
     items: list[ProfileResource]
+
+
+class StudyPage(Page):
+    items: list[StudySummary]
 
 
 def plan_summary(row: PlanRow, run: RunRow | None) -> PlanSummary:
@@ -133,6 +154,25 @@ def profile_resource(row: ProfileRow) -> ProfileResource:
         digest=row.digest,
         cost_model=_parsed(row.document),
     )
+
+
+def study_summary(row: StudyRow) -> StudySummary:
+    return StudySummary(**_study_fields(row))
+
+
+def study_resource(row: StudyRow) -> StudyResource:
+    return StudyResource(**_study_fields(row), study=_parsed(row.document))
+
+
+def _study_fields(row: StudyRow) -> dict[str, Any]:
+    return _job_fields(row) | {
+        "kind": row.kind,
+        "model": row.model_name,
+        "hosts": json.loads(row.hosts),
+        "varied": json.loads(row.varied),
+        "points": row.points,
+        "points_done": row.points_done,
+    }
 
 
 def _plan_fields(row: PlanRow, run: RunRow | None) -> dict[str, Any]:

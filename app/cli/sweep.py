@@ -17,7 +17,7 @@ from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus
-from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, pair_of, run_sweep
 
 
 class SweepFormat(StrEnum):
@@ -70,19 +70,12 @@ def sweep(
             setting,
             found_hosts,
             axes,
-            [_pair(each) for each in pareto or []],
+            [pair_of(each) for each in pareto or []],
             studying.cores(processes),
             studying.Counted(status, "points"),
         )
     _report(found, format, out)
     return _exit_code(found)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    first, comma, second = (part.strip() for part in text.partition(","))
-    if not comma:
-        raise InvalidDocument("--pareto", [BrokenRule("", text, "must be two figures with a comma between, such as throughput,power")])
-    return first, second
 
 
 def _report(found: Sweep, format: SweepFormat, out: options.Out) -> None:

@@ -14,11 +14,11 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from emplace.app.database.states import TRANSITIONS, State
-from emplace.app.database.tables import EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, now
+from emplace.app.database.tables import EventRow, IdempotencyRow, PlanRow, ProfileRow, RunRow, StudyRow, now
 
-JobRow = PlanRow | RunRow | ProfileRow
+JobRow = PlanRow | RunRow | ProfileRow | StudyRow
 Row = TypeVar("Row", bound=JobRow)
-KINDS: tuple[type[JobRow], ...] = (PlanRow, RunRow, ProfileRow)
+KINDS: tuple[type[JobRow], ...] = (PlanRow, RunRow, ProfileRow, StudyRow)
 
 MAX_ATTEMPTS = 5
 
@@ -121,11 +121,11 @@ def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | 
 
 
 def count_queued(session: Session, row: JobRow) -> int:
-    """How many jobs wait for the same workers as this one: plans for any, the others for those of their machine."""
+    """How many jobs wait for the same workers as this one: plans and studies for any, the others for those of their machine."""
     kind = type(row)
     query = select(func.count()).where(kind.state == State.QUEUED)
-    if not isinstance(row, PlanRow):
-        query = query.where(kind.host_fingerprint == row.host_fingerprint)
+    if isinstance(row, RunRow | ProfileRow):
+        query = query.where(type(row).host_fingerprint == row.host_fingerprint)
     return session.scalars(query.select_from(kind)).one()
 
 

@@ -35,6 +35,8 @@ class PipelineStage:
 
 def waiting_for(session: Session, kind: type[JobRow], resource_id: str) -> list[PipelineRow]:
     """The pipelines that a job belongs to, locked."""
+    if kind not in _COLUMNS:
+        return []
     return list(session.scalars(select(PipelineRow).where(_COLUMNS[kind] == resource_id).with_for_update()))
 
 

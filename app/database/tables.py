@@ -153,8 +153,35 @@ class PipelineRow(Base):
     run_id: Mapped[str | None] = mapped_column(String(32), index=True)
 
 
+class StudyRow(JobColumns, Base):
+    """Many questions that are asked together. `hosts` and `varied` are lists of texts, in JSON."""
+
+    __tablename__ = "studies"
+
+    kind: Mapped[str] = mapped_column(String(16))
+    model_name: Mapped[str] = mapped_column(String(200))
+    hosts: Mapped[str] = mapped_column(Text)
+    varied: Mapped[str] = mapped_column(Text)
+    points: Mapped[int] = mapped_column(Integer)
+    points_done: Mapped[int] = mapped_column(Integer, default=0)
+    asked: Mapped[str] = mapped_column(Text, deferred=True)
+    before: Mapped[str | None] = mapped_column(Text, deferred=True)
+    """The plan that the next point begins with."""
+    document: Mapped[str | None] = mapped_column(Text, deferred=True)
+
+
+class StudyPointRow(Base):
+    """What a point came to, while its study is at work: whoever goes on with it begins after the last one."""
+
+    __tablename__ = "study_points"
+
+    study_id: Mapped[str] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    document: Mapped[str] = mapped_column(Text)
+
+
 class EventRow(Base):
-    """One line of progress of a plan, run or profile."""
+    """One line of progress of a plan, run, profile or study."""
 
     __tablename__ = "events"
 

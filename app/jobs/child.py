@@ -33,6 +33,7 @@ class ChildFailed(Exception):
 
     message: str
     problems: list[dict[str, Any]] = field(default_factory=list)
+    took_too_long: bool = False
 
     def __str__(self) -> str:
         return self.message
@@ -116,7 +117,7 @@ def _reports(
         elif should_stop():
             raise ChildStopped
         elif time.monotonic() > deadline:
-            raise ChildFailed(f"it took longer than {timeout_s:g} s and was ended")
+            raise ChildFailed(f"it took longer than {timeout_s:g} s and was ended", took_too_long=True)
 
 
 def _why(step: str, returncode: int, stderr: str) -> str:

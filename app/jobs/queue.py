@@ -13,21 +13,33 @@ from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
 
 APPLICATION = "emplace"
 APPLICATION_VERSION = "1"
 """The version of the messages. A worker takes only those of its own version."""
 
-WORKFLOWS: dict[str, type[JobRow]] = {"solve": PlanRow, "run": RunRow, "profile": ProfileRow}
+WORKFLOWS: dict[str, type[JobRow]] = {"solve": PlanRow, "run": RunRow, "profile": ProfileRow, "study": StudyRow}
 """The kind of row that each kind of message is about."""
 ANY_WORKER = "emplace-plans"
 """The queue of plans: any worker may solve."""
+STUDIES = "emplace-studies"
+"""That of studies, which take long: they don't stand before plans."""
 
 
 def host_queue(fingerprint: str) -> str:
     """The queue of runs and profiles: only workers on that very machine take from it."""
     return f"emplace-host-{fingerprint}"
+
+
+def _queue_of(row: JobRow) -> str:
+    match row:
+        case PlanRow():
+            return ANY_WORKER
+        case StudyRow():
+            return STUDIES
+        case _:
+            return host_queue(str(row.host_fingerprint))
 
 
 @dataclass(frozen=True)
@@ -51,7 +63,7 @@ class JobQueue:
         session.flush()
         options: EnqueueOptions = {
             "workflow_name": next(name for name, kind in WORKFLOWS.items() if isinstance(row, kind)),
-            "queue_name": ANY_WORKER if isinstance(row, PlanRow) else host_queue(str(row.host_fingerprint)),
+            "queue_name": _queue_of(row),
             "workflow_id": f"{row.id}.{row.ticket}",
             "app_version": APPLICATION_VERSION,
         }

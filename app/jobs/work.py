@@ -18,11 +18,11 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from emplace.app.database import jobs, plans, profiles, runs
+from emplace.app.database import jobs, plans, profiles, runs, studies
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
 from emplace.app.jobs import pipelines
 from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.jobs.queue import JobQueue
@@ -34,6 +34,7 @@ from emplace.placement.document import Document
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
+from emplace.studies.asked import ANSWERS
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +59,11 @@ class Work:
 
 
 class Worker:
-    """Does the jobs of one worker process, each in a child process: several plans and one measurement at a time.
+    """Does the jobs of one worker process, each in a child process: several plans, one study and one measurement at a time.
 
-    So a plan doesn't wait behind a run. Plans are solved by forks of one warm process. One that begins while a run is at work gives way to it: its child has a low priority. A profile
-    prices all later plans, so nothing runs beside it.
+    So a plan doesn't wait behind a run, nor behind a study. Plans and studies are solved by forks of one warm process. One that
+    begins while a run is at work gives way to it, and a study to everything: its child has a low priority. A profile prices all later
+    plans, so nothing runs beside it; a study that is at work stops for it and goes on afterwards.
     """
 
     def __init__(self, database: Database, queue: JobQueue, settings: Settings, warm: WarmProcess) -> None:
@@ -69,7 +71,8 @@ class Worker:
         self._queue = queue
         self._settings = settings
         self._warm = warm
-        self._planning, self._measuring = threading.Semaphore(settings.plans_at_once), threading.Lock()
+        self._planning = threading.Semaphore(settings.plans_at_once)
+        self._measuring, self._studying = threading.Lock(), threading.Lock()
         self._stopping = threading.Event()
         self.in_hand: set[Ticket] = set()
         """What this worker is at, and what it has taken and waits to begin."""
@@ -95,7 +98,9 @@ class Worker:
     def _slots(self, kind: type[JobRow]) -> tuple[threading.Semaphore | threading.Lock, ...]:
         """What a job of this kind has to itself, in the order in which it is taken."""
         if kind is ProfileRow:
-            return self._measuring, *[self._planning] * self._settings.plans_at_once
+            return self._measuring, self._studying, *[self._planning] * self._settings.plans_at_once
+        if kind is StudyRow:
+            return (self._studying,)
         return (self._planning if kind is PlanRow else self._measuring,)
 
     def _work_on(self, ticket: Ticket) -> None:
@@ -109,7 +114,7 @@ class Worker:
             result = read_text(text, work.result, source=f"result of {work.step}", as_json=True)
             self._finish(ticket, State.DONE, document=text, **work.columns_of(result))
         except ChildStopped:
-            if self._stopping.is_set():
+            if self._must_stop(ticket):
                 self._give_back(ticket)
         except ChildFailed as failure:
             self._finish(ticket, State.FAILED, error=failure.message)
@@ -119,10 +124,16 @@ class Worker:
             _log.exception("job %s", ticket.resource_id)
             self._finish(ticket, State.FAILED, error=f"internal error: {type(error).__name__}: {error}")
 
+    def _must_stop(self, ticket: Ticket) -> bool:
+        """Whether the job is to be given back: the worker ends, or a study is in the way of a profile."""
+        return self._stopping.is_set() or (ticket.kind is StudyRow and any(each.kind is ProfileRow for each in tuple(self.in_hand)))
+
     def _finish(self, ticket: Ticket, to: State, **values: Any) -> None:
         with self._database.writing() as session:
             if jobs.finish(session, ticket, to, **values) and to is State.DONE:
                 pipelines.advance(session, partial(self._put, session), ticket.kind, ticket.resource_id)
+                if ticket.kind is StudyRow:
+                    studies.drop_points(session, ticket.resource_id)
 
     def _put(self, session: Session, row: JobRow) -> None:
         session.add(row)
@@ -141,8 +152,13 @@ class Worker:
         reported = checked = started - 1e9
 
         def on_progress(data: dict[str, Any]) -> None:
-            """Store progress, ever more rarely: a long job leaves hundreds of events, not millions."""
+            """Store progress, ever more rarely: a long job leaves hundreds of events, not millions. Of a study every point."""
             nonlocal reported
+            if ticket.kind is StudyRow:
+                with self._database.writing() as session:
+                    if not studies.keep_point(session, ticket, data["number"], data["point"], data["before"]):
+                        raise ChildStopped
+                return
             at = time.monotonic()
             if at - reported >= max(_MIN_REPORT_SECONDS, _REPORT_SHARE * (at - started)):
                 reported = at
@@ -151,7 +167,7 @@ class Worker:
 
         def should_stop() -> bool:
             nonlocal checked
-            if self._stopping.is_set():
+            if self._must_stop(ticket):
                 return True
             if time.monotonic() - checked < _STATE_POLL_SECONDS:
                 return False
@@ -159,10 +175,10 @@ class Worker:
             with self._database.reading() as session:
                 return not jobs.is_running(session, ticket)
 
-        is_plan = ticket.kind is PlanRow
-        niceness = (_BESIDE_A_RUN if self._measuring.locked() else _NICENESS) if is_plan else 0
-        warm = self._warm if is_plan else None
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, warm)
+        solves = ticket.kind in (PlanRow, StudyRow)
+        gives_way = self._measuring.locked() or ticket.kind is StudyRow
+        niceness = (_BESIDE_A_RUN if gives_way else _NICENESS) if solves else 0
+        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, self._warm if solves else None)
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:
@@ -177,3 +193,7 @@ def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:
         case ProfileRow():
             request = {"ranks": row.ranks, "quick": row.quick, "seed": row.seed}
             return Work("profile", json.dumps(request), CostModel, profiles.columns_of, limit_s)
+        case StudyRow():
+            points = ", ".join(studies.points_of(session, row.id))
+            request_text = f'{{"asked": {row.asked}, "points": [{points}], "before": {row.before or "null"}}}'
+            return Work("study", request_text, ANSWERS[row.kind], studies.columns_of)

@@ -20,7 +20,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.migrate import migrate
 from emplace.app.database.retention import forget_old
-from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, WORKFLOWS, JobQueue, host_queue
+from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, STUDIES, WORKFLOWS, JobQueue, host_queue
 from emplace.app.jobs.recovery import put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.warm import WarmProcess
@@ -83,7 +83,7 @@ def _register(database: Database, queue: JobQueue, worker_id: str, host: HostSpe
 
 
 def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec, plans_at_once: int) -> None:
-    """Start DBOS, and listen to the queue of plans and that of this machine."""
+    """Start DBOS, and listen to the queues of plans, of studies and of this machine."""
     config: DBOSConfig = {
         "name": APPLICATION,
         "system_database_url": database.url,
@@ -98,7 +98,7 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec, 
     of_dbos.propagate = True
     for name, kind in WORKFLOWS.items():
         _receive(name, kind, worker)
-    queues = {ANY_WORKER: (plans_at_once, _PLANS_POLL_SECONDS)}
+    queues = {ANY_WORKER: (plans_at_once, _PLANS_POLL_SECONDS), STUDIES: (1, _QUEUE_POLL_SECONDS)}
     if host.fingerprint:
         queues[host_queue(host.fingerprint)] = (1, _QUEUE_POLL_SECONDS)
     DBOS.listen_queues(list(queues))

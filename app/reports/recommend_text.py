@@ -22,9 +22,9 @@ _MOST_MEASURED = 4
 
 def recommend_view(found: Recommendation) -> RenderableType:
     """The order of hosts and how sure it is, then every placement."""
-    parts: list[RenderableType] = [Text(_headline(found), style="bold"), Text("")]
+    parts: list[RenderableType] = [Text(recommend_headline(found), style="bold"), Text("")]
     if found.comparisons:
-        parts.append(section("the order of hosts", Text("\n".join(map(_comparison, found.comparisons)))))
+        parts.append(section("the order of hosts", Text("\n".join(map(comparison_line, found.comparisons)))))
         if measure := list(dict.fromkeys(each.measure for each in found.comparisons if each.measure is not None)):
             parts.append(section("what would decide what is too close to call", Text("\n".join(measure[:_MOST_MEASURED]))))
     parts.append(_ranking(found))
@@ -32,7 +32,7 @@ def recommend_view(found: Recommendation) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(found: Recommendation) -> str:
+def recommend_headline(found: Recommendation) -> str:
     best = found.best
     if best is None:
         return f"{found.model}: no host has a placement for it"
@@ -41,15 +41,22 @@ def _headline(found: Recommendation) -> str:
     return f"{found.model}, by {found.objective}: {best.host} with tables in {best.place}; {sure}"
 
 
-def _comparison(each: HostComparison) -> str:
+def comparison_line(each: HostComparison) -> str:
     return f"{each.better} {'or' if each.measure else 'before'} {each.worse}: {each.order}"
 
 
 def _ranking(found: Recommendation) -> RenderableType:
-    table = plain_table("host", "tables in", _UNITS[found.objective], "range", "gap", "most of a step", "gains most by", "W", left=2)
-    for candidate in found.ranking:
-        table.add_row(candidate.host, str(candidate.place), *_cells(candidate))
+    heads, rows = recommend_rows(found)
+    table = plain_table(*heads, left=2)
+    for row in rows:
+        table.add_row(*row)
     return section("placements, best first", table)
+
+
+def recommend_rows(found: Recommendation) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns, and the places."""
+    heads = ["host", "tables in", _UNITS[found.objective], "range", "gap", "most of a step", "gains most by", "W"]
+    return heads, [[candidate.host, str(candidate.place), *_cells(candidate)] for candidate in found.ranking]
 
 
 def _cells(candidate: RankedHost) -> list[str]:

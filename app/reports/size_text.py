@@ -19,7 +19,7 @@ _MOST_SHOWN = 3
 def size_view(sizing: Sizing) -> RenderableType:
     """Jobs, best first, then why the best is no smaller."""
     best = sizing.best
-    parts: list[RenderableType] = [Text(_headline(sizing), style="bold"), Text(""), _jobs(sizing)]
+    parts: list[RenderableType] = [Text(size_headline(sizing), style="bold"), Text(""), _jobs(sizing)]
     if best is not None and best.counts:
         rows = [(name.replace("_", " "), _why(sized)) for name, sized in best.counts.items()]
         rows += [("smaller", line) for line in _smaller(best)]
@@ -28,7 +28,7 @@ def size_view(sizing: Sizing) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(sizing: Sizing) -> str:
+def size_headline(sizing: Sizing) -> str:
     best, wanted = sizing.best, f"{short(sizing.target.throughput)} examples/s"
     if best is None or best.running is None:
         return f"{sizing.model}: no job found that reaches {wanted}"
@@ -36,10 +36,17 @@ def _headline(sizing: Sizing) -> str:
 
 
 def _jobs(sizing: Sizing) -> RenderableType:
-    table = plain_table("host", "training", "examples/s", "range", "sure", "limits", "counts", "servers", "W", "an hour", left=2)
-    for job in sizing.jobs:
-        table.add_row(job.host, str(job.training), *_cells(job))
+    heads, rows = size_rows(sizing)
+    table = plain_table(*heads, left=2)
+    for row in rows:
+        table.add_row(*row)
     return section(f"jobs, fewest {sizing.wanted} first", table)
+
+
+def size_rows(sizing: Sizing) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns, and the jobs."""
+    heads = ["host", "training", "examples/s", "range", "sure", "limits", "counts", "servers", "W", "an hour"]
+    return heads, [[job.host, str(job.training), *_cells(job)] for job in sizing.jobs]
 
 
 def _cells(job: SizedJob) -> list[str]:

@@ -4,31 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from emplace.studies.figures import Figures
 from emplace.studies.sweep import Sweep
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 460, 300, 64, 16
-_COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
+COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
 _Places = list[tuple[float, float]]
 
 
+@dataclass(frozen=True)
+class Series:
+    """A line of a figure: what the points along its axis came to."""
+
+    label: str
+    figures: Sequence[Figures]
+
+
 def sweep_svg(sweep: Sweep, title: str | None = None) -> str:
-    """Values stand side by side, evenly; throughput is logarithmic. The band is the range of a step that nobody measured."""
+    """A line for each host along the one axis."""
     [axis] = sweep.axes
-    scale = _Scale.of([point.figures for point in sweep.points], len(axis.values))
-    width, height = _LEFT + _WIDTH + 150, _TOP + _HEIGHT + 52
+    hosts = [Series(host, [point.figures for point in sweep.points if point.host == host]) for host in sweep.hosts]
+    return series_svg(hosts, axis.values, title or axis.path)
+
+
+def series_svg(series: Sequence[Series], values: Sequence[object], title: str) -> str:
+    """Values stand side by side, evenly; throughput is logarithmic. The band is the range of a step that nobody measured."""
+    scale = _Scale.of([figures for each in series for figures in each.figures], len(values))
+    width, height = _LEFT + _WIDTH + _legend_width(series), _TOP + _HEIGHT + 52
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        *_frame(scale, axis.values, title or axis.path),
+        *_frame(scale, values, title),
     ]
-    for number, host in enumerate(sweep.hosts):
-        colour = _COLOURS[number % len(_COLOURS)]
-        parts += _line(scale, [point.figures for point in sweep.points if point.host == host], colour)
-        parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 18 + 20 * number}" fill="{colour}">{escape(host)}</text>')
+    for number, each in enumerate(series):
+        colour = COLOURS[number % len(COLOURS)]
+        parts += _line(scale, each.figures, colour)
+        parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 18 + 20 * number}" fill="{colour}">{escape(each.label)}</text>')
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _legend_width(series: Sequence[Series]) -> int:
+    return max(150, 24 + 8 * max(len(each.label) for each in series))
 
 
 class _Scale:

@@ -19,27 +19,33 @@ _MOST_ROWS = 200
 
 def sweep_view(sweep: Sweep) -> RenderableType:
     """Every point, then what they say beside each other."""
-    parts: list[RenderableType] = [Text(_headline(sweep), style="bold"), Text(""), _points(sweep)]
+    parts: list[RenderableType] = [Text(sweep_headline(sweep), style="bold"), Text(""), _points(sweep)]
     if sweep.crossovers:
-        parts.append(section("where another host becomes the better one", Text("\n".join(map(_crossover, sweep.crossovers)))))
+        parts.append(section("where another host becomes the better one", Text("\n".join(map(crossover_line, sweep.crossovers)))))
     parts += [section(f"Pareto front of {front.over[0]} and {front.over[1]}", _front(sweep, front)) for front in sweep.fronts]
     parts += [Text(note) for note in sweep.notes]
     return Group(*parts)
 
 
-def _headline(sweep: Sweep) -> str:
+def sweep_headline(sweep: Sweep) -> str:
     return f"{sweep.model}: {count(len(sweep.points), 'point')} on {count(len(sweep.hosts), 'host')}"
 
 
 def _points(sweep: Sweep) -> RenderableType:
-    table = plain_table(
-        "host", *(axis.path for axis in sweep.axes), "examples/s", "range", "gap", "most of a step", "gains most by", "servers", "W"
-    )
-    for point in sweep.points[:_MOST_ROWS]:
-        table.add_row(point.host, *_values(point), *_cells(point.figures))
+    heads, rows = sweep_rows(sweep)
+    table = plain_table(*heads)
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*row)
     more = len(sweep.points) - _MOST_ROWS
     title = "points" if more <= 0 else f"points (the first {_MOST_ROWS}; --format csv has all)"
     return section(f"{title}; of what a step gains most by: percent of throughput for each percent more", table)
+
+
+def sweep_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns, and the points."""
+    figures = ["examples/s", "range", "gap", "most of a step", "gains most by", "servers", "W"]
+    heads = ["host", *(axis.path for axis in sweep.axes), *figures]
+    return heads, [[point.host, *_values(point), *_cells(point.figures)] for point in sweep.points]
 
 
 def _values(point: SweepPoint) -> Iterator[str]:
@@ -78,7 +84,7 @@ def spelled(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _crossover(found: Crossover) -> str:
+def crossover_line(found: Crossover) -> str:
     where = f"between {spelled(found.between[0])} and {spelled(found.between[1])}"
     at = "" if found.at is None else f", at about {found.at:,.4g}"
     others = "".join(f", {path} {spelled(value)}" for path, value in found.others.items())

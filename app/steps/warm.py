@@ -24,16 +24,19 @@ from typing import Any
 
 from emplace.app.steps.check import check
 from emplace.app.steps.child import do_step
+from emplace.app.steps.prepare import prepare
 from emplace.app.steps.solve import solve
+from emplace.app.steps.study import study
 from emplace.runtime.process import die_with, die_with_parent
 
-_STEPS = {"solve": solve, "check": check}
+_STEPS = {"solve": solve, "check": check, "prepare": prepare, "study": study}
 _LATER = (
     "emplace.placement.extrapolation",
     "emplace.solver.branch_and_price.prover",
     "emplace.solver.cp_sat",
     "emplace.solver.heuristics.improve",
     "emplace.solver.solve",
+    "emplace.studies.asked",
     "scipy.optimize",
 )
 """What the solver imports only where it needs it."""

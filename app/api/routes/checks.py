@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
-from starlette.requests import ClientDisconnect
 
 from emplace.app.api import examples
 from emplace.app.api.body import Body
+from emplace.app.api.meanwhile import solve_meanwhile
 from emplace.app.api.questions import QUESTION_KEYS, part_of, pointing_into, read_question
 from emplace.app.api.requests import CheckRequest, body_of
 from emplace.app.database import plans
-from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
 from emplace.app.web.dependencies import TheService
-from emplace.app.web.problems import ask_later
 from emplace.app.web.service import Service
 from emplace.gate import Budgets, CheckResult, enough_us, judge
-from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text
 
@@ -49,7 +45,8 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
     if asked.answer is not None:
         result = await service.documents.run(_judge, asked.answer, asked.budgets)
     else:
-        result = await service.documents.run(_result, await _solve(service, request, asked))
+        text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
+        result = await service.documents.run(_result, await solve_meanwhile(service, request, "check", text))
     return result.model_dump(mode="json")
 
 
@@ -68,28 +65,6 @@ def _flag(body: dict[str, Any], key: str) -> bool:
     if not isinstance(value := body.get(key, False), bool):
         raise InvalidDocument("body", [BrokenRule(f"/{key}", repr(value)[:100], "must be true or false")])
     return value
-
-
-async def _solve(service: Service, request: Request, asked: Asked) -> str:
-    async def is_over() -> bool:
-        return service.closing() or await request.is_disconnected()
-
-    try:
-        return await service.checks.run(lambda should_stop: _child(service, asked, should_stop), is_over)
-    except ChildStopped:
-        if service.closing():
-            raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "the service is ending before the answer is there; ask again") from None
-        raise ClientDisconnect from None
-
-
-def _child(service: Service, asked: Asked, should_stop: Callable[[], bool]) -> str:
-    text = json.dumps({"question": asked.question.to_data(), "budgets": asked.budgets.to_data(), "plan": asked.wants_plan})
-    try:
-        return run_child("check", text, lambda _: None, should_stop, warm=service.warm)
-    except ChildFailed as failure:
-        if failure.problems:
-            raise InvalidDocument("body", [BrokenRule(**problem) for problem in failure.problems]) from None
-        raise ToolError(failure.message) from None
 
 
 def _judge(answer: str, budgets: Budgets) -> CheckResult:

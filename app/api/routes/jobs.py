@@ -22,4 +22,4 @@ def cancel(session: Session, kind: type[JobRow], resource_id: str) -> None:
 
 
 def _name(kind: type[JobRow]) -> str:
-    return kind.__tablename__.removesuffix("s")
+    return {"studies": "study"}.get(kind.__tablename__, kind.__tablename__.removesuffix("s"))

@@ -48,7 +48,9 @@ async def create_pipeline(body: Body, service: TheService, response: Response, i
     """Plan, after a profile of the machine where `options.profile` asks for one and none is fresh, and run the plan where
     `options.run` says so. Refused (409) when no worker runs on the host; an emulated run takes any."""
     wanted = _wanted(body)
-    options = {key: value for key, value in (body.get("options") or {}).items() if key not in _STAGES}
+    options = body.get("options")
+    if isinstance(options, dict):
+        options = {key: value for key, value in options.items() if key not in _STAGES}
     question = await service.read(read_question, service, body | {"options": options})
     resource = await service.write(_create, service, question, wanted, body, idempotency_key)
     response.headers["Location"] = f"/v1/pipelines/{resource.id}"

@@ -9,6 +9,7 @@ from emplace.app.dashboard.drawing.memory import draw_memory
 from emplace.app.dashboard.drawing.mirror import draw_mirror
 from emplace.app.dashboard.drawing.points import draw_points
 from emplace.app.dashboard.drawing.step import draw_step
+from emplace.app.dashboard.drawing.study import draw_study
 
 DRAWINGS = {
     "draw_heat_map": draw_heat_map,
@@ -18,5 +19,6 @@ DRAWINGS = {
     "draw_points": draw_points,
     "draw_search": draw_search,
     "draw_step": draw_step,
+    "draw_study": draw_study,
 }
 """Filters of templates."""

@@ -115,6 +115,7 @@ def test_what_is_wrong_is_refused(api: httpx.Client, worker: HandWorker) -> None
     del worker
     assert ask(api, run={"stepz": 3}).json()["errors"][0]["pointer"] == "/options/run/stepz"
     assert ask(api, gap=7).json()["errors"][0]["pointer"] == "/options/gap"
+    assert api.post("/v1/pipelines", json={"model": "ncf", "host": "zion", "options": "none"}).json()["errors"][0]["pointer"] == "/options"
     elsewhere = {"model": model_data(), "host": "dgx-h100"}
     assert api.post("/v1/pipelines", json=elsewhere | {"options": {"profile": True}}).status_code == 409
     assert api.post("/v1/pipelines", json=elsewhere | {"options": {"run": True}}).status_code == 409

@@ -29,6 +29,7 @@ from emplace.placement.plan import Explanation, Fix, Plan, PlanOptions, PlanStat
 from tests.app.finished import infeasible_plan_of, measurement_of, plan_of, store_run
 from tests.app.processes import wait_until
 from tests.app.questions import a_question, model_data
+from tests.app.stored_studies import a_ranking, a_sizing, a_sweep, store_study, sweep_figures
 from tests.prices import bandwidth_prices
 
 EVENTS: list[dict[str, Any]] = [
@@ -48,6 +49,9 @@ class Site:
     ids: dict[str, str] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
 
+    def study(self, name: str) -> str:
+        return f"/studies/{self.ids[name]}"
+
     def plan(self, name: str) -> str:
         return f"/plans/{self.ids[name]}"
 
@@ -56,11 +60,14 @@ class Site:
         plain, m3 = self.plan("plain"), self.plan("m3")
         parts = [f"{plain}/tables", f"{plain}/map?by=time", f"{m3}/what-if?hbm=32GiB", f"{plain}/runs/{self.runs['plain']}"]
         listed = ["/", "/?q=no-such", "/new", f"/new?plan={self.ids['plain']}", "/models", "/models/m3", "/hosts", "/hosts/big-basin-16g"]
+        studies = ["/studies", *map(self.study, ("swept", "sized", "ranked", "sweeping"))]
+        studies += [f"/studies/compare?study={self.ids['swept']}&study={self.ids['swept again']}"]
         others = ["/profiles", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
         return [
             *map(self.plan, ("plain", "fixable", "failed", "queued")),
             *parts,
             *listed,
+            *studies,
             *others,
             f"/plans/delete?plan={self.ids['plain']}",
             "/docs",
@@ -77,11 +84,13 @@ def serving(url: str, home: Path, warm: WarmProcess) -> Iterator[Site]:
     thread.start()
     wait_until(lambda: server.started, 20)
     address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    with httpx.Client(base_url=address, timeout=60, headers={"Accept": "text/html"}) as api:
-        yield Site(address, database, api)
-    server.should_exit = True
-    thread.join(20)
-    database.close()
+    try:
+        with httpx.Client(base_url=address, timeout=60, headers={"Accept": "text/html"}) as api:
+            yield Site(address, database, api)
+    finally:  # else a test that fails while it stores would never end
+        server.should_exit = True
+        thread.join(20)
+        database.close()
 
 
 def store_demo(site: Site) -> None:
@@ -104,6 +113,17 @@ def store_demo(site: Site) -> None:
     site.ids["cancelled"] = ask(site, a_question(seed=12))
     site.api.post("/plans/cancel", data={"plan": site.ids["cancelled"]})
     site.ids["queued"] = ask(site, a_question(seed=13))
+    store_studies(site)
+
+
+def store_studies(site: Site) -> None:
+    """swept, and swept again with one value in common; sized, ranked, and sweeping: two of four points are done."""
+    for name, asked in (("swept", a_sweep(64, 128, 256)), ("swept again", a_sweep(256, 512))):
+        site.ids[name] = store_study(site.database, asked, sweep_figures(asked))
+    site.ids["sized"] = store_study(site.database, *a_sizing())
+    site.ids["ranked"] = store_study(site.database, *a_ranking())
+    asked = a_sweep(32, 64)
+    site.ids["sweeping"] = store_study(site.database, asked, sweep_figures(asked)[:2])
 
 
 def question_of(model: str, host: str, **options: Any) -> Question:

@@ -43,12 +43,23 @@ def test_every_view_and_button(site: Site) -> None:
     refused = site.api.post(f"{site.plan('plain')}/runs", data={"emulate": "yes"})
     assert refused.status_code == httpx.codes.CONFLICT
     assert "here there is no worker" in refused.text
+    assert pressed(site, f"{site.study('sweeping')}/cancel") == site.study("sweeping")
+    assert pressed(site, "/studies/delete", study=site.ids["sized"]) == "/studies"
+    assert site.api.get(site.study("sized")).status_code == httpx.codes.NOT_FOUND
     assert pressed(site, "/plans/delete", plan=site.ids["plain"]) == "/"
     assert site.api.get(site.plan("plain")).status_code == httpx.codes.NOT_FOUND
 
 
 def test_a_form_of_another_origin_is_refused(site: Site) -> None:
-    for path in ("/plans/delete", "/plans/cancel", "/plans/retry", "/new", f"{site.plan('plain')}/runs", f"{site.plan('fixable')}/fixes/0"):
+    for path in (
+        "/plans/delete",
+        "/plans/cancel",
+        "/plans/retry",
+        "/new",
+        f"{site.plan('plain')}/runs",
+        f"{site.plan('fixable')}/fixes/0",
+        "/studies/delete",
+    ):
         answer = site.api.post(path, data={"plan": site.ids["plain"]}, headers={"Origin": "https://elsewhere.example"})
         assert answer.status_code == httpx.codes.FORBIDDEN, path
     assert site.api.get(site.plan("plain")).status_code == httpx.codes.OK

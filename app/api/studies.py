@@ -1,0 +1,104 @@
+"""From a request for a study to what it asks, with every name resolved and every refusal that `emplace sweep` and its like make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from emplace.app.api.questions import host_of, named_or_written, part_of, refuse_unknown_keys, stack_of
+from emplace.app.api.requests import RecommendKeys, SizeKeys, StudyRequest, SweepKeys
+from emplace.app.study_pointers import pointing_into_study
+from emplace.app.web.dependencies import cost_models
+from emplace.app.web.service import Service
+from emplace.placement.catalog import builtin_model, host_names, model_names
+from emplace.placement.catalog.suite import SUITE, SuiteSettings, suite_settings
+from emplace.placement.document import Document
+from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ModelSpec
+from emplace.placement.plan import PlanOptions
+from emplace.placement.reading import from_data
+from emplace.planning import measured_cost_model
+from emplace.studies.asked import Asked, AskedRecommend, AskedSize, AskedSweep
+from emplace.studies.fleet import Hogwild
+from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
+from emplace.studies.size import WORK_S
+from emplace.studies.sweep import STUDY_GAP, axes_of, pair_of
+from emplace.studies.target import target_of
+
+MAX_POINTS = 2000
+"""Points of one stored study; larger ones are for the command line."""
+_KEYS: dict[str, type[Document]] = {"sweep": SweepKeys, "size": SizeKeys, "recommend": RecommendKeys}
+_LIMITS = {"sweep": {}, "size": {"work_limit": WORK_S}, "recommend": {"work_limit": RECOMMEND_WORK_S}}
+
+
+def read_study(session: Session, service: Service, body: dict[str, Any]) -> Asked:
+    """What a body asks; `prepare` (app.steps) refuses what is wrong with its points. Raises InvalidDocument."""
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in _KEYS:
+        raise InvalidDocument("body", [BrokenRule("/kind", repr(kind)[:100], f"must be {', '.join(_KEYS)}")])
+    refuse_unknown_keys(body, frozenset({"kind", *StudyRequest.model_fields, *_KEYS[kind].model_fields}))
+    with pointing_into_study():
+        return _asked(session, service, kind, body)
+
+
+def refuse_many(points: int) -> None:
+    """Raises InvalidDocument for more points than one stored study may have."""
+    if points > MAX_POINTS:
+        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace sweep' takes more"
+        raise InvalidDocument("body", [BrokenRule("/vary", "", rule)])
+
+
+def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) -> Asked:
+    keys = from_data({key: body[key] for key in _KEYS[kind].model_fields if key in body}, _KEYS[kind], source="body")
+    options = part_of(body | {"options": _with_limits(kind, body.get("options"))}, "options", PlanOptions)
+    if kind == "size" and (options.nodes or options.ranks):
+        key = "nodes" if options.nodes else "ranks"
+        raise InvalidDocument("body", [BrokenRule(f"/options/{key}", "", "is what a sizing finds: leave it out, or ask for a sweep")])
+    hosts = _hosts(service, body.get("hosts"))
+    common: dict[str, Any] = {
+        **_model(body),
+        "hosts": hosts,
+        "options": options,
+        "stack": None if body.get("stack") is None else stack_of(body),
+        "measured": tuple(filter(None, (measured_cost_model(cost_models(session), host, options) for host in hosts))),
+    }
+    if isinstance(keys, SweepKeys):
+        axes = axes_of(keys.vary, of_template=common["template"] is not None)
+        return AskedSweep(**common, axes=tuple(axes), fronts=tuple(map(pair_of, keys.pareto)))
+    if isinstance(keys, SizeKeys):
+        throughput, examples = (None if each is None else str(each) for each in (keys.throughput, keys.examples))
+        target = target_of(throughput, examples, keys.deadline)
+        hogwild = Hogwild(batch=keys.async_batch, threads=keys.threads, tau=keys.tau)
+        return AskedSize(**common, target=target, objective=keys.objective, hogwild=hogwild, max_nodes=keys.max_nodes)
+    assert isinstance(keys, RecommendKeys)
+    return AskedRecommend(**common, objective=keys.objective)
+
+
+def _with_limits(kind: str, given: Any) -> Any:
+    """The options with what a study has by default. One that is no mapping is refused later."""
+    return {"gap": STUDY_GAP} | _LIMITS[kind] | ({} if given is None else given) if given is None or isinstance(given, dict) else given
+
+
+def _model(body: dict[str, Any]) -> dict[str, ModelSpec | SuiteSettings | None]:
+    settings = part_of({"given": {"set": body.get("set", ())}}, "given", _Settings).set
+    if body.get("model") == SUITE:
+        return {"model": None, "template": suite_settings(settings)}
+    if settings:
+        raise InvalidDocument(
+            "--set", [BrokenRule("", "", f"only the template {SUITE} has settings; change the document of another model")]
+        )
+    model = named_or_written(body.get("model"), "/model", ModelSpec, [*model_names(), SUITE], builtin_model)
+    return {"model": model, "template": None}
+
+
+class _Settings(Document):
+    set: tuple[str, ...] = ()
+
+
+def _hosts(service: Service, given: Any) -> tuple[HostSpec, ...]:
+    names = host_names() if given == "all" else given
+    if not isinstance(names, list) or not names:
+        raise InvalidDocument("body", [BrokenRule("/hosts", repr(given)[:100], 'must be a list of hosts, or "all"')])
+    return tuple(host_of(service, each, f"/hosts/{index}") for index, each in enumerate(names))

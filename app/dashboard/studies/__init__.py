@@ -1,0 +1,1 @@
+"""Studies: the list, one of them with its chart and table, and two beside each other."""

@@ -1,0 +1,62 @@
+"""Two studies beside each other: both figures, and each point that both have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy.orm import Session
+
+from emplace.app.dashboard.rendering import show
+from emplace.app.dashboard.studies.shown import MOST_ROWS, ShownAnswer, answer_of, shown, values_of
+from emplace.app.dashboard.studies.studies_page import StudyLine, find_study, study_line
+from emplace.app.web.dependencies import TheService
+from emplace.app.web.problems import Refused
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """`change` is (after - before) / before."""
+
+    name: str
+    before: float | None
+    after: float | None
+    change: float | None
+
+
+@dataclass(frozen=True)
+class ComparedStudies:
+    studies: list[StudyLine]
+    answers: list[ShownAnswer]
+    figure: str
+    """What is compared."""
+    points: list[ComparedPoint]
+
+
+@router.get("/studies/compare")
+async def compare_studies_page(request: Request, service: TheService, study: Annotated[list[str], Query(max_length=200)]) -> Response:
+    return show(request, "compare_studies.html", await service.read(_page, study))
+
+
+def _page(session: Session, ids: list[str]) -> ComparedStudies:
+    if len(ids) != 2:
+        raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"two studies are compared: tick two in the list (ticked: {len(ids)})")
+    rows = [find_study(session, study_id) for study_id in ids]
+    for row in rows:
+        if row.document is None:
+            raise Refused(HTTPStatus.CONFLICT, f"the study of {row.model_name} is {row.state}: it has no answer to compare")
+    if rows[0].kind != rows[1].kind:
+        raise Refused(HTTPStatus.CONFLICT, f"a {rows[0].kind} and a {rows[1].kind} have nothing to compare: tick two of one kind")
+    answers = [answer_of(row.kind, row.document or "") for row in rows]
+    before, after = (dict(values_of(answer)) for answer in answers)
+    points = [_compared(name, value, after[name]) for name, value in before.items() if name in after]
+    figure = {"sweep": "examples/s", "size": "servers"}.get(rows[0].kind, "the objective")
+    return ComparedStudies([study_line(row) for row in rows], [shown(answer) for answer in answers], figure, points[:MOST_ROWS])
+
+
+def _compared(name: str, before: float | None, after: float | None) -> ComparedPoint:
+    return ComparedPoint(name, before, after, after / before - 1 if before and after is not None else None)
