@@ -8,7 +8,19 @@ Importing this imports torch and torchrec; `import emplace` does not.
 """
 
 from emplace.torchrec.describe import describe
+from emplace.torchrec.fbgemm_report import FbgemmReport, read_fbgemm_reports
+from emplace.torchrec.observation import Observation
+from emplace.torchrec.observe import Observer, observe
 from emplace.torchrec.planner import EmplaceShardingPlanner
 from emplace.torchrec.reservation import measure_reservation
 
-__all__ = ["EmplaceShardingPlanner", "describe", "measure_reservation"]
+__all__ = [
+    "EmplaceShardingPlanner",
+    "FbgemmReport",
+    "Observation",
+    "Observer",
+    "describe",
+    "measure_reservation",
+    "observe",
+    "read_fbgemm_reports",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,8 +41,10 @@ from emplace.torchrec.collective import on_leader
 from emplace.torchrec.committed import committed_plan
 from emplace.torchrec.describe import Described, describe_module
 from emplace.torchrec.errors import no_placement, planner_error
+from emplace.torchrec.fbgemm_report import FbgemmReport
 from emplace.torchrec.hosts import check_topology, host_of, job_options, reserve_options, with_memory_of
 from emplace.torchrec.limits import PlannedJob
+from emplace.torchrec.observation import Observation
 from emplace.torchrec.sharding_options import sharding_options
 
 NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
@@ -64,6 +67,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
     - `server`: the URL of an Emplace service that makes the plan, in place of this process.
     - `plan_file`: a plan document that is used as long as it is for this model and this job, and refused otherwise.
     - `sample`: a batch as the module takes it, by which the dense part is counted.
+    - `observed`: an Observation or an FbgemmReport, whose lengths and accesses stand in place of pooling_factors and uniform access.
 
     Raises PlannerError naming the arguments that it can't honour.
     """
@@ -84,6 +88,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         server: str | None = None,
         plan_file: str | Path | None = None,
         sample: Any = None,
+        observed: Observation | FbgemmReport | None = None,
         **others: Any,
     ) -> None:
         _refuse_arguments(others, options or {}, server, plan_file)
@@ -97,7 +102,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         self._timeout_seconds = timeout_seconds
         self._host, self._options = host, dict(options or {})
         self._server, self._plan_file = server, None if plan_file is None else Path(plan_file)
-        self._sample = sample
+        self._sample, self._observed = sample, observed
         self._selected: list[ShardingOption] = []
         self.last_plan: Plan | None = None
         """The last plan as an Emplace document: `last_plan.model_dump_json(exclude_none=True)` is what `emplace audit`, `diff` and
@@ -138,6 +143,8 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         check_topology(self._topology)
         job = PlannedJob(self._topology.compute_device, self._batch_size)
         described = describe_module(module, sharders, job, self._constraints, sample=self._sample)
+        if self._observed is not None:
+            described = replace(described, spec=self._observed.apply(described.spec))
         self._warn_of_unknown(described)
         reservation = self._storage_reservation or FixedPercentageStorageReservation(percentage=0.0)
         self.last_plan = plan = self._found(described, reservation, module, sharders)
