@@ -14,6 +14,7 @@ from emplace.torchrec.observation import Observation
 from emplace.torchrec.observe import Observer, observe
 from emplace.torchrec.planner import EmplaceShardingPlanner
 from emplace.torchrec.reservation import measure_reservation
+from emplace.torchrec.resharding import reshard
 
 __all__ = [
     "EmplacePerfEstimator",
@@ -26,4 +27,5 @@ __all__ = [
     "measure_reservation",
     "observe",
     "read_fbgemm_reports",
+    "reshard",
 ]

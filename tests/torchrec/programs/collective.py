@@ -5,18 +5,21 @@ import os
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 from torchrec.distributed.planner.types import PlannerError
 
-from tests.torchrec.models import config, model, planner, sharders, topology
+from emplace.torchrec import observe
+from tests.torchrec.models import config, ids, model, planner, sharders, topology
+from tests.torchrec.programs.resharded import losses
 
 FOLDER, EXAMPLE = Path(sys.argv[1]), sys.argv[2]
 
 
 def main() -> None:
     dist.init_process_group("gloo")
-    said = []
+    said: list[Any] = []
     for made, rows in ((planner(topology(2, device="cpu")), 10**11), (planner(topology(4, device="cpu")), 10)):
         try:
             made.collective_plan(model(config("a", rows)), sharders())
@@ -26,6 +29,9 @@ def main() -> None:
     plan = good.collective_plan(model(config("a")), None, dist.group.WORLD)
     assert good.last_plan is not None
     said.append([str(plan), good.last_plan.content_digest()])
+    seen = observe([ids(["a", f"own-{dist.get_rank()}"], 4, each=2)]).gather()
+    said.append({name: [each.batches, each.accesses.lookups] for name, each in seen.features.items()})
+    said.append([losses(), losses(reshard_after=2)])
     (FOLDER / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(said))
     # A second group of the same name would find the addresses of the first one in torchrun's store.
     dist.init_process_group = lambda *_: None
