@@ -11,8 +11,8 @@ from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSha
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
 
-MOVABLE = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
-"""Whose shards TorchRec can send to other ranks. Row-wise and data-parallel tables are on fixed ranks."""
+MOVABLE = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
+"""Whose shards TorchRec 1.8 was seen to send to other ranks rightly. Row-wise and data-parallel tables are on fixed ranks."""
 _MIB = 2**20
 
 Delta = dict[str, tuple[float, EmbeddingModuleShardingPlan]]
@@ -55,7 +55,11 @@ def _refused(before: ShardingPlan, after: ShardingPlan) -> Iterator[tuple[str, s
         if first.sharding_type != second.sharding_type or _ranks(first) == _ranks(second):
             continue
         if first.sharding_type not in MOVABLE:
-            yield path, name, f"TorchRec does not move shards of {first.sharding_type}, only of {', '.join(MOVABLE)}; restart"
+            yield (
+                path,
+                name,
+                f"Emplace does not trust TorchRec to move shards of {first.sharding_type}, only of {', '.join(MOVABLE)}; restart",
+            )
         elif second.compute_kernel == ComputeKernel.DENSE:
             yield path, name, "has the dense kernel: an optimizer outside would go on with weights that were replaced; restart"
         elif _cuts(first) != _cuts(second):

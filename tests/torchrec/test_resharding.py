@@ -57,7 +57,7 @@ def test_only_tables_that_move_with_the_bytes_that_do() -> None:
     [
         (_tables(0), _columns(0, 1), "/sparse.ebc/a: sharding_type was table_wise and is column_wise: TorchRec moves shards within one"),
         (_tables(0), table_wise(0, compute_kernel="fused_uvm"), "compute_kernel was fused and is fused_uvm"),
-        (table_row_wise(0), table_row_wise(1), "does not move shards of table_row_wise"),
+        (table_row_wise(0), table_row_wise(1), "to move shards of table_row_wise, only of table_wise, column_wise"),
         (_columns(0, 1), _columns(0, 1, 2, 3), "is cut into other pieces of columns"),
         (table_wise(0, compute_kernel="dense"), table_wise(1, compute_kernel="dense"), "has the dense kernel"),
     ],
