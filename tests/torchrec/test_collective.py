@@ -26,11 +26,14 @@ def test_both_ranks_say_the_same_and_the_example_trains(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     first, second = (json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in (0, 1))
     assert first == second
-    no_room, other_world, _, seen, (stayed, resharded) = first
+    no_room, other_world, *refused, _, seen, (stayed, resharded) = first
     assert no_room[0] == "insufficient_storage"
     assert "What makes it fit:" in no_room[1]
     assert other_world == ["input_validation", "the process group has 2 ranks, the topology 4: give it the same world_size"]
     assert "updates agree with the unsharded model" in run.stdout
+    assert [kind for kind, _ in refused] == ["input_validation", "strict_constraints", "other", "plan_loading_failed"]
+    for (_, text), named in zip(refused, ("parameters to shard", "no way to be sharded", "http://127.0.0.1:9: ", "none.json"), strict=True):
+        assert named in text
     assert seen == {"a": [2, 16], "own-0": [1, 8], "own-1": [1, 8]}
     assert len(set(stayed)) == len(stayed)
     assert resharded == pytest.approx(stayed, rel=1e-6)

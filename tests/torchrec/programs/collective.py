@@ -1,4 +1,4 @@
-"""FOLDER: each rank writes what became of two plans that can't be made; then it is examples/torchrec_dlrm.py."""
+"""FOLDER: each rank writes what became of plans that can't be made, and the rest; then it is examples/torchrec_dlrm.py."""
 
 import json
 import os
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch import nn
+from torchrec.distributed.planner import ParameterConstraints
 from torchrec.distributed.planner.types import PlannerError
 
 from emplace.torchrec import observe
@@ -20,9 +22,18 @@ FOLDER, EXAMPLE = Path(sys.argv[1]), sys.argv[2]
 def main() -> None:
     dist.init_process_group("gloo")
     said: list[Any] = []
-    for made, rows in ((planner(topology(2, device="cpu")), 10**11), (planner(topology(4, device="cpu")), 10)):
+    on_cpu, small = topology(2, device="cpu"), model(config("a", 10))
+    by_rows = {"a": ParameterConstraints(sharding_types=["row_wise"])}
+    for made, module in (
+        (planner(on_cpu), model(config("a", 10**11))),
+        (planner(topology(4, device="cpu")), small),
+        (planner(on_cpu), nn.Linear(3, 4)),
+        (planner(on_cpu, constraints=by_rows), small),
+        (planner(on_cpu, server="http://127.0.0.1:9"), small),
+        (planner(on_cpu, plan_file=FOLDER / "none.json"), small),
+    ):
         try:
-            made.collective_plan(model(config("a", rows)), sharders())
+            made.collective_plan(module, sharders())
         except PlannerError as error:
             said.append([error.error_type.value, str(error)])
     good = planner(topology(2, device="cpu"))
