@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,8 +41,11 @@ from emplace.torchrec.collective import on_leader
 from emplace.torchrec.committed import committed_plan
 from emplace.torchrec.describe import Described, describe_module
 from emplace.torchrec.errors import no_placement, planner_error
+from emplace.torchrec.fbgemm_report import FbgemmReport
 from emplace.torchrec.hosts import check_topology, host_of, job_options, reserve_options, with_memory_of
 from emplace.torchrec.limits import PlannedJob
+from emplace.torchrec.observation import Observation
+from emplace.torchrec.sharding_groups import groups_of
 from emplace.torchrec.sharding_options import sharding_options
 
 NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
@@ -64,6 +68,10 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
     - `server`: the URL of an Emplace service that makes the plan, in place of this process.
     - `plan_file`: a plan document that is used as long as it is for this model and this job, and refused otherwise.
     - `sample`: a batch as the module takes it, by which the dense part is counted.
+    - `observed`: an Observation or an FbgemmReport, whose lengths and accesses stand in place of pooling_factors and uniform access.
+
+    - `sharding_group_size`, `use_inter_host_allreduce`: as given to DMPCollection. The topology is the whole job's; the plan is one
+      sharding group's, and `replica_groups` says which ranks hold the same shards.
 
     Raises PlannerError naming the arguments that it can't honour.
     """
@@ -84,10 +92,15 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         server: str | None = None,
         plan_file: str | Path | None = None,
         sample: Any = None,
+        observed: Observation | FbgemmReport | None = None,
+        sharding_group_size: int | None = None,
+        use_inter_host_allreduce: bool = False,
         **others: Any,
     ) -> None:
         _refuse_arguments(others, options or {}, server, plan_file)
-        self._topology = topology or _topology_of_the_process_group()
+        of_the_job = topology or _topology_of_the_process_group()
+        self._groups = groups_of(of_the_job, sharding_group_size, contiguous=use_inter_host_allreduce, host=host)
+        self._topology = self._groups.topology
         self._batch_size = batch_size or BATCH_SIZE
         self._storage_reservation = storage_reservation
         self._stats = [EmbeddingStats()] if stats is None else stats if isinstance(stats, list) else [stats]
@@ -97,7 +110,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         self._timeout_seconds = timeout_seconds
         self._host, self._options = host, dict(options or {})
         self._server, self._plan_file = server, None if plan_file is None else Path(plan_file)
-        self._sample = sample
+        self._sample, self._observed = sample, observed
         self._selected: list[ShardingOption] = []
         self.last_plan: Plan | None = None
         """The last plan as an Emplace document: `last_plan.model_dump_json(exclude_none=True)` is what `emplace audit`, `diff` and
@@ -119,8 +132,8 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
             raise PlannerError("there is no process group: call init_process_group first, or plan() on one process", PlannerErrorType.OTHER)
 
         def make() -> tuple[ShardingPlan, str]:
-            if group.size() != self._topology.world_size:
-                text = f"the process group has {group.size()} ranks, the topology {self._topology.world_size}: give it the same world_size"
+            if group.size() != self._groups.world_size:
+                text = f"the process group has {group.size()} ranks, the topology {self._groups.world_size}: give it the same world_size"
                 raise PlannerError(text, PlannerErrorType.INPUT_VALIDATION)
             plan = self.plan(module, get_default_sharders() if sharders is None else sharders)
             return plan, "" if self.last_plan is None else self.last_plan.model_dump_json()
@@ -128,6 +141,11 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         plan, document = on_leader(group, make)
         self.last_plan = Plan.model_validate_json(document)
         return plan
+
+    @property
+    def replica_groups(self) -> list[list[int]]:
+        """Ranks of the job that hold the same shards: one list for each rank of the plan. Without sharding_group_size, each by itself."""
+        return self._groups.replicas
 
     def get_selected_options(self) -> list[ShardingOption]:
         """The options of the last plan, on the rank that made it."""
@@ -138,6 +156,8 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         check_topology(self._topology)
         job = PlannedJob(self._topology.compute_device, self._batch_size)
         described = describe_module(module, sharders, job, self._constraints, sample=self._sample)
+        if self._observed is not None:
+            described = replace(described, spec=self._observed.apply(described.spec))
         self._warn_of_unknown(described)
         reservation = self._storage_reservation or FixedPercentageStorageReservation(percentage=0.0)
         self.last_plan = plan = self._found(described, reservation, module, sharders)

@@ -103,9 +103,9 @@ def _named(found: Sequence[tuple[str, Any, Any]]) -> Iterator[ShardedTable]:
 
 def _unique(what: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """The first, short name of each where no other has it, else the second; spelt as a model document allows."""
-    spelt = [(_spelt(short), _spelt(long)) for short, long in names]
-    counts = Counter(short for short, _ in spelt)
-    chosen = [short if counts[short] == 1 else long for short, long in spelt]
+    pairs = [(spelt(short), spelt(long)) for short, long in names]
+    counts = Counter(short for short, _ in pairs)
+    chosen = [short if counts[short] == 1 else long for short, long in pairs]
     broken = [
         BrokenRule("", name, f"is no name for a {what}, or several have it; rename it in the module")
         for name, count in Counter(chosen).items()
@@ -116,5 +116,6 @@ def _unique(what: str, names: Iterable[tuple[str, str]]) -> list[str]:
     return chosen
 
 
-def _spelt(name: str) -> str:
+def spelt(name: str) -> str:
+    """A module's or a feature's name as a model document allows it."""
     return re.sub(r"[^A-Za-z0-9_:-]", "-", name.replace(".", ":")).lstrip(":")

@@ -26,6 +26,7 @@ _SAME_SLOPE = 1e-6
 """Stretches of an access curve whose slopes differ by less than this share are one stretch."""
 
 Counts = NDArray[np.uint32]
+Floats = NDArray[np.float64]
 Points = list[tuple[float, float]]
 
 
@@ -132,27 +133,41 @@ def _binned(lengths: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any],
 
 
 def spell_accesses(counts: Counts, rows: int) -> Any:
-    """`uniform` or `{icdf}`, from how often each row was looked up.
+    """`uniform` or `{icdf}`, from how often each row was looked up."""
+    times, rows_each = np.unique(counts[counts > 0], return_counts=True)
+    return spell_counts(times.astype(np.float64), rows_each.astype(np.float64), rows)
+
+
+def spell_counts(times: Floats, rows_each: Floats, rows: int) -> Any:
+    """The same, from `rows_each[k]` rows that were looked up `times[k]` times, in any order.
 
     Rows that were seen rarely are taken together with those seen as often, and rows never seen get their share: of N lookups
     the rows seen r times take (r + 1) f(r + 1) / N, where f(r) rows were seen r times (Good, 1953, doi
     10.1093/biomet/40.3-4.237), and f(1)^2 / 2 f(2) of those never seen are in use at all (Chao, 1984). Where f(r) is too
     small to rest on, counts are taken as they are.
     """
-    seen = np.sort(counts[counts > 0])[::-1].astype(np.float64)
-    if not len(seen):
+    if not len(times):
         return "uniform"
-    times_seen = np.bincount(np.minimum(seen, MAX_RARE + 1).astype(np.int64), minlength=MAX_RARE + 2)[1 : MAX_RARE + 1]
-    rare = int(np.argmin(np.append(times_seen >= MIN_RARE_ROWS, False)))
-    head = seen[seen >= rare]
-    taken = np.cumsum(head) * (seen[seen > rare].sum() / head.sum())
-    heads = np.unique(np.round(np.geomspace(1, len(head), MAX_POINTS)).astype(np.int64))
-    points = [(float(end), float(taken[end - 1])) for end in heads]
-    for times in range(rare - 1, 0, -1):
-        points.append((points[-1][0] + times_seen[times - 1], points[-1][1] + (times + 1) * times_seen[times]))
+    hottest_first = np.argsort(-times, kind="stable")
+    times, rows_each = times[hottest_first], rows_each[hottest_first]
+    lookups = (times * rows_each).sum()
+    seen_often = np.bincount(np.minimum(times, MAX_RARE + 1).astype(np.int64), rows_each, minlength=MAX_RARE + 2)[1 : MAX_RARE + 1]
+    rare = int(np.argmin(np.append(seen_often >= MIN_RARE_ROWS, False)))
+    head, heads_each = times[times >= rare], rows_each[times >= rare]
+    ends, taken = (np.append(0.0, np.cumsum(side)) for side in (heads_each, head * heads_each))
+    heads = np.unique(np.round(np.geomspace(1, ends[-1], MAX_POINTS)))
+    masses = np.interp(heads, ends, taken) * ((times * rows_each)[times > rare].sum() / taken[-1])
+    points = [(float(end), float(mass)) for end, mass in zip(heads, masses, strict=True)]
+    for often in range(rare - 1, 0, -1):
+        points.append((points[-1][0] + seen_often[often - 1], points[-1][1] + (often + 1) * seen_often[often]))
     if rare > 1:
-        points.append((points[-1][0] + times_seen[0] + times_seen[0] ** 2 / (2 * times_seen[1]), seen.sum()))
-    shares = [(float(end / rows), min(1.0, float(mass / seen.sum()))) for end, mass in points]
+        points.append((points[-1][0] + seen_often[0] + seen_often[0] ** 2 / (2 * seen_often[1]), lookups))
+    return spell_points(points, float(lookups), rows)
+
+
+def spell_points(points: Points, lookups: float, rows: int) -> Any:
+    """`uniform` or `{icdf}`, from points (so many rows, so many of the lookups), hottest rows first."""
+    shares = [(float(end / rows), min(1.0, float(mass / lookups))) for end, mass in points]
     inner = _concave([(0.0, 0.0), *(share for share in shares if share[0] < 1), (1.0, 1.0)])[1:-1]
     return {"icdf": [list(point) for point in inner]} if inner else "uniform"
 

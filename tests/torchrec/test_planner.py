@@ -1,6 +1,10 @@
 """The planner in one process: plans that TorchRec takes, constraints that are kept or refused by name, and errors with their types.
 
-The cases that have their like in TorchRec's own planner tests are named after them.
+The cases that have their like in TorchRec's own planner tests are named after them: valid plans of every sharding type, never fit, fail
+then rerun, no sharders, info of the constraints passed through, contradicting constraints, ranks assigned. Not applicable, as they test
+parts of TorchRec's search that are refused here: proposers and their feedback, partitioners, performance models, enumerators, plan
+loaders, the hash of a planner's context. Not applicable, as Emplace refuses such modules or topologies: embedding towers, feature
+processors, managed collisions, key-value and virtual tables, quantized modules, ranks of unequal memory.
 """
 
 from __future__ import annotations

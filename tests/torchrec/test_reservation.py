@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
+import torch
 from torch import nn
+from torch.profiler import profile
 from torchrec.distributed.planner.storage_reservations import FixedAbsoluteStorageReservation, FixedPercentageStorageReservation
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 
@@ -51,3 +55,23 @@ def test_a_percentage_of_everything_leaves_nothing() -> None:
     with pytest.raises(PlannerError, match="storage_reservation: /hbm: keeps all of the 1GiB that a rank has") as error:
         planner(topology(hbm_cap=GIB), storage_reservation=FixedPercentageStorageReservation(1.0)).plan(model(config("a")), sharders())
     assert error.value.error_type is PlannerErrorType.INSUFFICIENT_STORAGE
+
+
+def test_it_is_what_a_step_on_this_machine_takes() -> None:
+    """The most bytes that the allocator has given out during a step of the dense layers, tables apart."""
+    width, examples = 512, 256
+    dense = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(width, width), nn.ReLU())), nn.Linear(width, 1))
+    module = model(config("a", dim=width))
+    module.top = dense
+    counted = measure_reservation(module, ids(["a-ids"], examples), optimizer="adam")
+    optimizer = torch.optim.Adam(dense.parameters(), foreach=False)
+    vectors = torch.zeros(examples, width, requires_grad=True)
+    held = sum(parameter.numel() * 4 for parameter in dense.parameters())
+    with profile(profile_memory=True) as profiler:
+        for _ in range(2):
+            optimizer.zero_grad()
+            dense(vectors).sum().backward()
+            optimizer.step()
+    moves = [event.nbytes() for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    measured = held + max(accumulate(moves))
+    assert counted == pytest.approx(measured, rel=0.1)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.generated_requests import Generated
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
+from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
 from emplace.planning import resolve_host
 from tests.app.asking import ONLY_SQLITE, ask_small
@@ -18,13 +19,13 @@ REQUESTS = 350
 
 @ONLY_SQLITE
 def test_no_generated_request_is_answered_against_the_openapi_page(
-    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, database: Database, warm: WarmProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del settings
     monkeypatch.setenv("EMPLACE_WORKER_LEASE_SECONDS", "600")  # the worker that is told of lives as long as the test
     with database.writing() as session:
         workers.register(session, "here", resolve_host("local"))
-    with served(Settings.from_environment(), database) as api:
+    with served(Settings.from_environment(), database, warm) as api:
         finish_plan(database, ask_small(api))
         told = Generated(str(api.base_url).rstrip("/"), seed=0).run(REQUESTS)
     assert told.failures == {}
