@@ -117,7 +117,7 @@ class PlanOptions(Document):
     def _cpu_lookups_go_with_device_memory(self) -> PlanOptions:
         if self.allows(Tier.CPU) and (others := set(self.tiers or ()) - {Tier.CPU, Tier.HBM}):
             rule = f"cpu goes with hbm alone: system memory is looked up by CPUs or by devices; ask another question for {' and '.join(sorted(others))}"
-            raise broken_rule("/tiers", list(self.tiers or ()), rule)
+            raise broken_rule("/tiers", ",".join(self.tiers or ()), rule)
         return self
 
     @model_validator(mode="after")

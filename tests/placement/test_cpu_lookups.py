@@ -79,7 +79,7 @@ def test_the_network_of_remote_servers_is_not_crossed() -> None:
 
 
 @pytest.mark.parametrize(("key", "more"), [("ddr_bandwidth", "1TB/s"), ("cores", 160)])
-def test_more_memory_bandwidth_and_more_cores_speed_lookups_up_by_cpus_alone(key: str, more: object) -> None:
+def test_more_memory_bandwidth_and_more_cores_speed_lookups_up_by_cpus_alone(key: str, more: Any) -> None:
     assert us(placed(host(**{key: more})), *LOOKUPS) < us(placed(host()), *LOOKUPS)
     assert (placed(host(**{key: more})).step_time_us or 0.0) < (placed(host()).step_time_us or 0.0)
     on_devices = [placed(where, on_cpus=False) for where in (host(), host(**{key: more}))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import emplace
@@ -9,7 +11,7 @@ from emplace.placement.audit import audit
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, PlanStatus
 
-WORK = {"nodes": 1, "work_limit": 1.0, "gap": 0.05}
+WORK: dict[str, Any] = {"nodes": 1, "work_limit": 1.0, "gap": 0.05}
 
 
 @pytest.fixture(scope="module")
