@@ -9,7 +9,7 @@ from emplace.placement.document import Document
 from emplace.placement.model import ModelSpec, Name, Table
 from emplace.placement.moving import bytes_to_move
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
-from emplace.placement.topology import host_tiers
+from emplace.placement.topology import allowed_tiers
 
 _MAX_SHOWN_VALUE = 60
 
@@ -88,7 +88,7 @@ def _meant_options(question: Question) -> dict[str, Any]:
     options, host = question.options, question.host
     nodes = options.nodes or host.nodes
     used = {"nodes": nodes, "ranks": options.ranks or nodes * host.devices_per_node}
-    return options.to_data() | used | {"tiers": [tier.value for tier in host_tiers(host) if options.allows(tier)]}
+    return options.to_data() | used | {"tiers": [tier.value for tier in allowed_tiers(host, options.tiers)]}
 
 
 def _cost_model(plan: Plan) -> str:

@@ -20,8 +20,8 @@ from benchmarks.small_questions import small_question
 from emplace.placement.audit import audit
 from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import EmplaceError
-from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.placement.topology import SERVED, allowed_tiers
 from emplace.planning import answer
 
 SAME_US = 1e-9
@@ -82,7 +82,7 @@ def beaten_by(plan: Plan) -> Found | None:
 def topologies(question: Question) -> Iterator[Any]:
     """The ranks of a plan: trainers alone, or with the servers."""
     yield question.topology(with_servers=False)
-    if question.host.remote_servers is not None and question.options.allows(Tier.REMOTE):
+    if not SERVED.isdisjoint(allowed_tiers(question.host, question.options.tiers)):
         yield question.topology(with_servers=True)
 
 

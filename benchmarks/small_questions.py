@@ -13,6 +13,8 @@ from emplace.placement.model import ModelSpec, ShardingType
 from emplace.placement.plan import PlanOptions, Question
 
 CLASSES = ("one node", "two nodes", "two kinds", "servers", "cpu")
+CPU_LOOKUPS = "cpu lookups"
+"""The class of every third question that would be of servers: those are the CPUs of the node."""
 _RESERVE = "1024B"
 _OWN_BYTES = 4_000_000
 """About what a rank holds beside its shards."""
@@ -23,7 +25,9 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
     """The class and the question of this number; the same whatever others are asked for."""
     rng = np.random.default_rng([seed, number])
     name = CLASSES[number % len(CLASSES)]
-    ranks = 2 if name in ("two nodes", "servers") else int(rng.choice([2, 2, 3]))
+    if name == "servers" and number // len(CLASSES) % 3 == 2:
+        name = CPU_LOOKUPS
+    ranks = 2 if name in ("two nodes", "servers", CPU_LOOKUPS) else int(rng.choice([2, 2, 3]))
     tables = [_table(rng, index, ranks) for index in range(int(rng.integers(2, 6 if ranks == 2 else 4)))]
     model = {
         "schema_version": 1,
@@ -138,6 +142,9 @@ def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_by
             "network": "100Gbit/s",
         },
     }
+    if name == CPU_LOOKUPS:
+        host["node"] |= {"cores": int(rng.choice([2, 40])), "ddr_bandwidth": str(rng.choice(["20GB/s", "200GB/s"]))}
+        host["node"]["ddr_capacity"] = f"{_OWN_BYTES + int(table_bytes * float(rng.choice([0.3, 0.6, 1.2, 2.0])))}B"
     if name == "servers":
         host["remote_servers"] = {
             "count": int(rng.integers(1, 3)),
@@ -186,6 +193,8 @@ def _options(rng: np.random.Generator, name: str, work_limit: float) -> dict[str
     tiers: list[list[str]] = [["ddr"]] if name == "cpu" else [["hbm"], ["hbm"], ["ddr"], ["hbm", "ddr"]]
     if name == "servers":
         tiers = [["remote"], ["hbm", "remote"], ["hbm", "ddr", "remote"]]
+    elif name == CPU_LOOKUPS:
+        tiers = [["cpu"], ["hbm", "cpu"], ["hbm", "cpu"]]
     return {
         "work_limit": work_limit,
         "tiers": tiers[int(rng.integers(len(tiers)))],

@@ -102,8 +102,11 @@ def _withhold(what: str, failed: str, violations: Sequence[Violation]) -> None:
 
 
 def _refuse_unrunnable_servers(question: Question) -> None:
-    """Raises InvalidDocument for CUDA trainers with remote servers on a machine that could run the plan. Elsewhere it is a what-if."""
+    """Raises InvalidDocument for CUDA trainers with servers on a machine that could run the plan. Elsewhere it is a what-if."""
     host = question.host
+    if host.fingerprint is not None and host.has_cuda and question.options.allows(Tier.CPU):
+        rule = "can't be run beside CUDA trainers: TorchRec's DistributedModelParallel has one kind of device; leave out the tier cpu"
+        raise InvalidDocument("options", [BrokenRule("/tiers", str(Tier.CPU), rule)])
     if host.fingerprint is None or host.remote_servers is None or not question.options.allows(Tier.REMOTE):
         return
     if host.has_cuda:

@@ -92,8 +92,8 @@ def _module(question: Question, table: Table, placement: TablePlacement) -> Iter
 
 def tiers_of(kernel: ComputeKernel, rank: Rank) -> frozenset[Tier]:
     """Where a shard's weights are, and their cache."""
-    if rank.is_server:
-        return frozenset({Tier.REMOTE})
+    if rank.serves is not None:
+        return frozenset({rank.serves})
     if rank.type is not DeviceType.CUDA or kernel is ComputeKernel.FUSED_UVM:
         return frozenset({Tier.DDR})
     return frozenset({Tier.HBM, Tier.DDR}) if kernel is ComputeKernel.FUSED_UVM_CACHING else frozenset({Tier.HBM})

@@ -151,6 +151,8 @@ class CollectiveCost(Document):
     per_intra_node_byte_us: Coefficient
     per_inter_node_byte_us: Coefficient
     per_server_byte_us: Coefficient = 0.0
+    per_device_link_byte_us: Coefficient | None = None
+    """For each byte between a device and the CPUs of its node, on the device's link to system memory; absent where it is not known."""
     per_peer_us: Coefficient = 0.0
     """For each other rank, which gets a message of its own."""
 
@@ -166,6 +168,12 @@ class CollectiveCost(Document):
         intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
         of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us
         return np.asarray(np.maximum(of_trainers, np.asarray(server_bytes, dtype=np.float64) * self.per_server_byte_us))
+
+    def device_link_us(self, link_bytes: ArrayLike) -> Times:
+        """Microseconds of bytes between a device and its node's CPUs. Raises ValueError where no such link is priced."""
+        if self.per_device_link_byte_us is None:
+            raise ValueError("the cost model has no link between devices and their node's CPUs")
+        return np.asarray(np.asarray(link_bytes, dtype=np.float64) * self.per_device_link_byte_us)
 
 
 class DenseCost(Document):

@@ -20,7 +20,7 @@ from emplace.placement.cost_model import (
     OtherBackward,
 )
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import DeviceKind, DeviceType, HostSpec, Node
+from emplace.placement.host import HOST_CPUS, DeviceKind, DeviceType, HostSpec, Node
 from emplace.placement.ingest import IngestCost
 from emplace.placement.model import ComputeKernel, Optimizer, Precision
 from emplace.placement.stack import Pace, Stack
@@ -48,8 +48,10 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         prices = _Prices(of_type[device.type], pace)
         kernels += prices.kernels_of(device, device_link(device, host.node))
         dense.append(prices.dense(device.kind, _rates(device)))
+    prices = _Prices(of_type[DeviceType.CPU], pace)
+    if host.has_cpu_lookups:
+        kernels.append(prices.host_cpus(host.node))
     if (remote := host.remote_servers) is not None:
-        prices = _Prices(of_type[DeviceType.CPU], pace)
         kernels.append(prices.kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth))
         dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}))
     trainers = _Prices(stack, pace)
@@ -105,6 +107,22 @@ class _Prices:
             return KernelCost(device=device, kernel=kernel, forward=forward, backward=self._backward(memory_per_s, 2.0))
         by_optimizer = {optimizer: self._backward(memory_per_s, 2.0 * (1 + states)) for optimizer, states in _STATES.items()}
         return _kernel(device, kernel, forward, by_optimizer)
+
+    def host_cpus(self, node: Node) -> KernelCost:
+        """Rows that the CPUs of a node look up for its devices: all its system memory's bandwidth, and work of all its cores."""
+        if node.ddr_bandwidth is None or node.cores is None:
+            raise ValueError("a node's CPUs have a price where its cores and its ddr_bandwidth are known")
+        cost = self.kernel(HOST_CPUS, ComputeKernel.FUSED, node.ddr_bandwidth)
+        core_ns = self.stack.lookup_core_ns
+        if core_ns is None:
+            return cost
+        per_lookup_us = core_ns.at(self.pace) / 1e3 / node.cores
+
+        def on_cores(lookups: LookupCost) -> LookupCost:
+            return lookups.model_copy(update={"per_lookup_us": lookups.per_lookup_us + per_lookup_us})
+
+        others = tuple(each.model_copy(update={"backward": on_cores(each.backward)}) for each in cost.other_backwards)
+        return cost.model_copy(update={"forward": on_cores(cost.forward), "backward": on_cores(cost.backward), "other_backwards": others})
 
     def _uvm(self, device: str, memory_per_s: float, link_per_s: float) -> KernelCost:
         """Rows in system memory, read and written over the link. It carries both directions at once, so what is read counts."""
@@ -187,14 +205,17 @@ class _Prices:
     def ingest(self, host: HostSpec) -> IngestCost:
         """What feeds a trainer: its share of the node's network and cores, and its device's link."""
         from_network, over_link = self.stack.input_network_share.at(self.pace), self.stack.input_link_share.at(self.pace)
-        links = [device_link(device, host.node) for device in host.node.devices]
-        link_us = max(0.0 if link is None else 1e6 / (link * self.stack.link_share.at(self.pace)) for link in links)
         per_core_us = self.stack.input_core_ns.at(self.pace) / 1e3
         return IngestCost(
             per_network_byte_us=from_network * 1e6 * host.devices_per_node / (host.node.network * self.stack.network_share.at(self.pace)),
-            per_link_byte_us=over_link * link_us,
+            per_link_byte_us=over_link * self._link_us(host),
             per_core_byte_us=0.0 if host.node.cores is None else from_network * per_core_us * host.devices_per_node / host.node.cores,
         )
+
+    def _link_us(self, host: HostSpec) -> float:
+        """For each byte between a device and system memory, on the slowest kind's link; 0 of CPU devices."""
+        links = [device_link(device, host.node) for device in host.node.devices]
+        return max(0.0 if link is None else 1e6 / (link * self.stack.link_share.at(self.pace)) for link in links)
 
     def links(self, host: HostSpec) -> CollectiveCost:
         """A rank has its own link inside the node and an equal share of the node's network."""
@@ -204,6 +225,7 @@ class _Prices:
             per_intra_node_byte_us=1e6 * (host.node.intra_node_hops or 1.0) / (host.node.intra_node_link * near),
             per_inter_node_byte_us=1e6 * host.devices_per_node / (host.node.network * far),
             per_server_byte_us=1e6 / (host.remote_servers.network * far) if host.remote_servers else 0.0,
+            per_device_link_byte_us=self._link_us(host) if host.has_cpu_lookups else None,
             per_peer_us=self.stack.peer_us.at(self.pace),
         )
 

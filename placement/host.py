@@ -21,6 +21,10 @@ MAX_RANKS = 16_384
 Count = Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)]
 
 
+HOST_CPUS = "host-cpus"
+"""The kind of device that the CPUs of a node with CUDA devices are, where they look up."""
+
+
 class DeviceType(StrEnum):
     CUDA = "cuda"
     CPU = "cpu"
@@ -150,8 +154,17 @@ class HostSpec(Document):
     def has_cuda(self) -> bool:
         return any(device.type is DeviceType.CUDA for device in self.node.devices)
 
+    @property
+    def has_cpu_lookups(self) -> bool:
+        """Whether the CPUs beside its CUDA devices can be priced where they look up."""
+        return self.has_cuda and self.node.cores is not None and self.node.ddr_bandwidth is not None
+
     @model_validator(mode="after")
     def _servers_are_a_kind_of_their_own(self) -> HostSpec:
+        if HOST_CPUS in (device.kind for device in self.node.devices):
+            raise broken_rule("/node/devices", HOST_CPUS, "is what the CPUs of a node are called; give the device another kind")
+        if self.remote_servers is not None and self.remote_servers.kind == HOST_CPUS:
+            raise broken_rule("/remote_servers/kind", HOST_CPUS, "is what the CPUs of a node are called; give the servers another kind")
         if self.remote_servers is not None and self.remote_servers.kind in (device.kind for device in self.node.devices):
             raise broken_rule("/remote_servers/kind", self.remote_servers.kind, "must differ from the kinds of the node's devices")
         return self

@@ -35,7 +35,7 @@ def layout_flaws(table: Table, placement: TablePlacement, topology: Topology) ->
     ranks = [topology.ranks[shard.rank] for shard in placement.shards]
     kind = placement.sharding_type
     if topology.servers and kind not in BESIDE_SERVERS:
-        flaws.append(("/sharding_type", f"{kind} can't be in a job with remote servers; {' and '.join(BESIDE_SERVERS)} can"))
+        flaws.append(("/sharding_type", f"{kind} can't be in a job with servers; {' and '.join(BESIDE_SERVERS)} can"))
     if kind is ShardingType.DATA_PARALLEL:
         return flaws + list(_data_parallel(table, placement.shards, topology))
     flaws += [*_coverage(table, placement.shards), *_places(kind, ranks)]
@@ -124,7 +124,7 @@ def _places(kind: ShardingType, ranks: list[Rank]) -> Iterator[Flaw]:
     """The shards' ranks must be those that the sharding type can be on."""
     numbers, nodes = [rank.rank for rank in ranks], sorted({rank.node for rank in ranks})
     if len({rank.is_server for rank in ranks}) > 1:
-        yield "/shards", "lies on trainers and on remote servers at once; a table must be on one or the other"
+        yield "/shards", "lies on trainers and on servers at once; a table must be on one or the other"
     if len(set(numbers)) != len(numbers):
         yield "/shards", f"each shard needs a rank of its own, ranks {_some(_repeated(numbers))} have several"
     if kind is ShardingType.TABLE_WISE and len(ranks) != 1:

@@ -48,10 +48,14 @@ class ComputeKernel(StrEnum):
 
 
 class Tier(StrEnum):
-    """Where a table's bytes live: device memory, the node's system memory, or a remote server's."""
+    """Where a table's bytes live: device memory, the node's system memory, or a remote server's.
+
+    `ddr` is system memory that a device reads over its link, `cpu` the same memory where the node's CPUs look up.
+    """
 
     HBM = "hbm"
     DDR = "ddr"
+    CPU = "cpu"
     REMOTE = "remote"
 
 

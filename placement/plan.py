@@ -13,7 +13,7 @@ from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
-from emplace.placement.host import MAX_RANKS, HostSpec
+from emplace.placement.host import HOST_CPUS, MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from emplace.placement.overflow import refuse_uncountable
 from emplace.placement.reserve import Reserve
@@ -93,12 +93,13 @@ class PlanOptions(Document):
         return {kind: seconds for kind, seconds in given.items() if seconds is not None}
 
     def allows(self, tier: Tier) -> bool:
-        return self.tiers is None or tier in self.tiers
+        """Whether tables may live there, if the host has it. CPU lookups have to be asked for."""
+        return tier is not Tier.CPU if self.tiers is None else tier in self.tiers
 
     def topology(self, host: HostSpec, *, with_servers: bool) -> Topology:
         """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
         reserves = {"hbm_reserve": self.hbm_reserve, "ddr_reserve": self.ddr_reserve}
-        return build_topology(host, self.nodes, self.ranks, with_servers=with_servers, **reserves)
+        return build_topology(host, self.nodes, self.ranks, with_servers=with_servers, cpu_lookups=self.allows(Tier.CPU), **reserves)
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +111,13 @@ class PlanOptions(Document):
     def _has_a_limit(self) -> PlanOptions:
         if not self.limits:
             raise broken_rule("/work_limit", None, "work_limit and time_limit can't both be null: a solve needs a limit")
+        return self
+
+    @model_validator(mode="after")
+    def _cpu_lookups_go_with_device_memory(self) -> PlanOptions:
+        if self.allows(Tier.CPU) and (others := set(self.tiers or ()) - {Tier.CPU, Tier.HBM}):
+            rule = f"cpu goes with hbm alone: system memory is looked up by CPUs or by devices; ask another question for {' and '.join(sorted(others))}"
+            raise broken_rule("/tiers", ",".join(self.tiers or ()), rule)
         return self
 
     @model_validator(mode="after")
@@ -141,6 +149,19 @@ class Question(Document):
     @classmethod
     def _of_version_1(cls, data: Any) -> Any:
         return question_of_version_1(data) if isinstance(data, dict) and "schema_version" not in data else data
+
+    @model_validator(mode="after")
+    def _cpu_lookups_have_a_price(self) -> Question:
+        cost = self.cost_model
+        needed = (
+            cost.kernel(HOST_CPUS, ComputeKernel.FUSED),
+            cost.all_to_all.per_device_link_byte_us,
+            cost.id_exchange.per_device_link_byte_us,
+        )
+        if self.options.allows(Tier.CPU) and self.host.has_cpu_lookups and None in needed:
+            rule = f"has no prices of {HOST_CPUS}, which the tier cpu needs: take the datasheet's, or leave the tier out"
+            raise broken_rule("/cost_model/kernels", "", rule)
+        return self
 
     def topology(self, *, with_servers: bool) -> Topology:
         """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted."""

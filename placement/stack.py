@@ -76,6 +76,9 @@ class Stack(Document):
     """Traffic of one lookup beside its row, in each direction."""
     shard_us: Cost
     """Time of each shard's lookups in each direction, however few."""
+    lookup_core_ns: Cost | None = None
+    """The time of one core for each lookup in each direction, in nanoseconds, beside the memory's: of CPUs that look up for the devices
+    of their node."""
     link_share: Share
     """Share of the link to system memory, where rows are read over it."""
     read_again: Cost

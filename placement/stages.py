@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from emplace.placement.cost_model import CostModel, KernelCost
 from emplace.placement.dense_part import dense_part, layers_optimizer
+from emplace.placement.host import HOST_CPUS
 from emplace.placement.memory import row_bytes
-from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Tier
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import Topology
 from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
@@ -52,11 +53,12 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
     permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * work.value_bytes * cost.per_permuted_byte_us)
-    vectors_us = _exchange_us(cost, sharding.sharding_type, work) + permuted_us
+    own_links = slice(2) if device == HOST_CPUS else slice(3)  # what CPUs send to their node's devices is charged to those
+    vectors_us = _exchange_us(cost, sharding.sharding_type, work, work.output_bytes[own_links]) + permuted_us
     near, far = work.all_reduce_share
     updated_us = cost.update_us(sharding.optimizer, weight_bytes) if replicated else 0.0
     return {
-        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes) + bags_us + bucketed_us,
+        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes[own_links]) + bags_us + bucketed_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: vectors_us,
         Stage.GRADIENT_DIST: vectors_us,
@@ -65,23 +67,26 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     }
 
 
-def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorkload) -> Any:
+def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorkload, output_bytes: tuple[Any, ...]) -> Any:
     """Microseconds of a shard's vectors on their way: partial sums are reduced, all others are sent as they are."""
+    sent_us = cost.all_to_all.time_us(*output_bytes)
     if sharding_type not in ROW_SPLIT:
-        return cost.all_to_all.time_us(*work.output_bytes)
-    reduced_us, sent_us = cost.reduce_scatter.time_us(*work.output_bytes), cost.all_to_all.time_us(*work.output_bytes)
-    return np.where(work.is_pooled, reduced_us, sent_us)
+        return sent_us
+    return np.where(work.is_pooled, cost.reduce_scatter.time_us(*output_bytes), sent_us)
 
 
 def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -> dict[Stage, Any]:
-    """Microseconds that a remote server's shard adds to every trainer: all that servers exchange crosses the trainers' links.
+    """Microseconds that a server's shard adds to every trainer: all that servers exchange crosses the trainers' links.
 
-    So an exchange with servers lasts as long as the bytes of all of them take on the links of all trainers, or those of the busiest on
-    its own. A trainer's shards add nothing.
+    So an exchange with remote servers lasts as long as the bytes of all of them take on the network of all trainers, or those of the
+    busiest on its own. What a node's CPUs exchange crosses its devices' links to system memory. A trainer's shards add nothing.
     """
     ids, vectors = work.of_each_trainer(topology)
-    vectors_us = cost.all_to_all.time_us(0.0, vectors)
-    return {Stage.INPUT_DIST: cost.id_exchange.time_us(0.0, ids), Stage.OUTPUT_DIST: vectors_us, Stage.GRADIENT_DIST: vectors_us}
+    if topology.served_tier is Tier.CPU:
+        ids_us, vectors_us = cost.id_exchange.device_link_us(ids), cost.all_to_all.device_link_us(vectors)
+    else:
+        ids_us, vectors_us = cost.id_exchange.time_us(0.0, ids), cost.all_to_all.time_us(0.0, vectors)
+    return {Stage.INPUT_DIST: ids_us, Stage.OUTPUT_DIST: vectors_us, Stage.GRADIENT_DIST: vectors_us}
 
 
 def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[np.float64]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import MAX_RANKS, DeviceKind, DeviceType, HostSpec
+from emplace.placement.host import HOST_CPUS, MAX_RANKS, DeviceKind, DeviceType, HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.reserve import reserve_bytes
 from emplace.placement.units import format_size
+
+SERVED = frozenset({Tier.CPU, Tier.REMOTE})
+"""Tiers whose tables are looked up by ranks that train nothing: a node's own CPUs beside its devices, or remote servers."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,17 @@ class Rank:
     device: str
     type: DeviceType
     hbm_capacity_bytes: int
-    is_server: bool = False
+    serves: Tier | None = None
+    """The tier of the tables that it holds for trainers; None of a trainer."""
+
+    @property
+    def is_server(self) -> bool:
+        return self.serves is not None
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The ranks of a job, trainers first, then remote servers, one node each.
+    """The ranks of a job, trainers first, then servers of one kind: the CPUs of the trainers' node, or remote servers, a node each.
 
     `node_ddr_capacity_bytes[n]` is node n's system memory less its reserve.
     """
@@ -45,6 +53,16 @@ class Topology:
         return tuple(rank for rank in self.ranks if rank.is_server)
 
     @property
+    def served_tier(self) -> Tier | None:
+        """Where the servers' tables are."""
+        return self.servers[0].serves if self.servers else None
+
+    @property
+    def remote_servers(self) -> int:
+        """How many of the servers are machines of their own."""
+        return len(self.node_ddr_capacity_bytes) - self.trainer_nodes
+
+    @property
     def trainers_per_node(self) -> int:
         return len(self.trainers) // self.trainer_nodes
 
@@ -55,18 +73,23 @@ def build_topology(
     ranks: int | None,
     *,
     with_servers: bool,
+    cpu_lookups: bool = False,
     hbm_reserve: str | None = None,
     ddr_reserve: str | None = None,
 ) -> Topology:
     """The job of `ranks` trainers (by default one for each device) spread evenly over `nodes` nodes (by default the host's).
 
+    Servers are the remote ones, or with `cpu_lookups` the node's own CPUs.
+
     `hbm_reserve` of each CUDA device and `ddr_reserve` of each node and server stay free, beside what the host reserves.
-    Raises InvalidDocument when the ranks don't divide over the nodes, a CUDA node has fewer devices than ranks, or a
-    reserve leaves nothing.
+    Raises InvalidDocument when the ranks don't divide over the nodes, a CUDA node has fewer devices than ranks, a
+    reserve leaves nothing, or nothing is known of CPUs that are to look up.
     """
     nodes = host.nodes if nodes is None else nodes
     ranks = nodes * host.devices_per_node if ranks is None else ranks
     _refuse_bad_counts(host, nodes, ranks)
+    if cpu_lookups:
+        _refuse_cpu_lookups(host, nodes)
     trainers = tuple(
         Rank(
             rank=node * (ranks // nodes) + index,
@@ -80,9 +103,11 @@ def build_topology(
     )
     node_ddr = [_left("ddr", "a node", host.node.ddr_capacity, host.node.ddr_reserve, ddr_reserve)] * nodes
     servers: tuple[Rank, ...] = ()
-    if with_servers and host.remote_servers is not None:
+    if with_servers and cpu_lookups:
+        servers = (Rank(ranks, 0, HOST_CPUS, DeviceType.CPU, 0, Tier.CPU),)
+    elif with_servers and host.remote_servers is not None:
         remote = host.remote_servers
-        servers = tuple(Rank(ranks + index, nodes + index, remote.kind, DeviceType.CPU, 0, is_server=True) for index in range(remote.count))
+        servers = tuple(Rank(ranks + index, nodes + index, remote.kind, DeviceType.CPU, 0, Tier.REMOTE) for index in range(remote.count))
         node_ddr += [_left("ddr", remote.kind, remote.ddr_capacity, remote.ddr_reserve, ddr_reserve)] * remote.count
     return Topology(trainers + servers, tuple(node_ddr), nodes)
 
@@ -100,7 +125,25 @@ def _left(memory: str, whose: str, capacity_bytes: int, host_reserve_bytes: int,
 
 def host_tiers(host: HostSpec) -> tuple[Tier, ...]:
     """The tiers that this host has at all."""
-    return ((Tier.HBM,) if host.has_cuda else ()) + (Tier.DDR,) + ((Tier.REMOTE,) if host.remote_servers else ())
+    there = {Tier.HBM: host.has_cuda, Tier.DDR: True, Tier.CPU: host.has_cpu_lookups, Tier.REMOTE: host.remote_servers is not None}
+    return tuple(tier for tier in Tier if there[tier])
+
+
+def allowed_tiers(host: HostSpec, asked: tuple[Tier, ...] | None) -> tuple[Tier, ...]:
+    """Those of the host's that are asked for; where nothing is, all but `cpu`, which TorchRec can't run beside CUDA devices."""
+    return tuple(tier for tier in host_tiers(host) if (tier is not Tier.CPU if asked is None else tier in asked))
+
+
+def _refuse_cpu_lookups(host: HostSpec, nodes: int) -> None:
+    rule = None
+    if not host.has_cuda:
+        rule = f"the trainers of {host.name} are CPUs, whose tables are in the tier ddr: leave out cpu"
+    elif not host.has_cpu_lookups:
+        rule = f"needs the cores and the ddr_bandwidth of {host.name}'s node, which its host document does not give"
+    elif nodes > 1:
+        rule = f"CPU lookups are planned on one node, here are {nodes}: ask for one (nodes: 1), or for remote servers"
+    if rule is not None:
+        raise InvalidDocument("options", [BrokenRule("/tiers", str(Tier.CPU), rule)])
 
 
 def _devices_in_turn(host: HostSpec, count: int) -> Iterator[DeviceKind]:

@@ -154,7 +154,7 @@ class ShardWorkload:
     """(inside the node, across nodes): what an all-reduce of the shard's gradient sends, in times of its weight bytes."""
 
     def of_each_trainer(self, topology: Topology) -> tuple[Any, Any]:
-        """(input, output) bytes that a server's shard exchanges across nodes with each trainer."""
+        """(input, output) bytes that a server's shard exchanges with each trainer."""
         return self.input_bytes[2] / len(topology.trainers), self.output_bytes[2] / len(topology.trainers)
 
 

@@ -34,9 +34,7 @@ def running(plan: Plan) -> Running:
     topology, host = plan.topology(), plan.question.host
     busy = _busy(plan)
     nodes = topology.trainer_nodes
-    return running_job(
-        host, plan.throughput_samples_per_s or 0.0, nodes, len(topology.servers), busy[:nodes], busy[nodes:] if topology.servers else []
-    )
+    return running_job(host, plan.throughput_samples_per_s or 0.0, nodes, topology.remote_servers, busy[:nodes], busy[nodes:])
 
 
 def running_job(

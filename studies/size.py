@@ -253,7 +253,7 @@ def _synchronous(task: _Task) -> SizedJob:
 
 def _with_plan(task: _Task, search: SizeSearch, plan: Plan, known: SizedJob) -> SizedJob:
     figures, topology = figures_of(plan), plan.topology()
-    nodes, servers = topology.trainer_nodes, len(topology.servers)
+    nodes, servers = topology.trainer_nodes, topology.remote_servers
     binds = "" if figures.binds is None else figures.binds.stage
     floor = next(count for count in range(1, nodes + 1) if search.reaches(count) >= task.target.throughput)
     counts = {"nodes": Sized(count=nodes, binds=binds, bounds=(LeastCount(by="dense layers alone", least=floor),))}

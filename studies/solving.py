@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, Question
-from emplace.placement.topology import host_tiers
+from emplace.placement.topology import allowed_tiers
 from emplace.planning import answer
 from emplace.runtime.side_by_side import in_processes
 from emplace.solver.progress import Monitor
@@ -64,7 +64,7 @@ def _without_servers(question: Question) -> Question | None:
     """The question with tables on the trainers' nodes only; None where its options say where tables may live, or there are no servers."""
     if question.host.remote_servers is None or question.options.tiers is not None:
         return None
-    near = tuple(tier for tier in host_tiers(question.host) if tier is not Tier.REMOTE)
+    near = tuple(tier for tier in allowed_tiers(question.host, None) if tier is not Tier.REMOTE)
     return question.model_copy(update={"options": question.options.model_copy(update={"tiers": near})})
 
 

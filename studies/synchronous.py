@@ -11,7 +11,7 @@ from emplace.placement.derived_loads import constant_us
 from emplace.placement.host import HostSpec
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.placement.topology import host_tiers
+from emplace.placement.topology import allowed_tiers
 from emplace.planning import answer
 from emplace.solver.progress import Monitor
 from emplace.studies.grid import Setting
@@ -90,7 +90,7 @@ class SizeSearch:
 
     @property
     def _near_tiers(self) -> tuple[Tier, ...]:
-        return tuple(tier for tier in host_tiers(self.host) if tier is not Tier.REMOTE and self.setting.options.allows(tier))
+        return tuple(tier for tier in allowed_tiers(self.host, self.setting.options.tiers) if tier is not Tier.REMOTE)
 
     def _price(self, size: NodesAndServers) -> float:
         return self.prices.of_job(size.nodes, size.parameter_servers)

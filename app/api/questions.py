@@ -18,11 +18,12 @@ from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
-from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question, by_the_clock
 from emplace.placement.pointer import pointer_to
 from emplace.placement.reading import from_data
 from emplace.placement.stack import Stack
+from emplace.placement.topology import SERVED
 from emplace.planning import build_question, measured_cost_model
 
 D = TypeVar("D", bound=Document)
@@ -41,12 +42,12 @@ def read_question(session: Session, service: Service, data: dict[str, Any], keys
     host = host_of(service, data.get("host"), "/host")
     options = part_of(data | {"options": _by_the_clock(data.get("options"))}, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
-        options.topology(host, with_servers=options.allows(Tier.REMOTE))
+        options.topology(host, with_servers=any(map(options.allows, SERVED)))
     cost_model = _prices(data, host) or measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
     with pointing_into("/cost_model"):
         question = build_question(model, host, options, cost_model)
     with pointing_into("/model"):
-        question.topology(with_servers=options.allows(Tier.REMOTE))
+        question.topology(with_servers=any(map(options.allows, SERVED)))
     return question
 
 

@@ -36,7 +36,8 @@ Host = Annotated[str, typer.Option("--host", metavar="HOST", help="A built-in ho
 Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes to use. Default: all that the host has.")]
 Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. Default: one per device.")]
 Tiers = Annotated[
-    str | None, typer.Option("--tiers", metavar="hbm,ddr,remote", help="Where tables may live. Default: every tier of the host.")
+    str | None,
+    typer.Option("--tiers", metavar="hbm,ddr,cpu,remote", help="Where tables may live. Default: every tier of the host but cpu."),
 ]
 HbmReserve = Annotated[
     str | None, typer.Option("--hbm-reserve", metavar="SHARE|SIZE", help="Keep this much of each device's HBM free too: 5% or 2GiB.")

@@ -31,6 +31,7 @@ from emplace.placement.plan import (
 from emplace.placement.price_range import step_range
 from emplace.placement.stages import Stage
 from emplace.placement.units import show_gib
+from emplace.studies.power import running
 
 _MAX_SHOWN_RANKS = 16
 _MAX_SHOWN_TABLES = 12
@@ -76,6 +77,8 @@ def _facts(plan: Plan) -> RenderableType:
             ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
             ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
         ]
+        if (drawn := _power(plan)) is not None:
+            rows.append(("power", drawn))
         if plan.placement_gap is not None:
             rows.insert(1, ("placement decides", _decided(plan)))
         if (spread := step_range(plan)) is not None:
@@ -95,6 +98,16 @@ def _facts(plan: Plan) -> RenderableType:
             _origin(plan.solver),
         ]
     )
+
+
+def _power(plan: Plan) -> str | None:
+    """What the job's servers draw; None where the host document does not say."""
+    job, host = running(plan), plan.question.host
+    if job.power_w is None or job.throughput_per_w is None:
+        return None
+    remote = host.remote_servers if job.parameter_servers else None
+    by_use = host.node.idle_power_w is not None and (remote is None or remote.idle_power_w is not None)
+    return f"{job.power_w:,.0f} W {'by utilisation' if by_use else 'at full load'}   {job.throughput_per_w:,.1f} examples/s a watt"
 
 
 def _decided(plan: Plan) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from emplace.placement.memory import row_bytes
 from emplace.placement.model import Tier
 from emplace.placement.plan import FewestDevices, JobSize, Question, job_sizes, sized
+from emplace.placement.topology import SERVED
 from emplace.solver.budget import ANY_PLAN_GAP, MOST_SIZE_SECONDS, SIZE_SHARE
 from emplace.solver.driver.at_once import packed_at_once
 from emplace.solver.driver.solve_variants import solve_variants
@@ -77,10 +78,10 @@ def _weight_bytes(question: Question) -> int:
 
 def _memory_bytes(question: Question) -> int:
     tiers = allowed_tiers(question)
-    topology = question.topology(with_servers=Tier.REMOTE in tiers)
+    topology = question.topology(with_servers=bool(tiers & SERVED))
     nodes = topology.trainer_nodes
     return (
         sum(rank.hbm_capacity_bytes for rank in topology.ranks) * (Tier.HBM in tiers)
-        + sum(topology.node_ddr_capacity_bytes[:nodes]) * (Tier.DDR in tiers)
+        + sum(topology.node_ddr_capacity_bytes[:nodes]) * bool(tiers & {Tier.DDR, Tier.CPU})
         + sum(topology.node_ddr_capacity_bytes[nodes:])
     )

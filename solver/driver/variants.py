@@ -1,4 +1,4 @@
-"""The programs whose best plan is the answer: the trainers alone, and with remote servers beside them where those are allowed.
+"""The programs whose best plan is the answer: the trainers alone, and with servers beside them where those are allowed.
 
 The two are separate because a process group with servers can't run the sharding types that spread over every rank. The answer
 is the better of the two plans; its bound the lower of the two bounds.
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
-from emplace.placement.topology import Topology, host_tiers
+from emplace.placement.topology import SERVED, Topology
+from emplace.placement.topology import allowed_tiers as tiers_of_host
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,14 @@ class Variant:
 
 def allowed_tiers(question: Question) -> frozenset[Tier]:
     """The tiers that the host has and the question allows."""
-    tiers = frozenset(host_tiers(question.host))
-    return tiers if question.options.tiers is None else tiers & frozenset(question.options.tiers)
+    return frozenset(tiers_of_host(question.host, question.options.tiers))
 
 
 def variants(question: Question) -> list[Variant]:
     """The variants of a question, trainers alone first. Raises InvalidDocument for ranks that the host can't have."""
     tiers = allowed_tiers(question)
     alone = question.topology(with_servers=False)
-    found = [Variant("trainers", alone, tiers - {Tier.REMOTE})] if tiers - {Tier.REMOTE} else []
-    if Tier.REMOTE in tiers:
+    found = [Variant("trainers", alone, tiers - SERVED)] if tiers - SERVED else []
+    if tiers & SERVED:
         found.append(Variant("trainers and servers", question.topology(with_servers=True), tiers))
     return found

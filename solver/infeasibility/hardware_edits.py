@@ -45,7 +45,7 @@ def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
 
 def system_memory_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More system memory in every node."""
-    if Tier.DDR not in allowed_tiers(question):
+    if allowed_tiers(question).isdisjoint({Tier.DDR, Tier.CPU}):
         return
     nodes = question.options.nodes or question.host.nodes
 
@@ -79,7 +79,7 @@ def node_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     hbm = sum((device.hbm_capacity or 0) * device.count for device in host.node.devices)
     tiers = allowed_tiers(question)
     per_node = hbm * (Tier.HBM in tiers) + host.node.ddr_capacity * (Tier.DDR in tiers)
-    if not per_node:
+    if not per_node or Tier.CPU in tiers:
         return
 
     def edit(extra: int) -> Edit:

@@ -24,7 +24,7 @@ from emplace.solver.model.problem import Ints, Problem
 
 _SHOWN_TABLES = 5
 _NO_FUSED_ADAM = "with the optimizer adam CPU devices have no fused kernel"
-_MEMORY = {Tier.HBM: "HBM", Tier.DDR: "system memory", Tier.REMOTE: "remote servers' memory"}
+_MEMORY = {Tier.HBM: "HBM", Tier.DDR: "system memory", Tier.CPU: "system memory that CPUs look up", Tier.REMOTE: "remote servers' memory"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def shortages(priced: PricedQuestion) -> list[Shortage]:
     """Every set of tiers that is over, the one furthest over first; none where a table has no option at all."""
     if _without_option(priced):
         return []  # a table without an option has no least bytes
-    taken, capacity = _taken_bytes(priced.problem), _capacity_bytes(priced.problem)
+    served = priced.topology.served_tier or Tier.REMOTE
+    taken, capacity = _taken_bytes(priced.problem, served), _capacity_bytes(priced.problem, served)
     first = np.flatnonzero(np.diff(priced.problem.option_table, prepend=-1))
     items, found = len(priced.items), []
     for size in range(1, len(taken) + 1):
@@ -87,18 +88,18 @@ def shortages(priced: PricedQuestion) -> list[Shortage]:
     return sorted((each for each in found if each.over_bytes > 0), key=lambda each: (-each.over_bytes, len(each.tiers)))
 
 
-def _taken_bytes(problem: Problem) -> dict[Tier, Ints]:
-    """[O] bytes of each option over all devices it covers, in each tier."""
+def _taken_bytes(problem: Problem, served: Tier) -> dict[Tier, Ints]:
+    """[O] bytes of each option over all devices it covers, in each tier; `served` is that of servers."""
     covered = devices_covered(problem)[unit_option(problem)]
     is_server = np.ones(problem.num_kinds, dtype=bool)
     is_server[problem.device_kind[problem.device_is_trainer]] = False
     taken = {
         Tier.HBM: covered * problem.unit_hbm_bytes,
         Tier.DDR: covered * problem.unit_ddr_bytes * ~is_server,
-        Tier.REMOTE: covered * problem.unit_ddr_bytes * is_server,
+        served: covered * problem.unit_ddr_bytes * is_server,
     }
     starts = problem.option_first_unit[:-1]
-    present = {Tier.HBM: (problem.hbm_capacity > 0).any(), Tier.DDR: True, Tier.REMOTE: is_server.any()}
+    present = {Tier.HBM: (problem.hbm_capacity > 0).any(), Tier.DDR: served is not Tier.CPU, served: is_server.any()}
     return {
         tier: np.add.reduceat(per_unit.sum(axis=1), starts) if len(starts) else np.empty(0, np.int64)
         for tier, per_unit in taken.items()
@@ -106,12 +107,13 @@ def _taken_bytes(problem: Problem) -> dict[Tier, Ints]:
     }
 
 
-def _capacity_bytes(problem: Problem) -> dict[Tier, int]:
-    of_trainers = np.isin(np.arange(len(problem.ddr_capacity)), problem.device_pool[problem.device_is_trainer])
+def _capacity_bytes(problem: Problem, served: Tier) -> dict[Tier, int]:
+    pools, is_trainer = np.arange(len(problem.ddr_capacity)), problem.device_is_trainer
+    of_trainers, of_servers = (np.isin(pools, problem.device_pool[who]) for who in (is_trainer, ~is_trainer))
     return {
         Tier.HBM: int(problem.hbm_capacity.sum()),
         Tier.DDR: int(problem.ddr_capacity[of_trainers].sum()),
-        Tier.REMOTE: int(problem.ddr_capacity[~of_trainers].sum()),
+        served: int(problem.ddr_capacity[of_servers].sum()),
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from emplace.placement.memory import optimizer_state_bytes, row_bytes
 from emplace.placement.model import Constraints, DataType, Table, Tier
 from emplace.placement.plan import Question
-from emplace.placement.topology import host_tiers
+from emplace.placement.topology import allowed_tiers
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.infeasibility.shortage import Case
 
@@ -20,10 +20,10 @@ _SHOWN_TABLES = 5
 
 
 def tier_edits(question: Question) -> Iterator[Edit]:
-    """Allow one more tier that the host has."""
+    """Allow one more tier that the host has. Nobody is sent to CPU lookups, which TorchRec can't run; what has them can add HBM alone."""
     asked = question.options.tiers
-    for tier in host_tiers(question.host):
-        if asked is not None and tier not in asked:
+    for tier in allowed_tiers(question.host, None):
+        if asked is not None and tier not in asked and (tier is Tier.HBM or Tier.CPU not in asked):
             tiers = [each for each in Tier if each in (*asked, tier)]
             words = {Tier.HBM: "HBM", Tier.DDR: "system memory", Tier.REMOTE: "remote servers"}[tier]
             yield Edit(f"use {words} too: --tiers {','.join(tiers)}", "tier", {"options": {"tiers": [str(each) for each in tiers]}})

@@ -109,8 +109,8 @@ def _kernels(rank: Rank, cost: CostModel, optimizer: Optimizer, tiers: frozenset
     """The fused kernels that the device runs, the cost model knows and the tiers allow."""
     if not trains_fused(rank.type, optimizer):
         return []
-    if rank.is_server:
-        offered: tuple[_Kernel, ...] = (_Kernel(ComputeKernel.FUSED, None, frozenset({Tier.REMOTE})),)
+    if rank.serves is not None:
+        offered: tuple[_Kernel, ...] = (_Kernel(ComputeKernel.FUSED, None, frozenset({rank.serves})),)
     elif rank.type is DeviceType.CPU:
         offered = (_Kernel(ComputeKernel.FUSED, None, frozenset({Tier.DDR})),)
     else:

@@ -41,7 +41,8 @@ def hardware_changes(question: Question, plan: Plan) -> Iterator[Edit]:
     topology = plan.topology()
     yield from _more_memory(question, plan)
     nodes = topology.trainer_nodes
-    yield Edit(f"one node more, {nodes + 1}", "nodes", nodes_patch(question, nodes + 1))
+    if Tier.CPU not in allowed_tiers(question):
+        yield Edit(f"one node more, {nodes + 1}", "nodes", nodes_patch(question, nodes + 1))
     remote = question.host.remote_servers
     if remote is not None and Tier.REMOTE in allowed_tiers(question):
         patch = {"host": {"remote_servers": {"count": remote.count + 1}}}
@@ -56,7 +57,7 @@ def _more_memory(question: Question, plan: Plan) -> Iterator[Edit]:
     if Tier.HBM in tiers and host.has_cuda:
         yield Edit("+1 GiB of HBM on each device", "hbm", devices_patch(host, lambda device: more_hbm(device, _GIB)))
     fullest = max((node.ddr_bytes / max(node.ddr_capacity_bytes, 1) for node in plan.nodes[: plan.topology().trainer_nodes]), default=0.0)
-    if Tier.DDR in tiers and fullest >= FULL:
+    if tiers & {Tier.DDR, Tier.CPU} and fullest >= FULL:
         extra = max(round(MORE * host.node.ddr_capacity / _GIB), 1) * _GIB
         patch = {"host": {"node": {"ddr_capacity": format_size(host.node.ddr_capacity + extra)}}}
         yield Edit(f"+{format_size(extra)} of system memory in each node", "ddr", patch)
@@ -71,7 +72,7 @@ def _faster_devices(question: Question, plan: Plan, topology: Topology) -> Itera
             placement.compute_kernel in _FROM_SYSTEM_MEMORY and any(topology.ranks[shard.rank].device == kind for shard in placement.shards)
             for placement in plan.tables
         )
-        if device.system_link is not None and uses_link:
+        if device.system_link is not None and (uses_link or topology.served_tier is Tier.CPU):
             yield _faster_device(question, device, "system_link", device.system_link, f"between each {kind} and system memory")
 
 
@@ -86,9 +87,11 @@ def _faster_links(question: Question, topology: Topology) -> Iterator[Edit]:
     node, remote = question.host.node, question.host.remote_servers
     if topology.trainers_per_node > 1:
         yield _faster("node", "intra_node_link", node.intra_node_link, "of each device inside its node")
-    if topology.trainer_nodes > 1 or topology.servers:
+    if topology.trainer_nodes > 1 or topology.remote_servers:
         yield _faster("node", "network", node.network, "of each node to others")
-    if topology.servers and remote is not None:
+    if topology.served_tier is Tier.CPU and node.ddr_bandwidth is not None:
+        yield _faster("node", "ddr_bandwidth", node.ddr_bandwidth, "of all system memory", "memory_bandwidth")
+    if topology.remote_servers and remote is not None:
         yield _faster("remote_servers", "memory_bandwidth", remote.memory_bandwidth, "of memory of each remote server", "server_bandwidth")
         yield _faster("remote_servers", "network", remote.network, "of network of each remote server", "server_network")
 

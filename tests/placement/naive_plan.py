@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.memory import rank_bytes, shard_bytes
-from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table, Tier
 from emplace.placement.plan import (
     CostModelReference,
     LimitKind,
@@ -28,7 +28,7 @@ from emplace.placement.plan import (
 )
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, shard_stages_us, sharding_type_stages_us
-from emplace.placement.topology import Rank, Topology, build_topology
+from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 from tests.prices import bandwidth_prices
 
@@ -46,10 +46,10 @@ def naive_plan(
     cost_model: CostModel | None = None,
     with_servers: bool = False,
 ) -> Plan:
-    """A plan with `choices[i]` for the model's table i. On servers when the job has some and the choice says remote."""
+    """A plan with `choices[i]` for the model's table i: on servers where the job has them, else on trainers."""
     options = options or PlanOptions()
     question = Question(model=model, host=host, cost_model=cost_model or bandwidth_prices(host), options=options)
-    topology = build_topology(host, options.nodes, options.ranks, with_servers=with_servers)
+    topology = options.topology(host, with_servers=with_servers)
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
@@ -67,7 +67,7 @@ def naive_plan(
             for stage, time_us in times.items():
                 stages[number][stage] += time_us
             if rank.is_server:
-                _serve(stages[: len(topology.trainers)], question, load, columns[1] - columns[0])
+                _serve(stages[: len(topology.trainers)], question, load, columns[1] - columns[0], rank.serves)
         placements.append(
             TablePlacement(
                 name=table.name, sharding_type=choice[0], compute_kernel=choice[1], cache_load_factor=choice[2], shards=tuple(shards)
@@ -148,11 +148,15 @@ def _price(
     return int(hbm), int(ddr), {stage: float(time_us) for stage, time_us in times.items()}
 
 
-def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLoad, width: int) -> None:
-    """Add what a server's shard sends to each trainer and gets from it, on the trainer's share of its node's network."""
+def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLoad, width: int, tier: Tier | None) -> None:
+    """Add what a server's shard sends to each trainer and gets from it, on the trainer's share of its node's network, or of CPUs on its
+    link to system memory."""
     cost, count = question.cost_model, len(trainers)
-    ids_us = (load.global_lookups * 8 + load.global_bags * 8) / count * cost.id_exchange.per_inter_node_byte_us
-    vectors_us = load.global_bags * width * 4 / count * cost.all_to_all.per_inter_node_byte_us
+    per_byte_us = cost.all_to_all.per_device_link_byte_us if tier is Tier.CPU else cost.all_to_all.per_inter_node_byte_us
+    assert per_byte_us is not None
+    assert cost.id_exchange == cost.all_to_all
+    ids_us = (load.global_lookups * 8 + load.global_bags * 8) / count * per_byte_us
+    vectors_us = load.global_bags * width * 4 / count * per_byte_us
     for stages in trainers:
         stages[Stage.INPUT_DIST] += ids_us
         stages[Stage.OUTPUT_DIST] += vectors_us

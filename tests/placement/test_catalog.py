@@ -178,7 +178,7 @@ def test_published_shapes_of_deeprecsys(name: str, tables: int, rows: int, dim: 
 def test_capacities_of_the_published_hosts() -> None:
     """M1 and M2 fit the GPU memory of one Big Basin of 32 GB, M3 does not; with system memory and servers it fits the smaller one too."""
     large, small = catalog.builtin_host("big-basin-32g"), catalog.builtin_host("big-basin-16g")
-    assert host_tiers(small) == (Tier.HBM, Tier.DDR, Tier.REMOTE)
+    assert host_tiers(small) == (Tier.HBM, Tier.DDR, Tier.CPU, Tier.REMOTE)
     hbm = {
         host.name: sum(rank.hbm_capacity_bytes for rank in build_topology(host, None, None, with_servers=False).ranks)
         for host in (large, small)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -50,6 +51,32 @@ def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path
     assert "\x1b" not in done.stdout + done.stderr
     for said in ("small on dgx-h100", "gap", "placement decides", "datasheet", "[##", "lookup_backward", "emplace audit plan.json"):
         assert said in done.stdout
+
+
+def test_watts_are_said_by_utilisation_where_the_host_says_what_an_idle_node_draws(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    host = json.loads(emplace_here("hosts", "dgx-h100", "--format", "json").stdout)
+    host["node"]["idle_power_w"] = 2000.0
+    (tmp_path / "idle.json").write_text(json.dumps(host), encoding="utf-8")
+    assert "10,200 W at full load" in emplace_here("plan", "small.json", "--host", "dgx-h100").stdout
+    said = emplace_here("plan", "small.json", "--host", "idle.json").stdout
+    found = re.search(r"([\d,]+) W by utilisation", said)
+    assert found is not None, said
+    assert 2000 < int(found[1].replace(",", "")) < 10_200
+
+
+def test_cpus_look_up_where_they_are_asked_to_and_no_run_does_it(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    done = emplace_here("plan", "small.json", "--host", "zion", "--tiers", "cpu", "--format", "json", "--out", "cpus.json")
+    plan = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert {plan["ranks"][shard["rank"]]["device"] for table in plan["tables"] for shard in table["shards"]} == {"host-cpus"}
+    run = emplace_here("run", "cpus.json", "--emulate")
+    assert run.returncode == 2
+    assert "CUDA trainers beside servers, remote or the CPUs of their node, can't run" in run.stderr
+    refused = emplace_here("plan", "small.json", "--host", "zion", "--tiers", "hbm,ddr,cpu")
+    assert refused.returncode == 2
+    assert "cpu goes with hbm alone" in refused.stderr
 
 
 def test_torchrec_reads_what_is_exported(emplace_here: Emplace, tmp_path: Path) -> None:

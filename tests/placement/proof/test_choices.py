@@ -30,7 +30,7 @@ def _every(question: Question, program: ProofProgram) -> Iterator[Choices]:
 
 
 @pytest.mark.parametrize("each_rank", [False, True])
-@pytest.mark.parametrize("number", range(2 * len(CLASSES)))
+@pytest.mark.parametrize("number", [*range(2 * len(CLASSES)), 13])
 def test_no_placement_weighs_less_than_the_lightest_choice(number: int, each_rank: bool) -> None:
     _, question = small_question(6, number, 0.1)
     rng = np.random.default_rng(number)
