@@ -227,6 +227,6 @@ def test_metrics_are_what_prometheus_reads(api: httpx.Client, accept: str, media
     assert response.headers["content-type"].startswith(media_type)
     families = {family.name: family for family in read(response.text)}
     resources = {(each.labels["kind"], each.labels["state"]): each.value for each in families["emplace_resources"].samples}
-    assert len(resources) == 15
+    assert len(resources) == 20
     assert {key: value for key, value in resources.items() if value} == {("plans", "queued"): 1}
     assert [each.value for each in families["emplace_workers"].samples] == [0]
