@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from emplace.placement.model import DataType, ShardingType
+from emplace.placement.model import ShardingType
 from emplace.solver.model.layouts import WHOLE, Layout, permits
 from emplace.solver.model.priced import PricedQuestion
-from emplace.solver.model.problem import Floats, Ints
+from emplace.solver.model.problem import Bools, Floats, Ints
 
 
 def in_one_piece(priced: PricedQuestion, types: Collection[ShardingType]) -> PricedQuestion:
@@ -20,44 +20,49 @@ def in_one_piece(priced: PricedQuestion, types: Collection[ShardingType]) -> Pri
     """
     named = {WHOLE[kind]: kind for kind in types}
     layouts, option_layout, time_us = list(priced.layouts), priced.option_layout.copy(), priced.problem.unit_time_us.copy()
+    table = _tables(priced)
     for index, layout in enumerate(priced.layouts):
         if (kind := named.get(layout.sharding_type)) is None:
             continue
         piece = replace(layout, sharding_type=kind)
-        options = _open_options(priced, index, piece)
+        options = np.flatnonzero((priced.option_layout == index) & _may_have(priced, piece, table))
         option_layout[options] = len(layouts)
         layouts.append(piece)
-        _charge_order(priced, layout, piece, options, time_us)
-    return replace(priced, problem=replace(priced.problem, unit_time_us=time_us), layouts=tuple(layouts), option_layout=option_layout)
+        _charge_order(priced, (layout, piece), options, table[options], time_us)
+    problem = replace(priced.problem, unit_time_us=time_us)
+    return replace(priced, problem=problem, layouts=tuple(layouts), option_layout=option_layout)
 
 
-def _open_options(priced: PricedQuestion, index: int, piece: Layout) -> Ints:
-    """The options with the layout at `index` of single tables that may have it as `piece`."""
+def _tables(priced: PricedQuestion) -> Ints:
+    """[O] the table of each option; -1 of groups, and of what fixed tables load."""
+    of_item = np.array([item[0] for item in priced.items] + [-1], dtype=np.int64)
+    table = of_item[np.minimum(priced.problem.option_table, len(priced.items))]
+    table[list(priced.option_layouts)] = -1
+    return table
+
+
+def _may_have(priced: PricedQuestion, piece: Layout, table: Ints) -> Bools:
+    """[O] whether the option's table may have the layout."""
     tables = priced.pricer.tables
     allowed = np.array([permits(constraints, piece) for constraints in tables.constraints])[tables.constraint]
-    with_it = [option for option in np.flatnonzero(priced.option_layout == index).tolist() if option not in priced.option_layouts]
-    return np.array([option for option in with_it if allowed[_table(priced, option)]], dtype=np.int64)
+    return np.asarray((table >= 0) & allowed[table])
 
 
-def _table(priced: PricedQuestion, option: int) -> int:
-    return priced.items[int(priced.problem.option_table[option])][0]
+def _charge_order(priced: PricedQuestion, layouts: tuple[Layout, Layout], options: Ints, table: Ints, time_us: Floats) -> None:
+    """Add what putting vectors in order takes, if that takes anything: it is done with a single piece, too.
 
-
-def _charge_order(priced: PricedQuestion, whole: Layout, piece: Layout, options: Ints, time_us: Floats) -> None:
-    """Add what putting vectors in order takes, if that takes anything: it is done with a single piece, too."""
-    cost = priced.question.cost_model
+    `layouts`: of the whole tables, and in one piece.
+    """
+    cost, (whole, _) = priced.question.cost_model, layouts
     if cost.per_permuted_vector_us == 0 and cost.per_permuted_byte_us == 0:
         return
     of_kind = dict(zip(priced.problem.device_kind.tolist(), priced.topology.ranks, strict=True))
-    for data_type, some in _by_data_type(priced, options).items():
-        table = np.array([_table(priced, option) for option in some.tolist()])
-        rows, columns = priced.pricer.tables.rows[table][:, None], priced.pricer.tables.columns[table][:, None] // whole.column_blocks
+    types = [each.data_type for each in priced.question.model.tables]
+    for data_type in dict.fromkeys(types):
+        some = np.flatnonzero([types[each] is data_type for each in table.tolist()])
+        rows = priced.pricer.tables.rows[table[some]][:, None]
+        columns = priced.pricer.tables.columns[table[some]][:, None] // whole.column_blocks
         for kind, rank in of_kind.items():
-            if rank.is_server == whole.on_server and whole.device in (None, rank.device):
-                before, after = (priced.pricer.shards(each, rank, data_type, table, rows, columns) for each in (whole, piece))
-                time_us[priced.problem.option_first_unit[some], kind] += (after.time_us - before.time_us)[:, 0]
-
-
-def _by_data_type(priced: PricedQuestion, options: Ints) -> dict[DataType, Ints]:
-    types = [priced.question.model.tables[_table(priced, option)].data_type for option in options.tolist()]
-    return {each: options[[of is each for of in types]] for each in dict.fromkeys(types)}
+            if len(some) and rank.is_server == whole.on_server and whole.device in (None, rank.device):
+                before, after = (priced.pricer.shards(each, rank, data_type, table[some], rows, columns) for each in layouts)
+                time_us[priced.problem.option_first_unit[options[some]], kind] += (after.time_us - before.time_us)[:, 0]
