@@ -21,7 +21,7 @@ from emplace.placement.audit import audit
 from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import EmplaceError
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.placement.topology import SERVED, allowed_tiers
+from emplace.placement.topology import SERVED
 from emplace.planning import answer
 
 SAME_US = 1e-9
@@ -82,7 +82,7 @@ def beaten_by(plan: Plan) -> Found | None:
 def topologies(question: Question) -> Iterator[Any]:
     """The ranks of a plan: trainers alone, or with the servers."""
     yield question.topology(with_servers=False)
-    if not SERVED.isdisjoint(allowed_tiers(question.host, question.options.tiers)):
+    if not SERVED.isdisjoint(question.allowed_tiers):
         yield question.topology(with_servers=True)
 
 

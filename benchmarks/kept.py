@@ -19,7 +19,8 @@ from typing import Any
 
 from benchmarks.device_prices import device_prices
 from benchmarks.json_lines import emit
-from emplace.placement.catalog import builtin_host, builtin_model
+from emplace.placement.catalog import builtin_host, builtin_model, model_names
+from emplace.placement.catalog.suite import SUITE
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.solver.solve import solve_question
@@ -59,23 +60,7 @@ def _pin(sharding_type: str, ranks: list[int] | None = None, **more: Any) -> dic
 
 
 HBM, REMOTE = {"tiers": ["hbm"]}, {"tiers": ["hbm", "ddr", "remote"]}
-MODELS = (
-    "m1",
-    "m2",
-    "m3",
-    "criteo-kaggle",
-    "criteo-terabyte",
-    "dlrm-dcnv2",
-    "dlrmv4",
-    "rm1",
-    "rm2",
-    "rm3",
-    "ncf",
-    "wnd",
-    "mtwnd",
-    "din",
-    "dien",
-)
+MODELS = tuple(name for name in model_names() if name != SUITE)
 HOSTS = ("cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion", "dgx-a100-40g", "dgx-a100-80g", "dgx-h100")
 
 

@@ -12,8 +12,8 @@ from torchrec.distributed.types import EmbeddingModuleShardingPlan, ParameterSha
 
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec, Table
+from emplace.placement.modules import DEFAULT_PATH
 from emplace.runtime.dlrm import LEARNING_RATE, Dlrm, fused_params
-from emplace.runtime.torchrec_json import MODULE_PATH
 
 MIN_COLUMNS = 16
 """The width of column shards where TorchRec is asked for narrow ones. By default it splits no table below 128 columns."""
@@ -40,9 +40,9 @@ def _plan(model: ModelSpec, host: HostSpec, ranks: int, **limits: Any) -> dict[s
     )
     sharder = EmbeddingBagCollectionSharder(fused_params=fused_params(model.optimizer, LEARNING_RATE))
     plan = planner.plan(Dlrm(model, torch.device("meta")), [sharder])
-    tables = plan.plan[MODULE_PATH]
+    tables = plan.plan[DEFAULT_PATH]
     assert isinstance(tables, EmbeddingModuleShardingPlan)
-    return {"world_size": ranks, "local_world_size": ranks, "plan": {MODULE_PATH: {name: _as_json(tables[name]) for name in tables}}}
+    return {"world_size": ranks, "local_world_size": ranks, "plan": {DEFAULT_PATH: {name: _as_json(tables[name]) for name in tables}}}
 
 
 def _constraints(table: Table, limits: dict[str, Any]) -> ParameterConstraints:

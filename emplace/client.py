@@ -103,34 +103,15 @@ class Client:
         return self._hold(conversations.store_cost_model(model))
 
     def study(
-        self,
-        kind: StudyKind,
-        model: Model,
-        hosts: Sequence[Host] | str,
-        *,
-        settings: Sequence[str] = (),
-        stack: Stack | str | None = None,
-        timeout_s: float = _STUDY_TIMEOUT_S,
-        options: Mapping[str, Any] | None = None,
-        **asked: Any,
+        self, kind: StudyKind, model: Model, hosts: Sequence[Host] | str, *, timeout_s: float = _STUDY_TIMEOUT_S, **asked: Any
     ) -> StudyAnswer:
-        """A sweep, a sizing or a ranking from the service, waited for. `asked` is what the command of that name takes, such as
-        `vary=["--nodes=1,2"]`; `options` are those of plans, `hosts` a list or "all"."""
-        return self._hold(conversations.study(_study(kind, model, hosts, settings, stack, options, asked), timeout_s))
+        """A sweep, a sizing or a ranking from the service, waited for. `hosts` are a list or "all"; `asked` is the rest of the request
+        (`POST /v1/studies`), such as `vary=["--nodes=1,2"]`, `set=["sparse=64"]`, `options={"gap": 0.02}`."""
+        return self._hold(conversations.study(conversations.study_question(kind, model, hosts, asked), timeout_s))
 
-    def submit_study(
-        self,
-        kind: StudyKind,
-        model: Model,
-        hosts: Sequence[Host] | str,
-        *,
-        settings: Sequence[str] = (),
-        stack: Stack | str | None = None,
-        options: Mapping[str, Any] | None = None,
-        **asked: Any,
-    ) -> StoredStudy:
+    def submit_study(self, kind: StudyKind, model: Model, hosts: Sequence[Host] | str, **asked: Any) -> StoredStudy:
         """Begin a study, and don't wait for it."""
-        return self._hold(conversations.submit_study(_study(kind, model, hosts, settings, stack, options, asked)))
+        return self._hold(conversations.submit_study(conversations.study_question(kind, model, hosts, asked)))
 
     def get_study(self, study_id: str) -> StoredStudy:
         return self._hold(conversations.get_study(study_id))
@@ -223,31 +204,12 @@ class AsyncClient:
         return await self._hold(conversations.store_cost_model(model))
 
     async def study(
-        self,
-        kind: StudyKind,
-        model: Model,
-        hosts: Sequence[Host] | str,
-        *,
-        settings: Sequence[str] = (),
-        stack: Stack | str | None = None,
-        timeout_s: float = _STUDY_TIMEOUT_S,
-        options: Mapping[str, Any] | None = None,
-        **asked: Any,
+        self, kind: StudyKind, model: Model, hosts: Sequence[Host] | str, *, timeout_s: float = _STUDY_TIMEOUT_S, **asked: Any
     ) -> StudyAnswer:
-        return await self._hold(conversations.study(_study(kind, model, hosts, settings, stack, options, asked), timeout_s))
+        return await self._hold(conversations.study(conversations.study_question(kind, model, hosts, asked), timeout_s))
 
-    async def submit_study(
-        self,
-        kind: StudyKind,
-        model: Model,
-        hosts: Sequence[Host] | str,
-        *,
-        settings: Sequence[str] = (),
-        stack: Stack | str | None = None,
-        options: Mapping[str, Any] | None = None,
-        **asked: Any,
-    ) -> StoredStudy:
-        return await self._hold(conversations.submit_study(_study(kind, model, hosts, settings, stack, options, asked)))
+    async def submit_study(self, kind: StudyKind, model: Model, hosts: Sequence[Host] | str, **asked: Any) -> StoredStudy:
+        return await self._hold(conversations.submit_study(conversations.study_question(kind, model, hosts, asked)))
 
     async def get_study(self, study_id: str) -> StoredStudy:
         return await self._hold(conversations.get_study(study_id))
@@ -310,19 +272,6 @@ def _opened(kind: type[_Http], url: str, key: str | None) -> _Http:
 
 def _request(said: Ask) -> dict[str, Any]:
     return {"method": said.method, "url": said.path, "json": said.body, "headers": said.headers, "timeout": said.timeout_s}
-
-
-def _study(
-    kind: str,
-    model: Model,
-    hosts: Sequence[Host] | str,
-    settings: Sequence[str],
-    stack: Stack | str | None,
-    options: Mapping[str, Any] | None,
-    asked: Mapping[str, Any],
-) -> dict[str, Any]:
-    template = {"set": list(settings)} if settings else {}
-    return conversations.study_question(kind, model, hosts, options or {}, stack, template | dict(asked))
 
 
 def _budgets(given: Budgets | Mapping[str, Any] | None) -> Budgets:

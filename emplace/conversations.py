@@ -190,11 +190,10 @@ def delete_study(study_id: str) -> Conversation[None]:
     yield Ask("DELETE", f"/v1/studies/{study_id}")
 
 
-def study_question(kind: str, model: Any, hosts: Any, options: Mapping[str, Any], stack: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+def study_question(kind: str, model: Any, hosts: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The body that asks it."""
-    parts = {"kind": kind, "model": model, "options": dict(options), "stack": stack, **asked}
     listed = hosts if isinstance(hosts, str) else [_data(host) for host in hosts]
-    return {key: _data(part) for key, part in parts.items() if part is not None} | {"hosts": listed}
+    return {key: _data(part) for key, part in {**asked, "kind": kind, "model": model}.items()} | {"hosts": listed}
 
 
 def store_cost_model(model: CostModel) -> Conversation[str]:

@@ -17,7 +17,6 @@ import torch
 import torch.distributed as dist
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import Tensor, nn
-from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingCollection, EmbeddingConfig, KeyedJaggedTensor
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
@@ -27,6 +26,7 @@ from torchrec.optim.optimizers import in_backward_optimizer_filter
 from torchrec.sparse.jagged_tensor import JaggedTensor
 
 from emplace.torchrec import EmplaceShardingPlanner
+from unsharded import Unsharded
 
 BATCH_SIZE, DIM, BLOCKS, LONGEST, LEARNING_RATE, STEPS = 64, 16, 2, 48, 0.5, 6
 ROWS = {"user": 5_000, "country": 200, "item": 40_000, "action": 50}
@@ -133,58 +133,22 @@ def main() -> None:
     # Dense layers, and tables that are data_parallel: other tables are updated in the backward pass.
     rest = dict(in_backward_optimizer_filter(sharded.named_parameters()))
     optimizer = torch.optim.SGD(rest.values(), lr=LEARNING_RATE)
-    reference = Reference(sharded, device) if check else None
+    unsharded = None
+    if check:
+        whole = Recommender(device).to(device)
+        unsharded = Unsharded(whole, sharded, lambda step, rank: make_batch(step, rank, device), LEARNING_RATE)
     for step in range(STEPS):
         optimizer.zero_grad()
         loss = sharded(*make_batch(step, rank, device))
         loss.backward()
         optimizer.step()
-        if reference is not None:
-            reference.train(step)
+        if unsharded is not None:
+            unsharded.train(step)
         if rank == 0:
             print(f"step {step}: loss {loss.item():.4f}")
-    if reference is not None:
-        reference.compare(sharded)
+    if unsharded is not None:
+        unsharded.compare(sharded)
     dist.destroy_process_group()
-
-
-class Reference:
-    """The same model in one piece, on every rank; it sees the batches of all ranks."""
-
-    def __init__(self, sharded: DistributedModelParallel, device: torch.device) -> None:
-        self.device, self.model = device, Recommender(device).to(device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
-        self.model.load_state_dict({name: gathered(value) for name, value in sharded.state_dict().items()})
-        self.start = {name: value.clone() for name, value in self.model.state_dict().items()}
-
-    def train(self, step: int) -> None:
-        self.optimizer.zero_grad()
-        world = dist.get_world_size()
-        torch.stack([self.model(*make_batch(step, rank, self.device)) for rank in range(world)]).mean().backward()
-        self.optimizer.step()
-
-    def compare(self, sharded: DistributedModelParallel) -> None:
-        """Raises SystemExit where an update differs from the reference's by more than rounding."""
-        here = {name: gathered(value) for name, value in sharded.state_dict().items()}
-        after = self.model.state_dict()
-        errors = {name: float((here[name] - after[name]).norm() / (after[name] - self.start[name]).norm()) for name in after}
-        worst = max(errors, key=errors.__getitem__)
-        if not errors[worst] < 1e-3:
-            raise SystemExit(f"the update of {worst} differs from the unsharded one by {errors[worst]:.2g} of its size")
-        if dist.get_rank() == 0:
-            print(f"updates agree with the unsharded model: {errors[worst]:.1e} at most ({worst})")
-
-
-def gathered(value: Tensor | ShardedTensor) -> Tensor:
-    """All of a table, on every rank."""
-    if not isinstance(value, ShardedTensor):
-        return value.detach().clone()
-    whole = torch.zeros(value.size(), device="cuda" if dist.get_backend() == "nccl" else "cpu")
-    for shard in value.local_shards():
-        (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
-        whole[row : row + rows, column : column + columns] = shard.tensor
-    dist.all_reduce(whole)
-    return whole
 
 
 if __name__ == "__main__":

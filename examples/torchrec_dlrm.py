@@ -15,7 +15,6 @@ import torch
 import torch.distributed as dist
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import Tensor, nn
-from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
 from torchrec.distributed import DistributedModelParallel
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -23,6 +22,7 @@ from torchrec.distributed.planner import ParameterConstraints, Topology
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from emplace.torchrec import EmplaceShardingPlanner  # line 1: in place of EmbeddingShardingPlanner
+from unsharded import Unsharded
 
 BATCH_SIZE, DENSE_FEATURES, DIM, LEARNING_RATE, STEPS = 256, 13, 16, 2.0, 8
 TABLES = {"user": 20_000, "item": 50_000, "category": 300, "country": 200}
@@ -30,7 +30,9 @@ IDS = {"user": 1, "item": 5, "category": 2, "country": 1}
 """Ids an example."""
 
 
-class Dlrm(nn.Module):
+class ClickModel(nn.Module):
+    """A small DLRM."""
+
     def __init__(self, table_device: torch.device) -> None:
         super().__init__()
         tables = [
@@ -76,7 +78,7 @@ def main() -> None:
     dist.init_process_group("nccl" if on_gpu else "gloo")
 
     torch.manual_seed(0)
-    model = Dlrm(torch.device("meta"))
+    model = ClickModel(torch.device("meta"))
     sharders = [EmbeddingBagCollectionSharder(fused_params={"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": LEARNING_RATE})]
     topology = Topology(world_size=dist.get_world_size(), local_world_size=int(os.environ["LOCAL_WORLD_SIZE"]), compute_device=device.type)
     planner = EmplaceShardingPlanner(  # line 2: in place of EmbeddingShardingPlanner
@@ -93,59 +95,22 @@ def main() -> None:
     # Dense layers, and tables that are data_parallel: other tables are updated in the backward pass.
     rest = dict(in_backward_optimizer_filter(sharded.named_parameters()))
     optimizer = torch.optim.SGD(rest.values(), lr=LEARNING_RATE)
-    reference = Reference(sharded, device) if check else None
+    unsharded = None
+    if check:
+        whole = ClickModel(device).to(device)
+        unsharded = Unsharded(whole, sharded, lambda step, rank: make_batch(step, rank, device), LEARNING_RATE)
     for step in range(STEPS):
         optimizer.zero_grad()
         loss = sharded(*make_batch(step, rank, device))
         loss.backward()
         optimizer.step()
-        if reference is not None:
-            reference.train(step)
+        if unsharded is not None:
+            unsharded.train(step)
         if rank == 0:
             print(f"step {step}: loss {loss.item():.4f}")
-    if reference is not None:
-        reference.compare(sharded)
+    if unsharded is not None:
+        unsharded.compare(sharded)
     dist.destroy_process_group()
-
-
-class Reference:
-    """The same model in one piece, on every rank; it sees the batches of all ranks."""
-
-    def __init__(self, sharded: DistributedModelParallel, device: torch.device) -> None:
-        torch.manual_seed(0)
-        self.device, self.model = device, Dlrm(device).to(device)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE)
-        self.model.load_state_dict({name: _gathered(value) for name, value in sharded.state_dict().items()})
-        self.start = {name: value.clone() for name, value in self.model.state_dict().items()}
-
-    def train(self, step: int) -> None:
-        self.optimizer.zero_grad()
-        world = dist.get_world_size()
-        torch.stack([self.model(*make_batch(step, rank, self.device)) for rank in range(world)]).mean().backward()
-        self.optimizer.step()
-
-    def compare(self, sharded: DistributedModelParallel) -> None:
-        """Raises SystemExit where an update differs from the reference's by more than rounding."""
-        here = {name: _gathered(value) for name, value in sharded.state_dict().items()}
-        after = self.model.state_dict()
-        errors = {name: float((here[name] - after[name]).norm() / (after[name] - self.start[name]).norm()) for name in after}
-        worst = max(errors, key=errors.__getitem__)
-        if not errors[worst] < 1e-3:
-            raise SystemExit(f"the update of {worst} differs from the unsharded one by {errors[worst]:.2g} of its size")
-        if dist.get_rank() == 0:
-            print(f"updates agree with the unsharded model: {errors[worst]:.1e} at most ({worst})")
-
-
-def _gathered(value: Tensor | ShardedTensor) -> Tensor:
-    """All of a table, on every rank."""
-    if not isinstance(value, ShardedTensor):
-        return value.detach().clone()
-    whole = torch.zeros(value.size(), device="cuda" if dist.get_backend() == "nccl" else "cpu")
-    for shard in value.local_shards():
-        (row, column), (rows, columns) = shard.metadata.shard_offsets, shard.metadata.shard_sizes
-        whole[row : row + rows, column : column + columns] = shard.tensor
-    dist.all_reduce(whole)
-    return whole
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ from emplace.placement.plan import Plan
 from emplace.placement.topology import Topology
 from emplace.runtime.torchrec_json import parameter_sharding
 
-MIXED_DEVICES = "CUDA trainers beside servers, remote or the CPUs of their node, can't run: TorchRec's DistributedModelParallel has one kind of device for all ranks"
+MIXED_DEVICES = (
+    "CUDA trainers beside servers, remote or the CPUs of their node, can't run: TorchRec's DistributedModelParallel has one kind of "
+    "device for all ranks"
+)
 
 
 def to_torchrec(plan: Plan) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Module(Document):
     index_dedup: bool = False
     """Whether each trainer sends an id of its batch once, and repeats its vector itself (EmbeddingCollectionSharder's use_index_dedup)."""
     output_data_type: DataType = DataType.FP32
-    """Of the vectors that lookups put out and trainers receive."""
+    """The type of the vectors that lookups put out and trainers receive."""
 
     @property
     def is_pooled(self) -> bool:

@@ -18,7 +18,7 @@ from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType
 from emplace.placement.overflow import refuse_uncountable
 from emplace.placement.reserve import Reserve
 from emplace.placement.stages import Stage
-from emplace.placement.topology import Topology, build_topology
+from emplace.placement.topology import Topology, allowed_tiers, build_topology, is_asked_for
 from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
@@ -94,7 +94,7 @@ class PlanOptions(Document):
 
     def allows(self, tier: Tier) -> bool:
         """Whether tables may live there, if the host has it. CPU lookups have to be asked for."""
-        return tier is not Tier.CPU if self.tiers is None else tier in self.tiers
+        return is_asked_for(tier, self.tiers)
 
     def topology(self, host: HostSpec, *, with_servers: bool) -> Topology:
         """The ranks to plan for, reserves taken off. Raises InvalidDocument for ranks or reserves that the host can't have."""
@@ -144,6 +144,11 @@ class Question(Document):
     host: HostSpec
     cost_model: CostModel
     options: PlanOptions
+
+    @property
+    def allowed_tiers(self) -> frozenset[Tier]:
+        """The tiers that the host has and the options allow."""
+        return frozenset(allowed_tiers(self.host, self.options.tiers))
 
     @model_validator(mode="before")
     @classmethod

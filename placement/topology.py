@@ -129,9 +129,15 @@ def host_tiers(host: HostSpec) -> tuple[Tier, ...]:
     return tuple(tier for tier in Tier if there[tier])
 
 
+def is_asked_for(tier: Tier, asked: tuple[Tier, ...] | None) -> bool:
+    """Whether tables may live there, if the host has it; where nothing is asked, in all but `cpu`, which TorchRec can't run beside
+    CUDA devices."""
+    return tier is not Tier.CPU if asked is None else tier in asked
+
+
 def allowed_tiers(host: HostSpec, asked: tuple[Tier, ...] | None) -> tuple[Tier, ...]:
-    """Those of the host's that are asked for; where nothing is, all but `cpu`, which TorchRec can't run beside CUDA devices."""
-    return tuple(tier for tier in host_tiers(host) if (tier is not Tier.CPU if asked is None else tier in asked))
+    """Those of the host's that are asked for."""
+    return tuple(tier for tier in host_tiers(host) if is_asked_for(tier, asked))
 
 
 def _refuse_cpu_lookups(host: HostSpec, nodes: int) -> None:

@@ -66,9 +66,9 @@ class TableLoad:
     """Ids of a trainer's own batch that memory is held for, those that come again included."""
     is_pooled: Any = True
     id_bytes: Any = ID_BYTES
-    """Of an id, with its weight where it has one."""
+    """How large an id is, with its weight where it has one."""
     value_bytes: Any = OUTPUT_BYTES
-    """Of a value of the vectors that are put out."""
+    """How large a value of the vectors that are put out is."""
 
 
 def _either(which: Any, one: Any, other: Any) -> Any:
@@ -175,9 +175,20 @@ def shard_workload(
     if sharding_type is ShardingType.DATA_PARALLEL:
         lookups, unique, ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
         peak = PeakBatch(ids, bags, _either(pooled, bags, ids), load.id_bytes, value_bytes)
-        uneven_bags, share = load.local_uneven_bags, all_reduce_share(topology)
-        vectors = _either(pooled, bags, lookups)
-        return ShardWorkload(lookups, unique, peak, bags, vectors, uneven_bags, _NO_BYTES, _NO_BYTES, 0.0, value_bytes, pooled, share)
+        return ShardWorkload(
+            lookups=lookups,
+            unique_rows=unique,
+            peak=peak,
+            bags=bags,
+            vectors=_either(pooled, bags, lookups),
+            uneven_bags=load.local_uneven_bags,
+            input_bytes=_NO_BYTES,
+            output_bytes=_NO_BYTES,
+            permuted_vectors=0.0,
+            value_bytes=value_bytes,
+            is_pooled=pooled,
+            all_reduce_share=all_reduce_share(topology),
+        )
     lookups, bags = load.global_lookups * row_share, load.global_bags
     ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
@@ -192,25 +203,26 @@ def shard_workload(
     else:
         output_bytes = (vector_bytes * near, vector_bytes * far, vector_bytes * served)
     return ShardWorkload(
-        lookups,
-        load.global_unique_rows * row_share,
-        PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
-        bags,
-        vectors,
-        _either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,
-        (arriving * near, arriving * far, arriving * served),
-        output_bytes,
-        vectors * _permuted_share(sharding_type, local, pooled),
-        value_bytes,
-        pooled,
-        (0.0, 0.0),
+        lookups=lookups,
+        unique_rows=load.global_unique_rows * row_share,
+        peak=PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
+        bags=bags,
+        vectors=vectors,
+        uneven_bags=_either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,
+        input_bytes=(arriving * near, arriving * far, arriving * served),
+        output_bytes=output_bytes,
+        permuted_vectors=vectors * _permuted_share(sharding_type, local, pooled),
+        value_bytes=value_bytes,
+        is_pooled=pooled,
+        all_reduce_share=(0.0, 0.0),
     )
 
 
 def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pooled: Any) -> Any:
     """How many pieces are put in order for each vector of a shard.
 
-    Where rows are split, the vectors of a sequence come from several ranks and are put in the order of its ids. In a grid each of the node's ranks holds a block of the rows of a piece: a bag is counted at all of them, and put in order once.
+    Where rows are split, the vectors of a sequence come from several ranks and are put in the order of its ids. In a grid each of the
+    node's ranks holds a block of the rows of a piece: a bag is counted at all of them, and put in order once.
     """
     if sharding_type is ShardingType.ROW_WISE:
         return _either(is_pooled, 0.0, 1.0)

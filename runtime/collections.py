@@ -42,32 +42,22 @@ def attach_collections(model: nn.Module, spec: ModelSpec, device: torch.device) 
 
 
 def _collection(module: Module, tables: list[Table], device: torch.device) -> nn.Module:
+    configs = [_config(table) for table in tables]
     if module.pooling is Pooling.NONE:
-        return EmbeddingCollection(tables=[_sequence_config(table) for table in tables], device=device)  # type: ignore[no-any-return]
-    pooling = _POOLING[module.pooling]
-    configs = [_bag_config(table, pooling) for table in tables]
-    return EmbeddingBagCollection(tables=configs, is_weighted=module.weighted, device=device)  # type: ignore[no-any-return]
+        return EmbeddingCollection(tables=[EmbeddingConfig(**each) for each in configs], device=device)  # type: ignore[no-any-return]
+    bags = [EmbeddingBagConfig(**each, pooling=_POOLING[module.pooling]) for each in configs]
+    return EmbeddingBagCollection(tables=bags, is_weighted=module.weighted, device=device)  # type: ignore[no-any-return]
 
 
-def _bag_config(table: Table, pooling: PoolingType) -> EmbeddingBagConfig:
-    return EmbeddingBagConfig(
-        name=table.name,
-        num_embeddings=table.num_embeddings,
-        embedding_dim=table.embedding_dim,
-        feature_names=[feature.name for feature in table.features],
-        data_type=_DATA_TYPES[table.data_type],
-        pooling=pooling,
-    )
-
-
-def _sequence_config(table: Table) -> EmbeddingConfig:
-    return EmbeddingConfig(
-        name=table.name,
-        num_embeddings=table.num_embeddings,
-        embedding_dim=table.embedding_dim,
-        feature_names=[feature.name for feature in table.features],
-        data_type=_DATA_TYPES[table.data_type],
-    )
+def _config(table: Table) -> dict[str, Any]:
+    """What TorchRec's configurations of pooled and other tables have alike."""
+    return {
+        "name": table.name,
+        "num_embeddings": table.num_embeddings,
+        "embedding_dim": table.embedding_dim,
+        "feature_names": [feature.name for feature in table.features],
+        "data_type": _DATA_TYPES[table.data_type],
+    }
 
 
 def ids_for(module: Module, sparse: KeyedJaggedTensor) -> KeyedJaggedTensor:

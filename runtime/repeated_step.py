@@ -8,11 +8,12 @@ import torch
 import torch.distributed as dist
 
 from emplace.placement.model import ModelSpec
+from emplace.placement.modules import DEFAULT_PATH
 from emplace.placement.plan import TablePlacement
 from emplace.runtime.batches import draw_batch
 from emplace.runtime.clock import now_us
 from emplace.runtime.sharding_plan import sharding_plan
-from emplace.runtime.torchrec_json import MODULE_PATH, parameter_sharding
+from emplace.runtime.torchrec_json import parameter_sharding
 from emplace.runtime.training import Training
 
 
@@ -24,7 +25,7 @@ class RepeatedStep:
         rank, ranks = dist.get_rank(), dist.get_world_size()
         devices = [f"cuda:{of_rank}" if device.type == "cuda" else "cpu" for of_rank in range(ranks)]
         tables = {placed.name: parameter_sharding(placed, devices) for placed in placements}
-        self._training = Training(spec, sharding_plan({MODULE_PATH: tables}), device, trainers=ranks)
+        self._training = Training(spec, sharding_plan({DEFAULT_PATH: tables}), device, trainers=ranks)
         self._batches = [draw_batch(spec, spec.local_batch_size, seed, rank, number) for number in range(batches)]
 
     def prepare(self, repetition: int) -> None:

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from emplace.placement.model import DataType, ShardingType
-from emplace.placement.modules import DEFAULT_PATH, ONE_MODULE, Module
+from emplace.placement.modules import ONE_MODULE, Module
 from emplace.placement.plan import Shard, TablePlacement
 
 CLASS = "@class"
 """The key that says which class an object is of. No table can have this name."""
-
-MODULE_PATH = DEFAULT_PATH
-"""Path of the EmbeddingBagCollection of models that name no modules."""
 
 
 def parameter_sharding(table: TablePlacement, devices: Sequence[str], module: Module = ONE_MODULE) -> dict[str, Any]:

@@ -78,11 +78,13 @@ def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) 
 
 def _with_limits(kind: str, given: Any) -> Any:
     """The options with what a study has by default. One that is no mapping is refused later."""
-    return {"gap": STUDY_GAP} | _LIMITS[kind] | ({} if given is None else given) if given is None or isinstance(given, dict) else given
+    if given is not None and not isinstance(given, dict):
+        return given
+    return {"gap": STUDY_GAP} | _LIMITS[kind] | (given or {})
 
 
 def _model(body: dict[str, Any]) -> dict[str, ModelSpec | SuiteSettings | None]:
-    settings = part_of({"given": {"set": body.get("set", ())}}, "given", _Settings).set
+    settings = from_data({"set": body.get("set", ())}, _Settings, source="body").set
     if body.get("model") == SUITE:
         return {"model": None, "template": suite_settings(settings)}
     if settings:

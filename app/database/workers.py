@@ -43,7 +43,7 @@ def list_workers(session: Session) -> list[WorkerRow]:
     return list(session.scalars(select(WorkerRow).order_by(WorkerRow.started_at, WorkerRow.id)))
 
 
-class Observer:
+class WorkerObserver:
     """Remembers when it last saw each worker's beat move, on its own clock. Several threads may ask."""
 
     def __init__(self, lease_seconds: float) -> None:

@@ -152,13 +152,8 @@ class Worker:
         reported = checked = started - 1e9
 
         def on_progress(data: dict[str, Any]) -> None:
-            """Store progress, ever more rarely: a long job leaves hundreds of events, not millions. Of a study every point."""
+            """Store progress, ever more rarely: a long job leaves hundreds of events, not millions."""
             nonlocal reported
-            if ticket.kind is StudyRow:
-                with self._database.writing() as session:
-                    if not studies.keep_point(session, ticket, data["number"], data["point"], data["before"]):
-                        raise ChildStopped
-                return
             at = time.monotonic()
             if at - reported >= max(_MIN_REPORT_SECONDS, _REPORT_SHARE * (at - started)):
                 reported = at
@@ -178,7 +173,14 @@ class Worker:
         solves = ticket.kind in (PlanRow, StudyRow)
         gives_way = self._measuring.locked() or ticket.kind is StudyRow
         niceness = (_BESIDE_A_RUN if gives_way else _NICENESS) if solves else 0
-        return run_child(work.step, work.document, on_progress, should_stop, work.timeout_s, niceness, self._warm if solves else None)
+        on_report = partial(self._keep_point, ticket) if ticket.kind is StudyRow else on_progress
+        return run_child(work.step, work.document, on_report, should_stop, work.timeout_s, niceness, self._warm if solves else None)
+
+    def _keep_point(self, ticket: Ticket, data: dict[str, Any]) -> None:
+        """Store a point of a study. Raises ChildStopped where the study is not this ticket's any more."""
+        with self._database.writing() as session:
+            if not studies.keep_point(session, ticket, data["number"], data["point"], data["before"]):
+                raise ChildStopped
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:

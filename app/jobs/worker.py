@@ -124,7 +124,7 @@ def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:
 def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, settings: Settings) -> int:
     """Show that this worker lives, and look after the jobs of those that don't, until `stop`. Returns the exit status."""
     lease_s = settings.worker_lease_seconds
-    observer = workers.Observer(lease_s)
+    observer = workers.WorkerObserver(lease_s)
     missing: set[str] = set()
     while not stop.wait(0):
         try:

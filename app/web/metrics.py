@@ -15,7 +15,7 @@ from emplace.app.database import jobs
 from emplace.app.database.jobs import KINDS, JobRow
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow, now
-from emplace.app.database.workers import Observer
+from emplace.app.database.workers import WorkerObserver
 from emplace.app.jobs.causes import cause_of
 
 _LAG = timedelta(seconds=5)
@@ -44,7 +44,7 @@ class Metrics:
         self._seen = now() - _LAG
         self._lock = threading.Lock()
 
-    def look(self, session: Session, workers: Observer) -> CollectorRegistry:
+    def look(self, session: Session, workers: WorkerObserver) -> CollectorRegistry:
         """Bring them up to date."""
         with self._lock:
             self._workers.set(len(workers.alive(session)))

@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
-from emplace.app.database.workers import Observer
+from emplace.app.database.workers import WorkerObserver
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
@@ -56,7 +56,7 @@ class Service:
         self.queue = queue
         self.closing = closing
         self.metrics = metrics
-        self.workers = Observer(settings.worker_lease_seconds)
+        self.workers = WorkerObserver(settings.worker_lease_seconds)
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
         self.warm = warm

@@ -41,7 +41,7 @@ class AccessSketch:
 
     @property
     def largest_id(self) -> int:
-        """Of those in the sample; -1 where there are none."""
+        """The largest id in the sample; -1 where there is none."""
         return int(self.ids.max(initial=-1))
 
     def add(self, ids: Ints, times: Ints) -> None:

@@ -52,7 +52,7 @@ class _Estimator(ShardEstimator):  # type: ignore[misc]
         self._tables = {table.name: (table, load) for table, load in zip(model.tables, loads, strict=True)}
 
     def _loads(self, option: ShardingOption) -> ShardLoads:
-        """Of each shard of the option. On which rank a shard is does not matter: all have the same device."""
+        """What each shard of the option takes. On which rank it is does not matter: all have the same device."""
         model = self._question.model
         name = next((each for each in (spelt(f"{option.path}:{option.name}"), spelt(option.name)) if each in self._tables), None)
         if name is None:

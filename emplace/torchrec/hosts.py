@@ -102,9 +102,9 @@ def reserve_options(topology: Topology, reserved: Topology, host: HostSpec, mode
     of both stays free, not their sum. Raises NothingLeft.
     """
     ranks = build_topology(host, topology.world_size // topology.local_world_size, topology.world_size, with_servers=False)
-    counted = rank_bytes(model, model_loads(model, ranks, Objective.MEAN), is_server=False, on_cuda=True)
-    options = {}
     on_cuda = topology.compute_device == DeviceType.CUDA
+    counted = rank_bytes(model, model_loads(model, ranks, Objective.MEAN), is_server=False, on_cuda=on_cuda)
+    options = {}
     per_node = topology.local_world_size
     for memory, ranks_of_it, counted_bytes in (("hbm", 1, counted if on_cuda else 0), ("ddr", per_node, 0 if on_cuda else counted)):
         before = min(getattr(device.storage, memory) for device in topology.devices)

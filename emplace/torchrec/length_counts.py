@@ -20,10 +20,12 @@ BINS = 2**_KEPT_BITS + (64 - _KEPT_BITS) * 2 ** (_KEPT_BITS - 1)
 
 @dataclass
 class LengthCounts:
+    """Examples by their number of ids, in bins."""
+
     examples: Ints = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    """Of each bin."""
+    """How many examples each bin has."""
     ids: Ints = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    """Of each bin, all examples together: bins keep their means."""
+    """How many ids the examples of each bin have together: so bins keep their means."""
 
     def add(self, lengths: Ints) -> None:
         bins = _bins(lengths)

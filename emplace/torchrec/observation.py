@@ -26,7 +26,7 @@ _ARRAYS = ("examples", "ids_of_examples", "ids", "times", "counters", "numbers")
 
 @dataclass
 class ObservedFeature:
-    """Of all sampled batches together."""
+    """What all sampled batches together showed of a feature."""
 
     lengths: LengthCounts = field(default_factory=LengthCounts)
     accesses: AccessSketch = field(default_factory=AccessSketch)
@@ -53,7 +53,7 @@ class ObservedFeature:
 
 @dataclass(frozen=True)
 class Observation:
-    """Of each feature by its name in the batches; at most 0.5 MB a feature."""
+    """What was observed of each feature, by its name in the batches; at most 0.5 MB a feature."""
 
     features: Mapping[str, ObservedFeature]
 

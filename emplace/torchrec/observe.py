@@ -44,7 +44,7 @@ class Observer:
 
     @property
     def observation(self) -> Observation:
-        """Of what was counted up to now."""
+        """What was counted up to now."""
         return Observation({name: feature.merged(ObservedFeature()) for name, feature in self._features.items()})
 
     def watch(self, batches: Iterable[B]) -> Iterator[B]:

@@ -10,10 +10,12 @@ from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, T
 
 @dataclass(frozen=True)
 class ShardingGroups:
+    """A job as so many groups that hold the same."""
+
     world_size: int
     """Ranks of the whole job."""
     topology: Topology
-    """Of one group. Its node is what the group has of a node of the job: give DMPCollection its local_world_size as node_group_size."""
+    """The ranks of one group. Its node is what the group has of a node of the job: give DMPCollection its local_world_size as node_group_size."""
     replicas: list[list[int]]
     """For each rank of a group, the ranks of the job that have its shards."""
 
@@ -32,7 +34,9 @@ def groups_of(topology: Topology, size: int | None, *, contiguous: bool, host: A
         raise _refused("host: a sharding group has a part of each node only; give a topology its figures, and leave host out")
     groups = world // size
     local = min(size, per_node) if contiguous else max(1, per_node // groups)
-    if size % local or (per_node % size if contiguous and size < per_node else max(per_node, groups) % min(per_node, groups)):
+    is_inside_nodes = contiguous and size < per_node
+    larger, smaller = (per_node, size) if is_inside_nodes else (max(per_node, groups), min(per_node, groups))
+    if size % local or larger % smaller:
         raise _refused(f"sharding_group_size: groups of {size} ranks don't lie evenly on nodes of {per_node}; take another size")
     if contiguous:
         replicas = [[group * size + rank for group in range(groups)] for rank in range(size)]

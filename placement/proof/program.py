@@ -16,7 +16,7 @@ from emplace.placement.proof.pins import pinned_choice
 from emplace.placement.proof.placements import count_of_placements, every_placement
 from emplace.placement.proof.ways import TableWays, table_ways
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us, slowest_share, stage_lengths_us
-from emplace.placement.topology import SERVED, Topology, allowed_tiers
+from emplace.placement.topology import SERVED, Topology
 
 MOST_RANKS, MOST_TABLES, MOST_PLACEMENTS = 6, 12, 20_000
 """Up to so many ranks, tables, and placements of a table each rank may be a class by itself."""
@@ -61,7 +61,7 @@ class ProofProgram:
 
 def topologies(question: Question) -> tuple[Topology, Topology | None]:
     """The ranks of a job of trainers alone, and of one with servers where the question allows their tier. Raises InvalidDocument."""
-    has_servers = not SERVED.isdisjoint(allowed_tiers(question.host, question.options.tiers))
+    has_servers = not SERVED.isdisjoint(question.allowed_tiers)
     return question.topology(with_servers=False), question.topology(with_servers=True) if has_servers else None
 
 

@@ -17,7 +17,7 @@ from emplace.placement.proof.caches import NO_CACHE, Caches, cache_corners, cach
 from emplace.placement.proof.classes import Bools, Floats, Ints
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES, served_stages_us, shard_stages_us
-from emplace.placement.topology import Rank, Topology, allowed_tiers
+from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
 
 IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
@@ -59,8 +59,8 @@ class TableWays:
     def __init__(self, question: Question, topology: Topology, table: Table, load: TableLoad, *, may_mix: bool) -> None:
         self.question, self.topology, self.table = question, topology, table
         self.load, self._may_mix = load, may_mix
-        own, allowed = table.constraints.tiers, allowed_tiers(question.host, question.options.tiers)
-        self._tiers = frozenset(allowed).intersection(allowed if own is None else own)
+        own, allowed = table.constraints.tiers, question.allowed_tiers
+        self._tiers = allowed.intersection(allowed if own is None else own)
         self._is_together = any(table.name in group for group in question.model.together or ())
         self.allowed = np.ones(len(topology.ranks), dtype=bool)
         """[R] the ranks that the table may use."""

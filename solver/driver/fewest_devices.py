@@ -17,7 +17,6 @@ from emplace.placement.topology import SERVED
 from emplace.solver.budget import ANY_PLAN_GAP, MOST_SIZE_SECONDS, SIZE_SHARE
 from emplace.solver.driver.at_once import packed_at_once
 from emplace.solver.driver.solve_variants import solve_variants
-from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
@@ -77,7 +76,7 @@ def _weight_bytes(question: Question) -> int:
 
 
 def _memory_bytes(question: Question) -> int:
-    tiers = allowed_tiers(question)
+    tiers = question.allowed_tiers
     topology = question.topology(with_servers=bool(tiers & SERVED))
     nodes = topology.trainer_nodes
     return (

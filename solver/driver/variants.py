@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.topology import SERVED, Topology
-from emplace.placement.topology import allowed_tiers as tiers_of_host
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,9 @@ class Variant:
     tiers: frozenset[Tier]
 
 
-def allowed_tiers(question: Question) -> frozenset[Tier]:
-    """The tiers that the host has and the question allows."""
-    return frozenset(tiers_of_host(question.host, question.options.tiers))
-
-
 def variants(question: Question) -> list[Variant]:
     """The variants of a question, trainers alone first. Raises InvalidDocument for ranks that the host can't have."""
-    tiers = allowed_tiers(question)
+    tiers = question.allowed_tiers
     alone = question.topology(with_servers=False)
     found = [Variant("trainers", alone, tiers - SERVED)] if tiers - SERVED else []
     if tiers & SERVED:

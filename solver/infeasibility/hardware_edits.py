@@ -10,7 +10,6 @@ from emplace.placement.host import DeviceType
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import format_size
-from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.infeasibility.hardware_patches import devices_patch, more_hbm, nodes_patch
 from emplace.solver.infeasibility.merge_patch import Edit, patched
 from emplace.solver.infeasibility.shortage import Case, cases
@@ -27,7 +26,7 @@ _MAX_NODES = 4096
 def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More memory on every CUDA device."""
     devices = [device for device in question.host.node.devices if device.type is DeviceType.CUDA]
-    if Tier.HBM not in allowed_tiers(question) or not devices:
+    if Tier.HBM not in question.allowed_tiers or not devices:
         return
     nodes = question.options.nodes or question.host.nodes
 
@@ -45,7 +44,7 @@ def hbm_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
 
 def system_memory_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More system memory in every node."""
-    if allowed_tiers(question).isdisjoint({Tier.DDR, Tier.CPU}):
+    if question.allowed_tiers.isdisjoint({Tier.DDR, Tier.CPU}):
         return
     nodes = question.options.nodes or question.host.nodes
 
@@ -61,7 +60,7 @@ def system_memory_edits(question: Question, found: list[Case]) -> Iterator[Edit]
 def server_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     """More remote servers."""
     remote = question.host.remote_servers
-    if remote is None or Tier.REMOTE not in allowed_tiers(question):
+    if remote is None or Tier.REMOTE not in question.allowed_tiers:
         return
 
     def edit(extra: int) -> Edit:
@@ -77,7 +76,7 @@ def node_edits(question: Question, found: list[Case]) -> Iterator[Edit]:
     options, host = question.options, question.host
     nodes = options.nodes or host.nodes
     hbm = sum((device.hbm_capacity or 0) * device.count for device in host.node.devices)
-    tiers = allowed_tiers(question)
+    tiers = question.allowed_tiers
     per_node = hbm * (Tier.HBM in tiers) + host.node.ddr_capacity * (Tier.DDR in tiers)
     if not per_node or Tier.CPU in tiers:
         return

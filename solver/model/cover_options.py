@@ -200,7 +200,7 @@ class CoverPricer:
         )
 
     def _scope(self, kind: ShardingType) -> Scope:
-        """Of a single node's devices none is left out: what is on a node is on all."""
+        """What a unit is on. Where there is one node, what is on a node is on all devices."""
         if kind in _ON_DEVICES:
             return Scope.DEVICE
         return Scope.WORLD if kind in _ON_ALL or self._topology.trainer_nodes == 1 else Scope.NODE

@@ -16,7 +16,6 @@ import numpy as np
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import Question
 from emplace.placement.topology import SERVED
-from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.model.build import price
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import first_option, or_all
@@ -76,7 +75,7 @@ class _Relaxed:
     @classmethod
     def of(cls, question: Question, types: Types, with_servers: bool) -> _Relaxed | None:
         topology = question.topology(with_servers=with_servers)
-        tiers = allowed_tiers(question) - (frozenset() if with_servers else SERVED)
+        tiers = question.allowed_tiers - (frozenset() if with_servers else SERVED)
         # Not every placement of a small question as an option: each rank is a kind of its own there, and rows would not be the same.
         priced = price(question, topology, tiers, may_be_concrete=False)
         if priced.cover is None or not priced.may_have_a_plan:

@@ -11,7 +11,6 @@ from emplace.placement.model import ComputeKernel, Tier
 from emplace.placement.plan import Plan, Question
 from emplace.placement.topology import Topology
 from emplace.placement.units import format_rate, format_size
-from emplace.solver.driver.variants import allowed_tiers
 from emplace.solver.infeasibility.hardware_patches import devices_patch, more_hbm, nodes_patch
 from emplace.solver.infeasibility.merge_patch import Edit, patched
 
@@ -41,10 +40,10 @@ def hardware_changes(question: Question, plan: Plan) -> Iterator[Edit]:
     topology = plan.topology()
     yield from _more_memory(question, plan)
     nodes = topology.trainer_nodes
-    if Tier.CPU not in allowed_tiers(question):
+    if Tier.CPU not in question.allowed_tiers:
         yield Edit(f"one node more, {nodes + 1}", "nodes", nodes_patch(question, nodes + 1))
     remote = question.host.remote_servers
-    if remote is not None and Tier.REMOTE in allowed_tiers(question):
+    if remote is not None and Tier.REMOTE in question.allowed_tiers:
         patch = {"host": {"remote_servers": {"count": remote.count + 1}}}
         yield Edit(f"one remote server more, {remote.count + 1}", "remote_servers", patch)
     if follows_datasheet(question.cost_model, question.host):
@@ -53,7 +52,7 @@ def hardware_changes(question: Question, plan: Plan) -> Iterator[Edit]:
 
 
 def _more_memory(question: Question, plan: Plan) -> Iterator[Edit]:
-    host, tiers = question.host, allowed_tiers(question)
+    host, tiers = question.host, question.allowed_tiers
     if Tier.HBM in tiers and host.has_cuda:
         yield Edit("+1 GiB of HBM on each device", "hbm", devices_patch(host, lambda device: more_hbm(device, _GIB)))
     fullest = max((node.ddr_bytes / max(node.ddr_capacity_bytes, 1) for node in plan.nodes[: plan.topology().trainer_nodes]), default=0.0)

@@ -118,10 +118,12 @@ def served(settings: Settings, database: Database, warm: WarmProcess, *, asks_fo
     thread.start()
     wait_until(lambda: server.started, 20)
     port = server.servers[0].sockets[0].getsockname()[1]
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        yield client
-    server.should_exit = True
-    thread.join(20)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            yield client
+    finally:  # else a test that fails would never end
+        server.should_exit = True
+        thread.join(20)
     assert not thread.is_alive()
 
 

@@ -177,7 +177,7 @@ def test_the_planner_plans_for_what_was_observed(watched: Observation) -> None:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a real reporter, for a batch of two features."""
+    """The report of a real reporter, for a batch of two features."""
     from fbgemm_gpu.tbe.monitoring.bench_params_reporter import TBEBenchmarkParamsReporter
 
     folder = tmp_path_factory.mktemp("reports")

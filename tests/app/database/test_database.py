@@ -155,7 +155,7 @@ def test_times_keep_their_zone(database: Database) -> None:
 
 
 def test_a_worker_is_dropped_when_its_beat_stands_still(database: Database) -> None:
-    observer = workers.Observer(lease_seconds=0.2)
+    observer = workers.WorkerObserver(lease_seconds=0.2)
     with database.writing() as session:
         workers.register(session, "alive", a_host())
         workers.register(session, "dead", a_host())

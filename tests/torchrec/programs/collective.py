@@ -46,6 +46,7 @@ def main() -> None:
     (FOLDER / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(said))
     # A second group of the same name would find the addresses of the first one in torchrun's store.
     destroy, dist.init_process_group, dist.destroy_process_group = dist.destroy_process_group, lambda *_: None, lambda *_: None
+    sys.path.insert(0, str(Path(EXAMPLES[0]).parent))  # where torchrun would have found what they share
     for example in EXAMPLES:
         sys.argv = [example, "--check"]
         runpy.run_path(example, run_name="__main__")

@@ -44,7 +44,7 @@ def module_plan(module: Net, sharder: Any, *, moved: bool) -> ShardingPlan:
 
 
 def losses(reshard_after: int | None = None) -> list[float]:
-    """Of each step; with Adagrad, whose state has to move too."""
+    """The loss of each step; with Adagrad, whose state has to move too."""
     torch.manual_seed(0)
     module = Net()
     sharder = EmbeddingBagCollectionSharder(fused_params={"optimizer": EmbOptimType.EXACT_ADAGRAD, "learning_rate": RATE})
