@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.cli.command import Emplace
+from tests.app.cli.command import Emplace, write_model
 
 pytestmark = pytest.mark.torch
 
@@ -35,3 +35,11 @@ def test_a_broken_plan_is_named_by_its_file(emplace_here: Emplace, small_plan: P
     done = emplace_here("run", "broken.json", "--emulate")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("emplace: broken.json: /tables/2")
+
+
+def test_lookups_by_the_cpus_of_a_node_can_not_run(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    assert emplace_here("plan", "small.json", "--host", "zion", "--tiers", "cpu", "--out", "cpus.json").returncode == 0
+    refused = emplace_here("run", "cpus.json", "--emulate")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "CUDA trainers beside servers, remote or the CPUs of their node, can't run" in refused.stderr
