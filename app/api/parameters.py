@@ -5,6 +5,8 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from fastapi import Request
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
 
 from emplace.app.web.problems import Refused
 from emplace.placement.errors import BrokenRule
@@ -12,9 +14,8 @@ from emplace.placement.pointer import pointer_to
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """A dependency of routes that /openapi.json describes. Raises Refused."""
-    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    known = [parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
+    """A dependency of the API's routes. Raises Refused."""
+    known = [field.alias for field in get_flat_params(request.scope["route"].dependant) if isinstance(field.field_info, Query)]
     rule = f"unknown query parameter; there {'are ' + ', '.join(known) if known else 'is none'}"
     unknown = [BrokenRule(pointer_to(name), value, rule) for name, value in request.query_params.items() if name not in known]
     if unknown:

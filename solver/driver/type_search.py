@@ -33,6 +33,7 @@ from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bounder_of
+from emplace.solver.relaxation.one_way import bound_by_cases
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -244,6 +245,8 @@ class TypeSearch:
         if clock.is_set and program.cover is None:
             self._bounders[allowed] = bounder
         chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
+        if program.cover is not None:
+            bound = bound_by_cases(program.cover, bound, clock)
         if program.question.cost_model.ranks_per_core > 1:
             return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
         return bound.value_us, bound.name, chosen

@@ -34,6 +34,8 @@ class Cover(Problem):
     """[O, G]"""
     sharding_type: Ints
     """[O] place in ShardingType; -1 of what fixed tables load."""
+    way: Ints
+    """[O] the same number for the same sharding type and kernel, on trainers or on servers: a table has one; -1 of what fixed tables load."""
 
     def types_of(self, options: Bools) -> frozenset[ShardingType]:
         """The sharding types of the options in `options` ([O])."""
@@ -58,4 +60,5 @@ class Cover(Problem):
             least_hbm_bytes=self.least_hbm_bytes[kept],
             least_ddr_bytes=self.least_ddr_bytes[kept],
             sharding_type=self.sharding_type[kept],
+            way=self.way[kept],
         )

@@ -31,8 +31,10 @@ class CoverBlock:
     """n options of one sharding type, as in solver/model/cover.py."""
 
     sharding_type: ShardingType
+    kernel: ComputeKernel
     scope: Scope
     """What a unit is on."""
+    on_server: bool
     kind: int
     """The kind of device; -1 where options load all devices of a node or of the job."""
     table: Ints
@@ -159,6 +161,7 @@ class CoverPricer:
             if len(some):
                 yield self._block(
                     kind,
+                    kernel,
                     place,
                     table[some],
                     within[some],
@@ -171,6 +174,7 @@ class CoverPricer:
     def _block(
         self,
         kind: ShardingType,
+        kernel: ComputeKernel,
         place: list[int],
         table: Ints,
         within: Bools,
@@ -195,8 +199,9 @@ class CoverPricer:
             least_us[:, self._is_trainer] += _least(least.served_us, within)[:, None]
         share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
         on_device = place[0] if kind in _ON_DEVICES else -1
+        on_server, scope = not self._is_trainer[place[0]], self._scope(kind)
         return CoverBlock(
-            kind, self._scope(kind), on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
+            kind, kernel, scope, on_server, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
         )
 
     def _scope(self, kind: ShardingType) -> Scope:

@@ -55,7 +55,15 @@ def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: F
         least_hbm_bytes=joined("least_hbm_bytes", nothing),
         least_ddr_bytes=joined("least_ddr_bytes", nothing),
         sharding_type=_repeated(blocks, [list(ShardingType).index(block.sharding_type) for block in blocks], np.full(count, -1))[order],
+        way=_repeated(blocks, _ways(blocks), np.full(count, -1))[order],
     )
+
+
+def _ways(blocks: list[CoverBlock]) -> list[int]:
+    """A number for each sharding type and kernel, on trainers or on servers."""
+    ways = [(block.sharding_type, block.kernel, block.on_server) for block in blocks]
+    number = {way: index for index, way in enumerate(dict.fromkeys(ways))}
+    return [number[way] for way in ways]
 
 
 def _repeated(blocks: list[CoverBlock], values: list[int], of_loads: Ints) -> Ints:

@@ -1,0 +1,94 @@
+"""The bound of a cover by cases: a table has one way, a sharding type and a kernel on trainers or on servers; the class relaxation mixes them.
+
+A case says of some tables that they have a way, or have another one. The case with the lowest bound is split in two, on the table whose
+mix weighs most, so what is lowest in the end holds for every placement.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from emplace.solver.budget import BOUND_PRECISION
+from emplace.solver.clock import Clock
+from emplace.solver.model.cover import Cover
+from emplace.solver.model.problem import Bools, Floats
+from emplace.solver.relaxation.aggregate import aggregate
+from emplace.solver.relaxation.bound import Bound, bounder_of
+
+MOST_CASES, MOST_OPTIONS = 32, 200_000
+"""Cases that are bounded, and the options that all of them may have together."""
+
+
+def bound_by_cases(cover: Cover, bound: Bound, clock: Clock) -> Bound:
+    """`bound`, that of the cover, with what cases raise it to."""
+    cases = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
+    if not bound.feasible or cases < 2:
+        return bound
+    search = _Cases(cover, clock)
+    lowest = _Case(bound.value_us, 0, np.ones(cover.num_options, dtype=bool), _taken(bound))
+    heap = [lowest]
+    while heap and search.bounded + 2 <= cases and not clock.is_over:
+        lowest = heapq.heappop(heap)
+        if (halves := search.split(lowest)) is None:
+            heapq.heappush(heap, lowest)
+            break
+        for half in halves:
+            heapq.heappush(heap, half)
+    if search.bounded == 0:
+        return bound
+    return replace(bound, value_us=max(bound.value_us, heap[0].bound_us), name=f"{bound.name}, by cases")
+
+
+@dataclass(frozen=True, order=True)
+class _Case:
+    bound_us: float
+    number: int
+    """Of cases with one bound, the earlier one comes first."""
+    allowed: Bools
+    """[O]"""
+    taken: Floats
+    """[O] the share of each option in the relaxation."""
+
+
+class _Cases:
+    def __init__(self, cover: Cover, clock: Clock) -> None:
+        self._cover, self._clock = cover, clock
+        rows = aggregate(cover)
+        self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
+        self.bounded = 0
+
+    def split(self, case: _Case) -> tuple[_Case, _Case] | None:
+        """On the way that most of a table has; None where no mix weighs anything to speak of."""
+        table, way, weight_us = self._heaviest_mix(case.taken)
+        if weight_us <= BOUND_PRECISION * case.bound_us:
+            return None
+        here = self._cover.option_table == table
+        has_way = self._cover.way == way
+        return self._bounded(case, case.allowed & (~here | has_way)), self._bounded(case, case.allowed & ~(here & has_way))
+
+    def _heaviest_mix(self, taken: Floats) -> tuple[int, int, float]:
+        """(table, the way that most of it has, microseconds of all that has another)."""
+        table, way = self._cover.option_table, np.maximum(self._cover.way, 0)
+        shape = (self._cover.num_tables, int(way.max()) + 1)
+        share, time_us = np.zeros(shape), np.zeros(shape)
+        np.add.at(share, (table, way), taken)
+        np.add.at(time_us, (table, way), taken * self._time_us)
+        main = share.argmax(axis=1)
+        others_us = time_us.sum(axis=1) - time_us[np.arange(len(main)), main]
+        heaviest = int(others_us.argmax())
+        return heaviest, int(main[heaviest]), float(others_us[heaviest])
+
+    def _bounded(self, case: _Case, allowed: Bools) -> _Case:
+        self.bounded += 1
+        found = bounder_of(self._cover.with_cover_options(allowed), self._clock).bound()
+        taken = np.zeros(len(allowed))
+        if found.feasible:
+            taken[allowed] = _taken(found)
+        return _Case(max(found.value_us, case.bound_us), self.bounded, allowed, taken)
+
+
+def _taken(bound: Bound) -> Floats:
+    return bound.near.part.spread(bound.near.relaxation.x, 0.0, 1.0)
