@@ -41,6 +41,9 @@ Types = frozenset[ShardingType]
 FEW_BOUNDS, MANY_BOUNDS, MOST_BOUNDED = 8, 32, 400_000
 """Bounds that are computed before sets are taken as they are: many while all of them have few options together."""
 
+AS_GOOD = 0.005
+"""A set whose bound rises above another one's by less than this share of it is still the one to solve."""
+
 
 @dataclass(frozen=True)
 class TypeProgram:
@@ -100,6 +103,7 @@ class TypeSearch:
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
+        self._cases_us: dict[Types, float] = {}
         self._computed = 0
         self._most_bounds = min(max(FEW_BOUNDS, MOST_BOUNDED // max(priced.relaxed.num_options, 1)), MANY_BOUNDS)
         self._order = count()
@@ -148,7 +152,12 @@ class TypeSearch:
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
             if (program := self._restricted(allowed, required)) is not None:
-                return TypeProgram(program, value, self.name, self._total(allowed - required), self._bounders.get(allowed))
+                by_cases_us = self._by_cases(allowed, cost_us - self._total(required)) + self._total(required)
+                if by_cases_us <= max(value, self.others_us * (1 + AS_GOOD)):
+                    name = self.name if by_cases_us <= value else f"{self.name}, by cases"
+                    return TypeProgram(program, max(value, by_cases_us), name, self._total(allowed - required), self._bounders.get(allowed))
+                if math.isfinite(by_cases_us):
+                    self._push(by_cases_us, required, allowed)
             self._decide_below(cost_us)
         return None
 
@@ -245,11 +254,20 @@ class TypeSearch:
         if clock.is_set and program.cover is None:
             self._bounders[allowed] = bounder
         chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
-        if program.cover is not None:
-            bound = bound_by_cases(program.cover, bound, clock)
         if program.question.cost_model.ranks_per_core > 1:
             return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
         return bound.value_us, bound.name, chosen
+
+    def _by_cases(self, allowed: Types, enough_us: float) -> float:
+        """A higher bound of the program with `allowed` only, costs of types apart; 0 where there is none."""
+        if allowed not in self._cases_us:
+            program = None if self._left_s <= 0 or self._monitor.stopped() else self._restricted(allowed, frozenset())
+            self._cases_us[allowed] = 0.0
+            if program is not None and program.cover is not None and program.question.cost_model.ranks_per_core <= 1:
+                clock = self._monitor.within(self._left_s).clock
+                self._cases_us[allowed] = bound_by_cases(program.cover, clock, enough_us)
+                self._left_s = clock.left_s
+        return self._cases_us[allowed]
 
     def _new_bound(self, allowed: Types) -> tuple[float, Types]:
         program = self._restricted(allowed, frozenset())

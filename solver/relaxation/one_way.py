@@ -7,39 +7,35 @@ mix weighs most, so what is lowest in the end holds for every placement.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from emplace.solver.budget import BOUND_PRECISION
-from emplace.solver.clock import Clock
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
-from emplace.solver.relaxation.bound import Bound, bounder_of
+from emplace.solver.relaxation.bound import bounder_of
 
-MOST_CASES, MOST_OPTIONS = 32, 200_000
+MOST_CASES, MOST_OPTIONS = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
 
 
-def bound_by_cases(cover: Cover, bound: Bound, clock: Clock) -> Bound:
-    """`bound`, that of the cover, with what cases raise it to."""
-    cases = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
-    if not bound.feasible or cases < 2:
-        return bound
+def bound_by_cases(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> float:
+    """A bound on what the cover bounds, of as many cases as its options allow, until it is enough; 0 where they allow none."""
+    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
+    if most < 3:
+        return 0.0
     search = _Cases(cover, clock)
-    lowest = _Case(bound.value_us, 0, np.ones(cover.num_options, dtype=bool), _taken(bound))
-    heap = [lowest]
-    while heap and search.bounded + 2 <= cases and not clock.is_over:
-        lowest = heapq.heappop(heap)
-        if (halves := search.split(lowest)) is None:
-            heapq.heappush(heap, lowest)
+    heap = [search.all()]
+    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not clock.is_over:
+        if (halves := search.split(heap[0])) is None:
             break
-        for half in halves:
-            heapq.heappush(heap, half)
-    if search.bounded == 0:
-        return bound
-    return replace(bound, value_us=max(bound.value_us, heap[0].bound_us), name=f"{bound.name}, by cases")
+        heapq.heapreplace(heap, halves[0])
+        heapq.heappush(heap, halves[1])
+    return heap[0].bound_us
 
 
 @dataclass(frozen=True, order=True)
@@ -60,6 +56,10 @@ class _Cases:
         self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
         self.bounded = 0
 
+    def all(self) -> _Case:
+        """The case that says nothing."""
+        return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
+
     def split(self, case: _Case) -> tuple[_Case, _Case] | None:
         """On the way that most of a table has; None where no mix weighs anything to speak of."""
         table, way, weight_us = self._heaviest_mix(case.taken)
@@ -67,7 +67,9 @@ class _Cases:
             return None
         here = self._cover.option_table == table
         has_way = self._cover.way == way
-        return self._bounded(case, case.allowed & (~here | has_way)), self._bounded(case, case.allowed & ~(here & has_way))
+        return self._bounded(case.bound_us, case.allowed & (~here | has_way)), self._bounded(
+            case.bound_us, case.allowed & ~(here & has_way)
+        )
 
     def _heaviest_mix(self, taken: Floats) -> tuple[int, int, float]:
         """(table, the way that most of it has, microseconds of all that has another)."""
@@ -81,14 +83,10 @@ class _Cases:
         heaviest = int(others_us.argmax())
         return heaviest, int(main[heaviest]), float(others_us[heaviest])
 
-    def _bounded(self, case: _Case, allowed: Bools) -> _Case:
+    def _bounded(self, least_us: float, allowed: Bools) -> _Case:
         self.bounded += 1
         found = bounder_of(self._cover.with_cover_options(allowed), self._clock).bound()
         taken = np.zeros(len(allowed))
         if found.feasible:
-            taken[allowed] = _taken(found)
-        return _Case(max(found.value_us, case.bound_us), self.bounded, allowed, taken)
-
-
-def _taken(bound: Bound) -> Floats:
-    return bound.near.part.spread(bound.near.relaxation.x, 0.0, 1.0)
+            taken[allowed] = found.near.part.spread(found.near.relaxation.x, 0.0, 1.0)
+        return _Case(max(found.value_us, least_us), self.bounded, allowed, taken)

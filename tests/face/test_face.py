@@ -108,26 +108,6 @@ def test_what_is_imported_is_light(program: str, heavy: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split() == []
 
 
-def test_a_typed_program_is_checked(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import emplace\n\n"
-        'plan: emplace.Plan = emplace.plan("m1", "zion", tiers=["hbm"])\n'
-        "gap: float | None = plan.gap\n"
-        'fits: bool | None = emplace.check("m1", "zion").fits\n'
-        'wrong: int = emplace.read_model("m1")\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", str(tmp_path / "cache"), str(program)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Found 1 error" in done.stdout, done.stdout
-    assert 'program.py:6: error: Incompatible types in assignment (expression has type "ModelSpec"' in done.stdout
-
-
 def test_a_bound_of_launches_is_proven_without_weights() -> None:
     found = emplace.plan("ncf", "dgx-h100", ranks=2, work_limit=0.1, proof=True)
     assert found.solver.bound == "launches"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from tests.app.cli.command import run_emplace
+from tests.app.cli.command import Emplace
 
 
-def test_a_key_is_made_listed_and_revoked(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-
+def test_a_key_is_made_listed_and_revoked(emplace_here: Emplace) -> None:
     def keys(*arguments: str) -> tuple[int, str, str]:
-        ended = run_emplace("keys", *arguments, cwd=tmp_path, home=home)
+        ended = emplace_here("keys", *arguments)
         return ended.returncode, ended.stdout, ended.stderr
 
     code, key, said = keys("make", "ci", "--scope", "plan")
