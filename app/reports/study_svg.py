@@ -11,7 +11,8 @@ from itertools import product
 from emplace.app.reports.sweep_svg import COLOURS, Series, series_svg
 from emplace.app.reports.sweep_text import short
 from emplace.studies.recommend import Recommendation
-from emplace.studies.size import SizeOutcome, Sizing
+from emplace.studies.size import Sizing
+from emplace.studies.sized_job import SizeOutcome
 from emplace.studies.sweep import Sweep
 
 MOST_SERIES = 8
