@@ -21,7 +21,7 @@ from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.recommend import RankingObjective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
-from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, run_sweep
 from emplace.studies.target import target_of
 
 Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
@@ -48,7 +48,7 @@ def sweep(
     """
     setting = _setting(model, settings, stack, options)
     axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
-    return run_sweep(setting, _hosts(hosts), axes, pareto, processes, lambda _done, _all: None)
+    return run_sweep(SweepStudy.of(setting, _hosts(hosts), axes, pareto), processes, lambda _done, _all: None)
 
 
 def size(
