@@ -31,12 +31,12 @@ EACH_ONCE = ServerPrices(1.0, 1.0)
 def main() -> None:
     for number in range(int(sys.argv[1]) if len(sys.argv) == 2 else QUESTIONS):
         rng = np.random.default_rng([36, number])
-        model, host = _model(rng), _host(rng)
+        model, host = drawn_model(rng), drawn_host(rng)
         together, apart = _synchronous(model, host, rng), _asynchronous(model, host, rng)
         emit({"question": number, "synchronous": together, "asynchronous": apart, "same": together["same"] and apart["same"]})
 
 
-def _model(rng: np.random.Generator) -> emplace.ModelSpec:
+def drawn_model(rng: np.random.Generator) -> emplace.ModelSpec:
     width = int(rng.choice([32, 128, 512]))
     tables = [
         {
@@ -61,7 +61,7 @@ def _model(rng: np.random.Generator) -> emplace.ModelSpec:
     )
 
 
-def _host(rng: np.random.Generator) -> emplace.HostSpec:
+def drawn_host(rng: np.random.Generator) -> emplace.HostSpec:
     data = builtin_host("cpu-dual-socket").to_data() | {"name": "drawn"}
     data["node"] |= {"ddr_capacity": f"{rng.choice([1.5, 2, 4])}GiB", "ddr_reserve": "1GiB"}
     data["remote_servers"] |= {"count": MOST_SERVERS, "ddr_capacity": f"{rng.choice([2, 4])}GiB", "ddr_reserve": "1GiB"}
@@ -70,7 +70,7 @@ def _host(rng: np.random.Generator) -> emplace.HostSpec:
 
 def _synchronous(model: emplace.ModelSpec, host: emplace.HostSpec, rng: np.random.Generator) -> dict[str, Any]:
     """The target is a share of what the largest of all jobs reaches."""
-    every = {size: _throughput(model, host, *size) for size in product(range(1, MOST_NODES + 1), range(MOST_SERVERS + 1))}
+    every = {size: throughput_of(model, host, *size) for size in product(range(1, MOST_NODES + 1), range(MOST_SERVERS + 1))}
     target = max(every.values()) * float(rng.uniform(0.2, 0.98)) or 1.0
     fewest = min((sum(size) for size, throughput in every.items() if throughput >= target), default=None)
     search = SizeSearch(Setting(model, emplace.PlanOptions(**LIMITS)), host, target, EACH_ONCE, MOST_NODES)
@@ -80,7 +80,7 @@ def _synchronous(model: emplace.ModelSpec, host: emplace.HostSpec, rng: np.rando
     return {"target": target, "fewest": fewest, "found": found, "same": found == fewest and not wrong}
 
 
-def _throughput(model: emplace.ModelSpec, host: emplace.HostSpec, nodes: int, servers: int) -> float:
+def throughput_of(model: emplace.ModelSpec, host: emplace.HostSpec, nodes: int, servers: int) -> float:
     if host.remote_servers is None:
         raise ValueError("hosts here are drawn with remote servers")
     remote = host.remote_servers.model_copy(update={"count": max(servers, 1)})

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from emplace.solver.progress import Progress as Progress
     from emplace.studies.face import recommend as recommend
     from emplace.studies.face import size as size
+    from emplace.studies.face import size_fleet as size_fleet
     from emplace.studies.face import sweep as sweep
 
     __version__: str
@@ -60,7 +61,7 @@ _WHERE = {
     "ModelSpec": "emplace.placement.model",
     **dict.fromkeys(("Plan", "PlanOptions", "PlanStatus", "Question"), "emplace.placement.plan"),
     **dict.fromkeys(("Monitor", "Progress"), "emplace.solver.progress"),
-    **dict.fromkeys(("recommend", "size", "sweep"), "emplace.studies.face"),
+    **dict.fromkeys(("recommend", "size", "size_fleet", "sweep"), "emplace.studies.face"),
 }
 """The module that each name comes from."""
 

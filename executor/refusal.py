@@ -20,7 +20,7 @@ def refuse_foreign(plan: Plan, here: HostSpec) -> None:
     reason = nowhere_reason(plan)
     if reason is None and (reason := _elsewhere(plan, here)) is not None:
         reason = f"{reason}; {HINT}"
-    reason = reason or _unsupported(plan)
+    reason = reason or unsupported_reason(plan.question.model, on_cuda=cuda_ranks(plan) > 0)
     if reason is not None:
         raise NotRunnableHere(reason)
 
@@ -36,9 +36,7 @@ def nowhere_reason(plan: Plan) -> str | None:
         return f"the plan is {plan.status}: it has no placement to execute"
     if cuda_ranks(plan) and any(rank.is_server for rank in plan.ranks):
         return MIXED_DEVICES
-    if names := _tables_of(plan.question.model, DataType.INT8):
-        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
-    return None
+    return _untrainable(plan.question.model)
 
 
 def _elsewhere(plan: Plan, here: HostSpec) -> str | None:
@@ -64,16 +62,23 @@ def _cuda_devices(host: HostSpec) -> int:
     return sum(device.count for device in host.node.devices if device.type is DeviceType.CUDA)
 
 
-def _unsupported(plan: Plan) -> str | None:
-    """Why the plan's model can't be trained as it says; None where it can."""
-    spec = plan.question.model
+def unsupported_reason(spec: ModelSpec, *, on_cuda: bool) -> str | None:
+    """Why a model can't be trained here as it says, wherever its tables are; None where it can."""
+    if (reason := _untrainable(spec)) is not None:
+        return reason
     if spec.dense_precision not in (None, Precision.FP32):
         return f"dense layers run here in fp32; the model says {spec.dense_precision}: leave out its dense_precision"
-    if spec.optimizer is Optimizer.ADAM and not cuda_ranks(plan):
+    if spec.optimizer is Optimizer.ADAM and not on_cuda:
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
-    if not cuda_ranks(plan) and (names := _tables_of(spec, DataType.BF16)):
+    if not on_cuda and (names := _tables_of(spec, DataType.BF16)):
         return f"bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them; here are {names}"
-    return _unsupported_modules(spec, on_cuda=cuda_ranks(plan) > 0)
+    return _unsupported_modules(spec, on_cuda=on_cuda)
+
+
+def _untrainable(spec: ModelSpec) -> str | None:
+    if names := _tables_of(spec, DataType.INT8):
+        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
+    return None
 
 
 def _unsupported_modules(spec: ModelSpec, *, on_cuda: bool) -> str | None:

@@ -13,34 +13,38 @@ _ERRORS = "backslashreplace"
 """The name of a file, which a report says, can be no text; JSON reads the escape as what it stands for."""
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> None:
     """Write a file for a user: as `write_whole` does, and straight into a pipe or a device. Raises ToolError."""
     try:
         if _is_stream(path):
-            path.write_text(text, encoding="utf-8", errors=_ERRORS)
+            path.write_bytes(_encoded(content))
         else:
-            write_whole(path, text)
+            write_whole(path, content)
     except OSError as error:
         raise ToolError(f"{path}: can't be written: {error.strerror}") from None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace the file at `path`, through a symlink, so that a reader sees all of `text` or what was there before; folders are made.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace the file at `path`, through a symlink, so that a reader sees all of `content` or what was there before; folders are made.
 
     Raises OSError, and leaves nothing behind then.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors=_ERRORS, dir=path.parent, prefix=".emplace-", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".emplace-", delete=False) as file:
         temporary = Path(file.name)
         try:
-            file.write(text)
+            file.write(_encoded(content))
             file.close()
             temporary.chmod(0o644)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", errors=_ERRORS)
 
 
 def _is_stream(path: Path) -> bool:

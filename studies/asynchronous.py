@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus
 from emplace.planning import answer
@@ -53,6 +53,18 @@ class FleetSearch:
                 if best is None or price < best[0]:
                     best = price, counts
         return None if best is None else best[1]
+
+    def smallest(self, trainers: int, servers: int) -> list[Counts]:
+        """Counts within so many of each of which none takes more trainers and more servers than another, for tables as the solver places them."""
+        found: list[Counts] = []
+        for sparse in range(1, servers):
+            enough = [each for each in found if each.trainers == self._least_trainers]
+            if enough and sparse + 1 >= _holding(enough[0]):
+                break
+            if self.placed(sparse).has_placement:
+                found += (each for each in self._with_sparse(sparse) if each.trainers <= trainers and _holding(each) <= servers)
+                found = _none_larger(found)
+        return found
 
     def reaches(self, counts: Counts) -> float:
         """Examples per second of a fleet, by mean value analysis."""
@@ -105,30 +117,33 @@ class FleetSearch:
         return self.plans[sparse]
 
     def _least_price(self, sparse: int) -> float:
-        """The least that any fleet with so many sparse servers or more costs: as many trainers as processors ask for, and one dense server besides."""
-        trainers = self._count(self.fleet.trainer_cpu_us(self.fleet.cost_model) / self.fleet.host.devices_per_node)
-        return self.prices.of_job(trainers, sparse + 1)
+        """The least that any fleet with so many sparse servers or more costs: the fewest trainers, and one dense server besides."""
+        return self.prices.of_job(self._least_trainers, sparse + 1)
+
+    @cached_property
+    def _least_trainers(self) -> int:
+        """As many as processors ask for, whatever the servers."""
+        return self._count(self.fleet.trainer_cpu_us(self.fleet.cost_model) / self.fleet.host.devices_per_node)
 
     def _with_sparse(self, sparse: int) -> Iterator[Counts]:
-        """For each number of dense servers the fewest trainers that do; more dense servers as long as they save trainers."""
+        """The fewest trainers that do, with the fewest dense servers for them; then more dense servers as long as they save trainers."""
         demands = self.demands(sparse)
         if max(*demands.sparse_cpu_us, *demands.sparse_network_us) * self._rounds_per_us > 1:
             return
-        fewest = math.inf
-        for dense in range(self._count(demands.dense_network_us), self.most_servers + 1):
-            trainers = self._fewest_trainers(sparse, dense)
-            if trainers is not None and trainers < fewest:
-                yield Counts(trainers=trainers, sparse_servers=sparse, dense_servers=dense)
-                fewest = trainers
-            elif trainers is not None or dense > 2 * self._count(demands.dense_network_us) + 1:
-                return
 
-    def _fewest_trainers(self, sparse: int, dense: int) -> int | None:
-        """By halving: more trainers never make a fleet slower."""
+        def enough(trainers: int, dense: int) -> bool:
+            counts = Counts(trainers=trainers, sparse_servers=sparse, dense_servers=dense)
+            return self.reaches(counts) >= self.throughput * _SURE
 
-        def enough(trainers: int) -> bool:
-            return self.reaches(Counts(trainers=trainers, sparse_servers=sparse, dense_servers=dense)) >= self.throughput * _SURE
+        dense = self._fewest(lambda count: enough(self.most_servers, count))
+        while dense is not None:
+            trainers = self._fewest(partial(lambda dense, count: enough(count, dense), dense))
+            assert trainers is not None
+            yield Counts(trainers=trainers, sparse_servers=sparse, dense_servers=dense)
+            dense = self._fewest(partial(lambda trainers, count: enough(trainers - 1, count), trainers)) if trainers > 1 else None
 
+    def _fewest(self, enough: Callable[[int], bool]) -> int | None:
+        """The fewest of a kind that are enough, by halving: more servers of any kind never make a fleet slower."""
         low, high = 0, self.most_servers
         if not enough(high):
             return None
@@ -138,7 +153,21 @@ class FleetSearch:
         return high
 
     def _price(self, counts: Counts) -> float:
-        return self.prices.of_job(counts.trainers, counts.sparse_servers + counts.dense_servers)
+        return self.prices.of_job(counts.trainers, _holding(counts))
+
+
+def _holding(counts: Counts) -> int:
+    """The servers of both kinds."""
+    return counts.sparse_servers + counts.dense_servers
+
+
+def _none_larger(every: list[Counts]) -> list[Counts]:
+    """Those that take fewer trainers or fewer servers than each other, fewest trainers first; of equal ones the first."""
+    kept: list[Counts] = []
+    for each in sorted(every, key=lambda counts: (counts.trainers, _holding(counts))):
+        if not kept or _holding(each) < _holding(kept[-1]):
+            kept.append(each)
+    return kept
 
 
 def _sized(count: int, alone: list[tuple[str, int]], placed: list[tuple[str, int]] | None = None) -> Sized:

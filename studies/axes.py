@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -21,9 +22,11 @@ from emplace.placement.pointer import parts_of, pointer_to
 from emplace.placement.scalars import scalar_of
 from emplace.placement.units import format_flops, format_rate, format_size, parse_flops, parse_rate, parse_size
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
+"""Of an item of a list (RFC 6901): without zeros before it."""
 EVERY = "*"
 """In a path: each item of a list."""
-_NOT_VARIED = {"schema_version", "name", "start", "move_price_us_per_gib"}
+_NOT_VARIED = {"schema_version", "name", "description", "source", "sources", "fingerprint", "start", "move_price_us_per_gib"}
 
 
 class QuestionPart(StrEnum):
@@ -100,7 +103,7 @@ def _part(path: str, *, of_template: bool) -> QuestionPart:
         first = _parts(path)[0]
         parts = ([QuestionPart.TEMPLATE] if of_template else [QuestionPart.MODEL]) + [QuestionPart.HOST]
         found = [part for part in parts if first in _KEYS[part]]
-        known = "; ".join(f"of the {part} {', '.join(f'/{key}' for key in sorted(_KEYS[part]))}" for part in parts)
+        known = "; ".join(f"{', '.join(f'/{key}' for key in sorted(_KEYS[part]))} ({part})" for part in parts)
     if not found:
         raise _refusal(path, f"is not there; what can be varied begins with {known}")
     return found[0]
@@ -133,7 +136,7 @@ def _with(data: Any, parts: Sequence[str], value: Any, before: tuple[str, ...], 
     if isinstance(data, list):
         if first == EVERY:
             return [_with(item, rest, value, (*before, str(index)), path, source) for index, item in enumerate(data)]
-        if not first.isdecimal() or int(first) >= len(data):
+        if _INDEX.fullmatch(first) is None or int(first) >= len(data):
             raise _refusal(path, f"is not there in {source}: {here} has items 0 to {len(data) - 1}, or * for each")
         item = _with(data[int(first)], rest, value, (*before, first), path, source)
         return [*data[: int(first)], item, *data[int(first) + 1 :]]

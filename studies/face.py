@@ -11,15 +11,17 @@ from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
-from emplace.placement.reading import from_data
+from emplace.placement.reading import from_data, read_file
 from emplace.planning import resolve_host
 from emplace.studies.fleet import Hogwild
+from emplace.studies.fleet_assignment import FleetAssignment, run_fleet
+from emplace.studies.fleet_spec import FleetSpec
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.recommend import RankingObjective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
-from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, run_sweep
+from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, run_sweep
 from emplace.studies.target import target_of
 
 Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
@@ -46,7 +48,7 @@ def sweep(
     """
     setting = _setting(model, settings, stack, options)
     axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
-    return run_sweep(setting, _hosts(hosts), axes, pareto, processes, lambda _done, _all: None)
+    return run_sweep(SweepStudy.of(setting, _hosts(hosts), axes, pareto), processes, lambda _done, _all: None)
 
 
 def size(
@@ -73,6 +75,26 @@ def size(
     target = target_of(throughput, examples, deadline)
     wanted = from_data({"objective": objective}, _Objective, source="options").objective
     return run_size(setting, _hosts(hosts), target, wanted, hogwild or Hogwild(), max_nodes, processes, lambda _done, _all: None)
+
+
+def size_fleet(
+    fleet: FleetSpec | Mapping[str, Any] | str | Path,
+    *,
+    objective: str = "servers",
+    max_nodes: int = MOST_NODES,
+    hogwild: Hogwild | None = None,
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> FleetAssignment:
+    """Which jobs of a fleet get servers from its stock, as many jobs as possible for the least of the objective, and what is left over.
+
+    `fleet` is a document, data or a file; the rest is as in `size`. Raises as `plan` does, before anything is solved.
+    """
+    asked = from_data({"gap": STUDY_GAP, "work_limit": WORK_S} | dict(options), PlanOptions, source="options")
+    wanted = from_data({"objective": objective}, _Objective, source="options").objective
+    found_stack = None if stack is None else find_stack(str(stack))
+    return run_fleet(_fleet(fleet), asked, found_stack, wanted, hogwild or Hogwild(), max_nodes, processes, lambda _done, _all: None)
 
 
 def recommend(
@@ -108,6 +130,12 @@ def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, op
     if isinstance(model, Mapping):
         return Setting(from_data(dict(model), ModelSpec, source="model"), asked, found_stack)
     return Setting(template_settings(str(model), settings) or find_model(str(model)), asked, found_stack)
+
+
+def _fleet(fleet: FleetSpec | Mapping[str, Any] | str | Path) -> FleetSpec:
+    if isinstance(fleet, FleetSpec):
+        return fleet
+    return from_data(dict(fleet), FleetSpec, source="fleet") if isinstance(fleet, Mapping) else read_file(Path(fleet), FleetSpec)
 
 
 def _hosts(hosts: Hosts) -> list[HostSpec]:

@@ -19,6 +19,7 @@ class Place(StrEnum):
     CPU_LOOKUPS = "system memory, CPUs look up"
     REMOTE_SERVERS = "remote servers"
     MIXED = "both memories"
+    MIXED_CPU = "both memories, CPUs look up"
 
 
 TIERS = {
@@ -27,6 +28,7 @@ TIERS = {
     Place.CPU_LOOKUPS: (Tier.CPU,),
     Place.REMOTE_SERVERS: (Tier.REMOTE,),
     Place.MIXED: (Tier.HBM, Tier.DDR),
+    Place.MIXED_CPU: (Tier.HBM, Tier.CPU),
 }
 
 

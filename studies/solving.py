@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Plan, Question
@@ -14,17 +15,27 @@ from emplace.studies.figures import Figures, figures_of
 
 _MOST_IN_CHAIN, _CHAINS = 8, 4
 """Few questions are solved in so many rows, many in rows of so many: the same whatever the number of processes, and so the answers."""
+T = TypeVar("T")
 Tell = Callable[[int, int], None]
 """Told how many of how many are solved."""
 
 
 def solve_points(questions: Sequence[Question], processes: int, tell: Tell) -> list[Figures]:
     """The figures of each question's best plan, in their order. Neighbours should differ a little."""
+    return _in_rows(questions, solve_chain, processes, tell)
+
+
+def solve_plans(questions: Sequence[Question], processes: int, tell: Tell) -> list[Plan]:
+    """The same best plans themselves."""
+    return _in_rows(questions, plan_chain, processes, tell)
+
+
+def _in_rows(questions: Sequence[Question], work: Callable[[Sequence[Question]], list[T]], processes: int, tell: Tell) -> list[T]:
     length = chain_length(len(questions))
     chains = [questions[first : first + length] for first in range(0, len(questions), length)]
-    found: list[Figures] = []
-    for figures in in_processes(chains, solve_chain, processes):
-        found += figures
+    found: list[T] = []
+    for answers in in_processes(chains, work, processes):
+        found += answers
         tell(len(found), len(questions))
     return found
 
@@ -36,11 +47,16 @@ def chain_length(questions: int) -> int:
 
 def solve_chain(questions: Sequence[Question]) -> list[Figures]:
     """The figures of questions, each solved from the last one's plan."""
-    found: list[Figures] = []
+    return list(map(figures_of, plan_chain(questions)))
+
+
+def plan_chain(questions: Sequence[Question]) -> list[Plan]:
+    """The best plans of questions, each solved from the last one that has a placement."""
+    found: list[Plan] = []
     last: Plan | None = None
     for question in questions:
-        figures, last = solve_next(question, last)
-        found.append(figures)
+        found.append(best_plan(question, last))
+        last = found[-1] if found[-1].has_placement else last
     return found
 
 

@@ -15,6 +15,7 @@ from emplace.studies.axes import Axis, QuestionPart, axis_of
 from emplace.studies.comparing import Crossover, Front, crossovers, front
 from emplace.studies.figures import Figures
 from emplace.studies.grid import GridPoint, Setting, points_of
+from emplace.studies.measured import PointMeasurement, PredictionError
 from emplace.studies.power import refuse_unknown
 from emplace.studies.quantities import QUANTITIES
 from emplace.studies.solving import Tell, chain_length, solve_next, solve_points
@@ -35,6 +36,8 @@ class SweepPoint(Document):
     local_batch_size: int
     cost_source: CostSource
     figures: Figures
+    measured: PointMeasurement | None = None
+    """With `--run`, where there is a placement."""
 
 
 class Sweep(Document):
@@ -50,6 +53,8 @@ class Sweep(Document):
     fronts: tuple[Front, ...]
     crossovers: tuple[Crossover, ...]
     notes: tuple[str, ...]
+    prediction_error: PredictionError | None = None
+    """With `--run`: of all points together."""
 
     @property
     def statuses(self) -> set[PlanStatus]:
@@ -101,11 +106,8 @@ class SweepStudy:
         )
 
 
-def run_sweep(
-    setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis], fronts: Sequence[tuple[str, str]], processes: int, tell: Tell
-) -> Sweep:
-    """Solve every point. Raises InvalidDocument, before anything is solved, for what is not there or too much."""
-    study = SweepStudy.of(setting, hosts, axes, fronts)
+def run_sweep(study: SweepStudy, processes: int, tell: Tell) -> Sweep:
+    """Solve every point."""
     return study.answer(solve_points([point.question for point in study.points], processes, tell))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 
 from emplace.placement.derived_loads import constant_us
@@ -58,6 +59,22 @@ class SizeSearch:
                 self.undecided[size] = None
         return None if known is None else known[1]
 
+    def smallest(self) -> Iterator[Plan]:
+        """Plans of which none takes more nodes and more servers than another: for each number of nodes the fewest servers, as long as
+        more nodes save some. `is_complete` and `undecided` say what may be missing."""
+        fewest = self._server_counts[-1] + 1
+        for nodes in range(self._least_nodes, self.most_nodes + 1):
+            if self.solves >= MOST_SOLVES:
+                self.is_complete = False
+                return
+            plan = self._with_fewest_servers(nodes, fewest)
+            if plan is None:
+                continue
+            yield plan
+            fewest = plan.topology().remote_servers
+            if fewest == self._server_counts[0]:
+                return
+
     @property
     def impossible(self) -> list[NodesAndServers]:
         return [size for size, plan in self.found.items() if plan is None]
@@ -75,13 +92,34 @@ class SizeSearch:
 
     def _cheapest_first(self) -> Iterator[NodesAndServers]:
         """Sizes that dense layers alone don't rule out, cheapest first; those that they do are impossible."""
-        first = next((nodes for nodes in range(1, self.most_nodes + 1) if self.reaches(nodes) >= self.throughput), self.most_nodes + 1)
-        self.found |= {NodesAndServers(nodes=nodes): None for nodes in range(1, first)}
-        counts = product(range(first, self.most_nodes + 1), self._server_counts)
+        self.found |= {NodesAndServers(nodes=nodes): None for nodes in range(1, self._least_nodes)}
+        counts = product(range(self._least_nodes, self.most_nodes + 1), self._server_counts)
         yield from sorted(
             (NodesAndServers(nodes=nodes, parameter_servers=servers) for nodes, servers in counts),
             key=lambda size: (self._price(size), size.parameter_servers),
         )
+
+    @cached_property
+    def _least_nodes(self) -> int:
+        """The fewest nodes that dense layers alone don't rule out; one more than there may be where they rule out all."""
+        return next((nodes for nodes in range(1, self.most_nodes + 1) if self.reaches(nodes) >= self.throughput), self.most_nodes + 1)
+
+    def _with_fewest_servers(self, nodes: int, below: int) -> Plan | None:
+        """By halving: a server that holds nothing slows no step, so more servers never make a job too slow."""
+
+        def planned(servers: int) -> Plan | None:
+            return self._planned(NodesAndServers(nodes=nodes, parameter_servers=servers))
+
+        low, high = self._server_counts[0], below - 1
+        if low > high:
+            return None
+        if (plan := planned(low)) is not None or low == high or (plan := planned(high)) is None:
+            return plan
+        while high - low > 1:
+            middle = (low + high) // 2
+            fewer = planned(middle)
+            low, high, plan = (middle, high, plan) if fewer is None else (low, middle, fewer)
+        return plan
 
     @property
     def _server_counts(self) -> range:

@@ -18,6 +18,10 @@ _LEAST, _MOST = 1e-6, 1e30
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
+Amount = str | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
+"""500000, or "500k"."""
+
+
 class Target(Document):
     """Examples per second, and where they come from."""
 

@@ -18,10 +18,9 @@ from emplace.studies.fleet import Hogwild
 from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import RankingObjective
 from emplace.studies.size import MOST_NODES
+from emplace.studies.target import Amount
 
 DEFAULT_STEPS = 30
-Amount = str | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
-"""500000, or "500k"."""
 
 
 class PlanRequest(Document):

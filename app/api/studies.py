@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from fastapi import Request
 from sqlalchemy.orm import Session
 
+from emplace.app.api.meanwhile import solve_meanwhile
 from emplace.app.api.questions import host_of, named_or_written, part_of, refuse_unknown_keys, stack_of
+from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import RecommendKeys, SizeKeys, StudyRequest, SweepKeys
+from emplace.app.database.tables import StudyRow
 from emplace.app.study_pointers import pointing_into_study
 from emplace.app.web.dependencies import cost_models
 from emplace.app.web.service import Service
@@ -20,13 +25,15 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
 from emplace.planning import measured_cost_model
-from emplace.studies.asked import Asked, AskedRecommend, AskedSize, AskedSweep
+from emplace.studies.asked import Asked, AskedRecommend, AskedSize, AskedStudy, AskedSweep
 from emplace.studies.fleet import Hogwild
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.size import WORK_S
 from emplace.studies.sweep import STUDY_GAP, axes_of, pair_of
 from emplace.studies.target import target_of
 
+_PREPARE_S = 30.0
+"""How long it may take to make all points of a study and to see whether its target can be reached at all."""
 MAX_POINTS = 2000
 """Points of one stored study; larger ones are for the command line."""
 _KEYS: dict[str, type[Document]] = {"sweep": SweepKeys, "size": SizeKeys, "recommend": RecommendKeys}
@@ -41,6 +48,28 @@ def read_study(session: Session, service: Service, body: dict[str, Any]) -> Aske
     refuse_unknown_keys(body, frozenset({"kind", *StudyRequest.model_fields, *_KEYS[kind].model_fields}))
     with pointing_into_study():
         return _asked(session, service, kind, body)
+
+
+async def points_of(service: Service, request: Request, asked: Asked) -> int:
+    """How many points a study has. Raises InvalidDocument for what can be refused before anything is solved, and for too many."""
+    prepared = await solve_meanwhile(service, request, "prepare", AskedStudy(asked=asked).canonical_json(), _PREPARE_S)
+    points = int(json.loads(prepared)["points"])
+    refuse_many(points)
+    return points
+
+
+def store_study(session: Session, service: Service, asked: Asked, points: int) -> str:
+    """The id of the new study, which waits for a worker."""
+    row = StudyRow(
+        kind=asked.kind,
+        model_name=asked.model_name,
+        hosts=json.dumps([host.name for host in asked.hosts]),
+        varied=json.dumps([axis.path for axis in asked.axes] if isinstance(asked, AskedSweep) else []),
+        points=points,
+        asked=asked.canonical_json(),
+    )
+    put_new(service, session, row)
+    return row.id
 
 
 def refuse_many(points: int) -> None:

@@ -9,6 +9,7 @@ from emplace.placement.errors import ToolError
 EXTRAS = {
     "serve": ("alembic", "dbos", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "uvicorn"),
     "execute": ("torch", "fbgemm_gpu", "torchrec"),
+    "figures": ("resvg_py", "font_lato"),
 }
 
 

@@ -71,10 +71,10 @@ def print_text(text: str) -> None:
         raise ToolError(f"standard output can't be written: {error.strerror}") from None
 
 
-def save(path: Path | None, text: str) -> None:
+def save(path: Path | None, content: str | bytes) -> None:
     """Write a result file when one was asked for, and say so. Raises ToolError."""
     if path is not None:
-        write_file(path, text)
+        write_file(path, content)
         note(f"wrote {path}")
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from emplace.app.cli import options, studying
 from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
+from emplace.app.cli.extras import require_extra
 from emplace.app.cli.inputs import plan_options
-from emplace.app.cli.output import as_json, print_text, save, show
+from emplace.app.cli.output import as_json, note, print_text, save, show
 from emplace.app.cli.progress import StatusLine
+from emplace.app.reports.png import png_of
 from emplace.app.reports.sweep_csv import sweep_csv
 from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus
-from emplace.studies.sweep import STUDY_GAP, Sweep, axes_of, pair_of, run_sweep
+from emplace.studies.measuring import DEFAULT_STEPS, run_measured
+from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, pair_of, run_sweep
 
 
 class SweepFormat(StrEnum):
@@ -25,6 +29,7 @@ class SweepFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     SVG = "svg"
+    PNG = "png"
 
 
 def sweep(
@@ -45,6 +50,10 @@ def sweep(
         list[str] | None,
         typer.Option("--pareto", metavar="A,B", help="A Pareto front over two figures, such as throughput,power; repeat it."),
     ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Train under the plan of every point on this machine too: predicted beside measured.")
+    ] = False,
+    steps: Annotated[int | None, typer.Option("--steps", help=f"Measured steps of each point. Default: {DEFAULT_STEPS}.")] = None,
     work_limit: options.WorkLimit = None,
     gap: studying.Gap = None,
     seed: options.Seed = None,
@@ -62,23 +71,37 @@ def sweep(
     chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, work_limit=work_limit, seed=seed, gap=STUDY_GAP if gap is None else gap)
     setting = studying.setting_of(model, settings, chosen, stack)
     axes = axes_of(vary or [], of_template=not hasattr(setting.model, "tables"))
-    if format is SweepFormat.SVG and len(axes) != 1:
-        raise InvalidDocument("--format", [BrokenRule("", "svg", "draws one axis: give one --vary")])
-    found_hosts = studying.read_hosts(host, hosts)
+    _refuse_format(format, len(axes), out)
+    if steps is not None and not run:
+        raise InvalidDocument("--steps", [BrokenRule("", str(steps), "is for points that are trained: give --run too")])
+    if run:
+        require_extra("execute")
+    study = SweepStudy.of(setting, studying.read_hosts(host, hosts), axes, [pair_of(each) for each in pareto or []])
     with StatusLine() as status:
-        found = run_sweep(
-            setting,
-            found_hosts,
-            axes,
-            [pair_of(each) for each in pareto or []],
-            studying.cores(processes),
-            studying.Counted(status, "points"),
-        )
+        told = studying.Counted(status, "points")
+        if run:
+            found = run_measured(study, DEFAULT_STEPS if steps is None else steps, studying.cores(processes), told, note)
+        else:
+            found = run_sweep(study, studying.cores(processes), told)
     _report(found, format, out)
     return _exit_code(found)
 
 
-def _report(found: Sweep, format: SweepFormat, out: options.Out) -> None:
+def _refuse_format(format: SweepFormat, axes: int, out: Path | None) -> None:
+    if format not in (SweepFormat.SVG, SweepFormat.PNG):
+        return
+    if axes != 1:
+        raise InvalidDocument("--format", [BrokenRule("", str(format), "draws one axis: give one --vary")])
+    if format is SweepFormat.PNG:
+        require_extra("figures")
+        if out is None:
+            raise InvalidDocument("--format", [BrokenRule("", "png", "is no text for a terminal: say with --out where to write it")])
+
+
+def _report(found: Sweep, format: SweepFormat, out: Path | None) -> None:
+    if format is SweepFormat.PNG:
+        save(out, png_of(sweep_svg(found)))
+        return
     writers = {SweepFormat.CSV: sweep_csv, SweepFormat.SVG: sweep_svg}
     text = writers[format](found) if format in writers else as_json(found.to_data())
     save(out, text)

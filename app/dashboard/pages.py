@@ -13,7 +13,7 @@ from emplace.app.dashboard.plan import map_page, plan_page, tables_page
 from emplace.app.dashboard.plans import list_page
 from emplace.app.dashboard.rendering import render
 from emplace.app.dashboard.runs import drift_page, run_page
-from emplace.app.dashboard.studies import compare_studies_page, studies_page, study_page
+from emplace.app.dashboard.studies import compare_studies_page, new_study_page, studies_page, study_page
 from emplace.app.dashboard.what_if import what_if_page
 
 router = APIRouter(include_in_schema=False)
@@ -29,7 +29,8 @@ _VIEWS = (
     compare_page,
     drift_page,
     studies_page,
-    compare_studies_page,  # its fixed path before that of any study's id
+    compare_studies_page,  # its fixed path before that of any study's id, and so the next
+    new_study_page,
     study_page,
     models_page,
     hosts_page,

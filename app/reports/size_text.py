@@ -11,7 +11,8 @@ from emplace.app.reports.figures import count
 from emplace.app.reports.sweep_text import short, span
 from emplace.app.reports.tables import facts, plain_table, section
 from emplace.studies.jobs import NodesAndServers, Sized
-from emplace.studies.size import SizedJob, SizeOutcome, Sizing
+from emplace.studies.size import Sizing
+from emplace.studies.sized_job import SizedJob, SizeOutcome
 
 _MOST_SHOWN = 3
 
@@ -46,10 +47,11 @@ def _jobs(sizing: Sizing) -> RenderableType:
 def size_rows(sizing: Sizing) -> tuple[list[str], list[list[str]]]:
     """Heads of columns, and the jobs."""
     heads = ["host", "training", "examples/s", "range", "sure", "limits", "counts", "servers", "W", "an hour"]
-    return heads, [[job.host, str(job.training), *_cells(job)] for job in sizing.jobs]
+    return heads, [[job.host, str(job.training), *size_cells(job)] for job in sizing.jobs]
 
 
-def _cells(job: SizedJob) -> list[str]:
+def size_cells(job: SizedJob) -> list[str]:
+    """From examples/s on, what it comes to."""
     running = job.running
     if job.outcome is not SizeOutcome.FOUND or running is None:
         return [str(job.outcome), *[""] * 7]

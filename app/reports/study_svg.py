@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 
-from emplace.app.reports.sweep_svg import COLOURS, Series, series_svg
+from emplace.app.reports.sweep_svg import COLOURS, series_of, series_svg
 from emplace.app.reports.sweep_text import short
 from emplace.studies.recommend import Recommendation
-from emplace.studies.size import SizeOutcome, Sizing
+from emplace.studies.size import Sizing
+from emplace.studies.sized_job import SizeOutcome
 from emplace.studies.sweep import Sweep
 
 MOST_SERIES = 8
@@ -38,7 +39,7 @@ def lines_svg(sweep: Sweep) -> str:
         fixed = dict(zip([axis.path for axis in others], values, strict=True))
         points = [point for point in sweep.points if point.host == host and fixed.items() <= point.values.items()]
         label = ", ".join([host, *(f"{path.rpartition('/')[2]} {value}" for path, value in fixed.items())])
-        found.append(Series(label, [point.figures for point in points]))
+        found.append(series_of(label, points))
     return series_svg(found[:MOST_SERIES], sweep.axes[along].values, sweep.axes[along].path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from emplace.placement.stages import Stage
 from emplace.studies.figures import OVERHEAD
+from emplace.studies.measured import PointMeasurement
 from emplace.studies.sweep import Sweep, SweepPoint
 
 _STAGES = (*map(str, Stage), OVERHEAD, "launches", "input")
@@ -51,4 +52,16 @@ def _row(point: SweepPoint, paths: list[str]) -> dict[str, Any]:
         "price_per_hour": running.price_per_hour if running else None,
         **{f"{stage}_us": (figures.stages_us or {}).get(stage) for stage in _STAGES},
         "cost_source": point.cost_source,
+        **_measured(point.measured),
+    }
+
+
+def _measured(point: PointMeasurement | None) -> dict[str, Any]:
+    """Columns that are empty where nothing was measured."""
+    return {
+        "measured_step_time_us": point.step_time_us if point else None,
+        "measured_samples_per_s": point.throughput if point else None,
+        "predicted_over_measured": point.predicted_over_measured if point else None,
+        "slowness": point.slowness if point else None,
+        "verified": point.verified if point else None,
     }

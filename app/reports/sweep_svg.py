@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 from emplace.studies.figures import Figures
-from emplace.studies.sweep import Sweep
+from emplace.studies.measured import PointMeasurement
+from emplace.studies.sweep import Sweep, SweepPoint
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 460, 300, 64, 16
 COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
@@ -21,18 +22,25 @@ class Series:
 
     label: str
     figures: Sequence[Figures]
+    measured: Sequence[PointMeasurement | None] = ()
+    """What each point was measured at, where they were."""
 
 
 def sweep_svg(sweep: Sweep, title: str | None = None) -> str:
     """A line for each host along the one axis."""
     [axis] = sweep.axes
-    hosts = [Series(host, [point.figures for point in sweep.points if point.host == host]) for host in sweep.hosts]
+    hosts = [series_of(host, [point for point in sweep.points if point.host == host]) for host in sweep.hosts]
     return series_svg(hosts, axis.values, title or axis.path)
 
 
+def series_of(label: str, points: Sequence[SweepPoint]) -> Series:
+    return Series(label, [point.figures for point in points], [point.measured for point in points])
+
+
 def series_svg(series: Sequence[Series], values: Sequence[object], title: str) -> str:
-    """Values stand side by side, evenly; throughput is logarithmic. The band is the range of a step that nobody measured."""
-    scale = _Scale.of([figures for each in series for figures in each.figures], len(values))
+    """Values stand side by side, evenly; throughput is logarithmic. The band is the range of a step that nobody measured. What was
+    measured is dashed, with rings and bars that leave out one step in twenty at either end."""
+    scale = _Scale.of(list(_drawn(series)), len(values))
     width, height = _LEFT + _WIDTH + _legend_width(series), _TOP + _HEIGHT + 52
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
@@ -42,8 +50,32 @@ def series_svg(series: Sequence[Series], values: Sequence[object], title: str) -
     for number, each in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
         parts += _line(scale, each.figures, colour)
+        parts += _measured_line(scale, each, colour)
         parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 18 + 20 * number}" fill="{colour}">{escape(each.label)}</text>')
+    if any(map(_was_measured, series)):
+        parts += _key(_TOP + 18 + 20 * len(series))
     return "\n".join([*parts, "</svg>\n"])
+
+
+def _was_measured(series: Series) -> bool:
+    return any(series.measured)
+
+
+def _drawn(series: Sequence[Series]) -> Iterator[float]:
+    """Every throughput that has a place in the frame."""
+    for each in series:
+        for figures in each.figures:
+            if figures.throughput:
+                yield from figures.throughput_range or (figures.throughput,)
+        for point in each.measured:
+            if point is not None:
+                yield from _ends(point)
+
+
+def _ends(point: PointMeasurement) -> tuple[float, float]:
+    """(slow, fast) throughput of one step in twenty at either end."""
+    examples = point.throughput * point.step_time_us
+    return examples / point.step_range_us[1], examples / point.step_range_us[0]
 
 
 def _legend_width(series: Sequence[Series]) -> int:
@@ -57,9 +89,9 @@ class _Scale:
         self.low, self.high, self._values = low, high, values
 
     @staticmethod
-    def of(figures: Sequence[Figures], values: int) -> _Scale:
+    def of(throughputs: Sequence[float], values: int) -> _Scale:
         """Whole powers of ten around everything that is drawn."""
-        drawn = [end for each in figures if each.throughput for end in each.throughput_range or (each.throughput,)] or [1.0]
+        drawn = throughputs or [1.0]
         low = math.floor(math.log10(min(drawn)))
         return _Scale(low, max(math.ceil(math.log10(max(drawn))), low + 1), values)
 
@@ -91,6 +123,26 @@ def _line(scale: _Scale, figures: Sequence[Figures], colour: str) -> Iterator[st
     yield f'<polygon points="{_points(outline)}" fill="{colour}" opacity="0.15"/>'
     yield f'<polyline points="{_points(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
     yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in middle)
+
+
+def _measured_line(scale: _Scale, series: Series, colour: str) -> Iterator[str]:
+    placed = [(scale.x(index), each) for index, each in enumerate(series.measured) if each is not None]
+    if len(placed) > 1:
+        middle = [(x, scale.y(each.throughput)) for x, each in placed]
+        yield f'<polyline points="{_points(middle)}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="5 4"/>'
+    for x, each in placed:
+        slow, fast = map(scale.y, _ends(each))
+        yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{slow:.1f}" y2="{fast:.1f}" stroke="{colour}" stroke-width="1.5"/>'
+        yield f'<circle cx="{x:.1f}" cy="{scale.y(each.throughput):.1f}" r="4.5" fill="white" stroke="{colour}" stroke-width="1.5"/>'
+
+
+def _key(y: int) -> Iterator[str]:
+    """What solid and dashed lines are."""
+    left = _LEFT + _WIDTH + 12
+    for row, (word, dashes) in enumerate((("predicted", ""), ("measured", ' stroke-dasharray="5 4"'))):
+        at = y + 10 + 20 * row
+        yield f'<line x1="{left}" x2="{left + 24}" y1="{at - 4}" y2="{at - 4}" stroke="#333" stroke-width="1.5"{dashes}/>'
+        yield f'<text x="{left + 32}" y="{at}" fill="#333">{word}</text>'
 
 
 def _points(places: _Places) -> str:

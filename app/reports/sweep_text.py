@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from emplace.app.reports.figures import count, percent
+from emplace.app.reports.figures import count, microseconds, percent
 from emplace.app.reports.tables import plain_table, section
 from emplace.studies.comparing import Crossover, Front
 from emplace.studies.figures import Figures
+from emplace.studies.measured import PredictionError
 from emplace.studies.sweep import Sweep, SweepPoint
 
 _MOST_ROWS = 200
@@ -22,6 +23,8 @@ def sweep_view(sweep: Sweep) -> RenderableType:
     parts: list[RenderableType] = [Text(sweep_headline(sweep), style="bold"), Text(""), _points(sweep)]
     if sweep.crossovers:
         parts.append(section("where another host becomes the better one", Text("\n".join(map(crossover_line, sweep.crossovers)))))
+    if sweep.prediction_error is not None:
+        parts.append(section("predicted beside measured", _measured(sweep, sweep.prediction_error)))
     parts += [section(f"Pareto front of {front.over[0]} and {front.over[1]}", _front(sweep, front)) for front in sweep.fronts]
     parts += [Text(note) for note in sweep.notes]
     return Group(*parts)
@@ -39,6 +42,24 @@ def _points(sweep: Sweep) -> RenderableType:
     more = len(sweep.points) - _MOST_ROWS
     title = "points" if more <= 0 else f"points (the first {_MOST_ROWS}; --format csv has all)"
     return section(f"{title}; of what a step gains most by: percent of throughput for each percent more", table)
+
+
+def _measured(sweep: Sweep, error: PredictionError) -> RenderableType:
+    table = plain_table("host", *(axis.path for axis in sweep.axes), "predicted", "measured", "predicted / measured", "machine", "verified")
+    for point in sweep.points:
+        if (measured := point.measured) is None:
+            continue
+        slowness = "" if measured.slowness is None else f"{measured.slowness - 1:+.0%}"
+        figures = [microseconds(measured.step_time_us * measured.predicted_over_measured), microseconds(measured.step_time_us)]
+        figures += [f"{measured.predicted_over_measured:.2f}", slowness, "yes" if measured.verified else "no"]
+        table.add_row(point.host, *_values(point), *figures)
+    return Group(table, Text(error_line(error)))
+
+
+def error_line(error: PredictionError) -> str:
+    known = "" if error.at_present_speed == error.geometric_mean else f" ({error.at_present_speed:.1%} at the machine's present speed)"
+    failed = f"; {error.not_verified} not verified" if error.not_verified else ""
+    return f"geometric mean error {error.geometric_mean:.1%}{known}, worst {error.worst:.1%}, of {count(error.points, 'point')}{failed}"
 
 
 def sweep_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import emplace
 from emplace.studies.fleet import Counts, Hogwild
 from emplace.studies.recommend import RankedHost, Recommendation
-from emplace.studies.size import SizedJob, TrainingMode
+from emplace.studies.sized_job import SizedJob, TrainingMode
 
 MODELS = ("m1", "m2", "m3")
 HOSTS = ("cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion")

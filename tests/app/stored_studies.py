@@ -20,7 +20,7 @@ from emplace.studies.figures import Figures, figures_of
 from emplace.studies.jobs import Sized
 from emplace.studies.placements import Place
 from emplace.studies.recommend import RankedHost
-from emplace.studies.size import SizedJob, SizeOutcome, TrainingMode
+from emplace.studies.sized_job import SizedJob, SizeOutcome, TrainingMode
 from emplace.studies.sweep import SweepStudy
 from emplace.studies.target import Target
 from tests.app.finished import plan_of

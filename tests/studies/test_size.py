@@ -17,7 +17,8 @@ from emplace.placement.stack import Pace
 from emplace.studies.asynchronous import FleetSearch
 from emplace.studies.fleet import Counts, Fleet, Hogwild, estimate
 from emplace.studies.jobs import NodesAndServers, ServerPrices
-from emplace.studies.size import SizedJob, SizeOutcome, Sizing, TrainingMode
+from emplace.studies.size import Sizing
+from emplace.studies.sized_job import SizedJob, SizeOutcome, TrainingMode
 from tests.app.cli.command import Emplace
 from tests.app.cli.conftest import emplace_here
 

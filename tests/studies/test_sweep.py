@@ -164,6 +164,8 @@ def test_every_format_holds_every_point(by_sparse: Sweep) -> None:
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no such pointer": (["--vary", "/tiers/0=1"], "is not there"),
     "a host without it": (["--vary", "/node/devices/*/hbm_capacity=x2"], "/node/devices/0 has count"),
+    "an item with a zero before it": (["--vary", "/node/devices/00/memory_bandwidth=x2"], "has items 0 to 0"),
+    "what says nothing of a step": (["--vary", "/fingerprint=a,b"], "is not there; what can be varied begins with /batch"),
     "no pointer": (["--vary", "/~2=1"], "is no JSON pointer"),
     "a factor of nothing": (["--vary", "--nodes=x2"], "is not there in options"),
     "a value of another kind": (["--vary", "/sparse=4,many"], "must be a whole number"),

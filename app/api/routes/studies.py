@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any, Literal
@@ -16,13 +15,11 @@ from emplace.app.api.body import Body
 from emplace.app.api.conditional import document, is_known, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.meanwhile import solve_meanwhile
-from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import STUDIES, body_of
 from emplace.app.api.resources import StudyPage, StudyResource, study_resource, study_summary
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import UNCHANGED
-from emplace.app.api.studies import read_study, refuse_many
+from emplace.app.api.studies import points_of, read_study, store_study
 from emplace.app.database import studies
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
@@ -31,12 +28,9 @@ from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import not_found
 from emplace.app.web.service import Service
-from emplace.studies.asked import Asked, AskedStudy, AskedSweep
+from emplace.studies.asked import Asked
 
 router = APIRouter(prefix="/v1/studies", tags=["studies"])
-
-_PREPARE_S = 30.0
-"""How long it may take to make all points of a study and to see whether its target can be reached at all."""
 
 
 @router.post("", status_code=HTTPStatus.ACCEPTED, openapi_extra=body_of(STUDIES, examples.studies()))
@@ -46,9 +40,7 @@ async def create_study(
     """Begin a sweep, a sizing or a ranking of hosts, with the options of the command of that name. What the command refuses is refused
     before anything is stored."""
     asked = await service.read(read_study, service, body)
-    prepared = await solve_meanwhile(service, request, "prepare", AskedStudy(asked=asked).canonical_json(), _PREPARE_S)
-    points = json.loads(prepared)["points"]
-    refuse_many(points)
+    points = await points_of(service, request, asked)
     resource = await service.write(_create, service, asked, points, body, idempotency_key)
     response.headers["Location"] = f"/v1/studies/{resource.id}"
     return resource
@@ -96,16 +88,7 @@ def _create(
     session: Session, service: Service, asked: Asked, points: int, body: dict[str, Any], idempotency_key: str | None
 ) -> StudyResource:
     def make() -> str:
-        row = StudyRow(
-            kind=asked.kind,
-            model_name=asked.model_name,
-            hosts=json.dumps([host.name for host in asked.hosts]),
-            varied=json.dumps([axis.path for axis in asked.axes] if isinstance(asked, AskedSweep) else []),
-            points=points,
-            asked=asked.canonical_json(),
-        )
-        put_new(service, session, row)
-        return row.id
+        return store_study(session, service, asked, points)
 
     return _resource(session, once(session, idempotency_key, "studies", body, make))
 

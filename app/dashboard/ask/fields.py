@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from emplace.placement.reading import parse_json, parse_yaml
 DOCUMENTS = ("model", "host")
 NUMBERS = ("nodes", "ranks", "seed", "time_limit", "work_limit", "gap")
 TEXTS = ("hbm_reserve", "ddr_reserve", "objective")
+FIELDS = (*DOCUMENTS, *NUMBERS, *TEXTS, "tiers", "stack")
 _FORM = "form"
 """Where errors go that no field is to blame for."""
 
@@ -28,6 +30,8 @@ class AskForm:
 
     values: dict[str, str] = field(default_factory=dict)
     tiers: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Those that are ticked, where several may be."""
     errors: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -36,7 +40,7 @@ def sent_form(form: Form, errors: dict[str, list[str]]) -> AskForm:
     names = [*DOCUMENTS, *(f"{name}_text" for name in DOCUMENTS), *NUMBERS, *TEXTS, "stack"]
     values = {name: form.text(name) for name in names}
     values |= {f"{name}_text": form.text(f"{name}_file") for name in DOCUMENTS if form.text(f"{name}_file")}
-    return AskForm(values, tuple(form.every("tiers")), errors)
+    return AskForm(values, tuple(form.every("tiers")), errors=errors)
 
 
 def form_of(question: Question) -> AskForm:
@@ -54,8 +58,12 @@ def form_of(question: Question) -> AskForm:
 
 def body_of(form: Form) -> dict[str, Any]:
     """The body of POST /v1/plans. Raises InvalidDocument, with pointers into the body."""
-    body: dict[str, Any] = {name: _chosen(form, name) for name in DOCUMENTS}
-    options: dict[str, Any] = {name: _number(form.text(name), name) for name in NUMBERS if form.text(name)}
+    body: dict[str, Any] = {name: chosen(form, name) for name in DOCUMENTS}
+    options: dict[str, Any] = {
+        name: number_in(form.text(name), f"/options/{name}", whole=name in ("nodes", "ranks", "seed"))
+        for name in NUMBERS
+        if form.text(name)
+    }
     options |= {name: form.text(name) for name in TEXTS if form.text(name)}
     if form.every("tiers"):
         options["tiers"] = form.every("tiers")
@@ -63,17 +71,16 @@ def body_of(form: Form) -> dict[str, Any]:
     return body
 
 
-def errors_by_field(error: InvalidDocument) -> dict[str, list[str]]:
+def errors_by_field(error: InvalidDocument, fields: Collection[str] = FIELDS) -> dict[str, list[str]]:
     """Each broken rule at the field that its pointer leads to."""
     found: dict[str, list[str]] = {}
     for broken in error.broken_rules:
         parts = parts_of(broken.pointer)
         named = parts[1] if parts[:1] == ["options"] and len(parts) > 1 else (parts[0] if parts else _FORM)
-        known = (*DOCUMENTS, *NUMBERS, *TEXTS, "tiers", "stack")
-        below = "/" + "/".join(parts[1:]) if named in DOCUMENTS and len(parts) > 1 else ""
+        below = "/" + "/".join(parts[1:]) if named in (*DOCUMENTS, "hosts") and len(parts) > 1 else ""
         line = "" if broken.line is None else f"line {broken.line}, "
         words = broken.rule + (f" (got {broken.value})" if broken.value else "") + (f", in {broken.named}" if broken.named else "")
-        found.setdefault(named if named in known else _FORM, []).append(f"{line}{below}: {words}" if below else f"{line}{words}")
+        found.setdefault(named if named in fields else _FORM, []).append(f"{line}{below}: {words}" if below else f"{line}{words}")
     return found
 
 
@@ -89,7 +96,7 @@ def _document(name: str, document: Document, names: list[str], find: Any) -> dic
     return {f"{name}_text": yaml.safe_dump(document.to_data(), sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)}
 
 
-def _chosen(form: Form, name: str) -> Any:
+def chosen(form: Form, name: str) -> Any:
     """A file goes before a text, and either before a name."""
     text = form.text(f"{name}_file") or form.text(f"{name}_text")
     if not text:
@@ -104,10 +111,10 @@ def _chosen(form: Form, name: str) -> Any:
     return parsed
 
 
-def _number(text: str, name: str) -> int | float:
-    whole = name in ("nodes", "ranks", "seed")
+def number_in(text: str, pointer: str, *, whole: bool) -> int | float:
+    """The number that a field holds. Raises InvalidDocument with a pointer into the body."""
     try:
         return int(text) if whole else float(text)
     except ValueError:
         rule = f"must be a {'whole ' if whole else ''}number"
-        raise InvalidDocument("body", [BrokenRule(f"/options/{name}", repr(text[:40]), rule)]) from None
+        raise InvalidDocument("body", [BrokenRule(pointer, repr(text[:40]), rule)]) from None

@@ -60,7 +60,11 @@ class Site:
         plain, m3 = self.plan("plain"), self.plan("m3")
         parts = [f"{plain}/tables", f"{plain}/map?by=time", f"{m3}/what-if?hbm=32GiB", f"{plain}/runs/{self.runs['plain']}"]
         listed = ["/", "/?q=no-such", "/new", f"/new?plan={self.ids['plain']}", "/models", "/models/m3", "/hosts", "/hosts/big-basin-16g"]
-        studies = ["/studies", *map(self.study, ("swept", "sized", "ranked", "sweeping"))]
+        studies = [
+            "/studies",
+            *(f"/studies/new?kind={kind}" for kind in ("sweep", "size", "recommend")),
+            *map(self.study, ("swept", "sized", "ranked", "sweeping")),
+        ]
         studies += [f"/studies/compare?study={self.ids['swept']}&study={self.ids['swept again']}"]
         others = ["/profiles", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
         return [

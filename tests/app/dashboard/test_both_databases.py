@@ -59,6 +59,7 @@ def test_a_form_of_another_origin_is_refused(site: Site) -> None:
         f"{site.plan('plain')}/runs",
         f"{site.plan('fixable')}/fixes/0",
         "/studies/delete",
+        "/studies/new",
     ):
         answer = site.api.post(path, data={"plan": site.ids["plain"]}, headers={"Origin": "https://elsewhere.example"})
         assert answer.status_code == httpx.codes.FORBIDDEN, path

@@ -47,3 +47,51 @@ def test_a_study_is_cancelled_from_its_page(page: Page, site: Site) -> None:
     follow(page, "text=Cancel")
     assert page.locator("h1 .badge").inner_text() == "cancelled"
     assert page.locator("progress").count() == 0
+
+
+def test_a_new_study_says_what_is_wrong_at_its_field(page: Page) -> None:
+    page.goto("/studies")
+    follow(page, "text='New study'")
+    page.select_option("#model", "suite")
+    page.check('input[name="hosts"][value="cpu-dual-socket"]')
+    page.fill("#vary", "/sparse=4,8\n/no-such=1")
+    page.fill("#ranks", "two")
+    follow(page, "main button")
+    assert page.locator(".field:has(#ranks) .error").inner_text().startswith("must be a whole number")
+    page.fill("#ranks", "")
+    follow(page, "main button")
+    assert "/no-such is not there" in page.locator(".field:has(#vary) .error").inner_text()
+    assert page.locator("#vary").get_attribute("aria-invalid") == "true"
+    assert page.is_checked('input[name="hosts"][value="cpu-dual-socket"]')
+    page.fill("#vary", "/sparse=4,8,1000000")
+    follow(page, "main button")
+    assert "/sparse=1000000" in page.locator(".field:has(#vary) .error").inner_text()
+    page.fill("#vary", "/sparse=4,8\n/dense=64,128")
+    follow(page, "main button")
+    assert page.inner_text("h1").startswith("Sweep of suite queued")
+    assert "0 of 4 points" in page.inner_text("#progress")
+    assert "with /sparse, /dense varied" in page.inner_text("main")
+
+
+def test_sizings_and_rankings_are_asked_for_without_scripts(site: Site) -> None:
+    """As a browser does that has none."""
+
+    def sent(kind: str, **fields: str) -> tuple[int, str]:
+        answer = site.api.post(f"/studies/new?kind={kind}", data={"model": "ncf", "hosts": "cpu-dual-socket", **fields})
+        return answer.status_code, answer.headers.get("location") or answer.text
+
+    assert sent("size", throughput="5k", objective="servers")[1].startswith("/studies/")
+    assert sent("recommend", objective="throughput", nodes="1")[1].startswith("/studies/")
+    for kind, fields, field, said in (
+        ("size", {}, "throughput", "say what the job must reach"),
+        ("size", {"examples": "10T", "deadline": "1s"}, "deadline", "no job reaches"),
+        ("size", {"throughput": "5k", "objective": "cost"}, "hosts", "price_per_hour: 12.5"),
+        ("size", {"throughput": "5k", "max_nodes": "many"}, "max_nodes", "must be a whole number"),
+        ("recommend", {"hosts": ""}, "hosts", "tick at least one"),
+        ("recommend", {"set": "sparse=4"}, "set", "only the template suite has settings"),
+        ("recommend", {"host_text": "node: 8 x h100-80g"}, "hosts", "network, as in"),
+    ):
+        status, page = sent(kind, **fields)
+        assert status == 422, page
+        [error] = [line for line in page.splitlines() if f'id="error-{field}-1"' in line]
+        assert said in error

@@ -1,0 +1,79 @@
+"""How close to the best the points of studies are, and what they take: 198 of the template `suite`, 60 of the production models.
+
+    python -m benchmarks.study_points [suite|production] > RESULTS.jsonl
+
+One JSON line a point: its gap and the seconds of CPU time that it took, in this one process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import emplace
+from benchmarks.json_lines import emit
+from emplace.placement.catalog import find_model
+from emplace.placement.catalog.suite import SuiteSettings
+from emplace.placement.plan import Plan
+from emplace.studies.grid import Setting
+from emplace.studies.sweep import STUDY_GAP, SweepStudy, axes_of
+
+SUITE_HOSTS = ("cpu-dual-socket", "big-basin-32g", "zion")
+SUITE_VARIED = ("/sparse=4,8,16,32,64,128", "/batch=10,20,50,100,200,400,800,1600,3200,6400,12800")
+PRODUCTION = ("m1", "m2", "m3")
+PLACED = {
+    "zion": ("hbm", "ddr"),
+    "big-basin-32g": ("remote",),
+    "big-basin-16g": ("hbm", "ddr", "remote"),
+    "cpu-dual-socket": ("ddr", "remote"),
+}
+"""Where tables may be on each host: Zion, and remote servers beside each kind of memory."""
+BATCHES = "/local_batch_size=200,400,800,1600,3200"
+
+
+def main() -> None:
+    asked = sys.argv[1] if len(sys.argv) == 2 else ""
+    if len(sys.argv) > 2 or asked not in ("", "suite", "production"):
+        sys.exit(__doc__)
+    for name, study in _studies(asked):
+        _solve(name, study)
+
+
+def _studies(asked: str) -> Iterator[tuple[str, SweepStudy]]:
+    if asked != "production":
+        yield "suite", _study(SuiteSettings(), SUITE_HOSTS, SUITE_VARIED)
+    if asked != "suite":
+        for model in PRODUCTION:
+            for host, tiers in PLACED.items():
+                yield model, _study(find_model(model), (host,), (BATCHES,), tiers=tiers)
+
+
+def _study(model: Any, hosts: tuple[str, ...], varied: tuple[str, ...], **options: Any) -> SweepStudy:
+    setting = Setting(model, emplace.PlanOptions(gap=STUDY_GAP, **options))
+    axes = axes_of(varied, of_template=isinstance(model, SuiteSettings))
+    return SweepStudy.of(setting, [emplace.read_host(host) for host in hosts], axes, ())
+
+
+def _solve(name: str, study: SweepStudy) -> None:
+    last: Plan | None = None
+    for number, point in enumerate(study.points):
+        began_s = time.process_time()
+        figures, last = study.do(number, last)
+        emit(
+            {
+                "model": name,
+                "host": point.host,
+                "tiers": study.setting.options.tiers,
+                "values": dict(zip((axis.path for axis in study.axes), point.values, strict=True)),
+                "status": figures.status,
+                "gap": figures.gap,
+                "throughput": figures.throughput,
+                "cpu_s": time.process_time() - began_s,
+            }
+        )
+
+
+if __name__ == "__main__":
+    main()
