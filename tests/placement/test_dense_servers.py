@@ -19,8 +19,9 @@ from emplace.placement.memory import row_bytes
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.placement.stages import Stage
-from emplace.studies.fleet import Fleet, Hogwild
+from emplace.studies.fleet import Demands, Fleet, Hogwild
 from emplace.studies.power import running
+from emplace.studies.resources import elasticities
 from tests.placement.example_models import gpu_host_data, model
 from tests.placement.naive_plan import naive_plan
 from tests.placement.test_datasheet import scaled
@@ -141,6 +142,28 @@ def served_by_one(fleet: Fleet) -> Plan:
     question = fleet.placement_question(1, PlanOptions())
     choices = [(ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)] * len(fleet.model.tables)
     return naive_plan(fleet.model, question.host, choices, question.options, cost_model=fleet.cost_model, with_servers=True)
+
+
+def test_a_fleet_pays_for_messages_with_cores_of_either_end() -> None:
+    def demands(node_cores: int, server_cores: int) -> Demands:
+        data = builtin_host("cpu-dual-socket").to_data()
+        data["node"]["cores"], data["remote_servers"]["cores"] = node_cores, server_cores
+        where = HostSpec.model_validate(data)
+        fleet = Fleet(model(), where, datasheet_cost_model(where), Hogwild(batch=64))
+        return fleet.demands(served_by_one(fleet))
+
+    many, of_node, of_server = demands(40, 40), demands(2, 40), demands(40, 2)
+    assert CPUS.message_core_us is not None
+    each_us = 3 * len(model().tables) * CPUS.message_core_us.typical
+    assert of_node.trainer_cpu_us - many.trainer_cpu_us > each_us * (1 - 1 / 20)
+    assert of_node.sparse_cpu_us == many.sparse_cpu_us
+    assert of_server.sparse_cpu_us[0] - many.sparse_cpu_us[0] > each_us * (1 / 2 - 1 / 40)
+    assert of_server.trainer_cpu_us == many.trainer_cpu_us
+
+
+def test_a_faster_network_of_theirs_is_worth_something() -> None:
+    gains = {each.path: each.percent for each in elasticities(placed(host(count=1)))}
+    assert gains["/dense_servers/network"] > 0
 
 
 def test_their_watts_count() -> None:
