@@ -43,7 +43,7 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
     _constrain(rng, model, ranks)
     _leave_unpooled(np.random.default_rng([seed, number, 1]), model)
     table_bytes = sum(table["num_embeddings"] * table["embedding_dim"] * 4 for table in tables)
-    host = HostSpec.model_validate(_host(rng, name, number, ranks, table_bytes))
+    host = HostSpec.model_validate(_with_more(np.random.default_rng([seed, number, 2]), _host(rng, name, number, ranks, table_bytes)))
     cost_model = _uneven(rng, device_prices(host)) if rng.random() < 0.3 else device_prices(host)
     options = PlanOptions.model_validate(_options(rng, name, work_limit))
     return name, Question(model=ModelSpec.model_validate(model), host=host, cost_model=cost_model, options=options)
@@ -155,6 +155,17 @@ def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_by
             "network": "25Gbit/s",
             "fp32_flops": "1TFLOP/s",
         }
+    return host
+
+
+def _with_more(rng: np.random.Generator, host: dict[str, Any]) -> dict[str, Any]:
+    """Of hosts with remote servers, some say how many cores either end has, few or many. Some hosts have dense servers."""
+    for part in (host["remote_servers"], host["node"]) if "remote_servers" in host else ():
+        if rng.random() < 0.6:
+            part["cores"] = int(rng.choice([1, 4, 40]))
+    if rng.random() < 0.2:
+        rates = {"memory_bandwidth": "100GB/s", "network": "25Gbit/s"}
+        host["dense_servers"] = {"count": int(rng.choice([1, 4])), "every": int(rng.choice([1, 8]))} | rates
     return host
 
 

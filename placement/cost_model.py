@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from emplace.placement.dense_part import PASSES, DensePart, dense_part
+from emplace.placement.dense_servers import DenseServersCost
 from emplace.placement.document import Document
 from emplace.placement.ingest import IngestCost
+from emplace.placement.messages_cost import MessageCost
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, Precision, ShardingType
 from emplace.placement.stack import Stack
 from emplace.placement.units import MAX_SIZE_BYTES
@@ -287,10 +289,14 @@ class CostModel(Document):
     """The software stack that datasheet prices are of, with its ranges."""
     measured_at: str | None = None
     step_overhead_us: Coefficient
+    dense_servers: DenseServersCost | None = None
+    """Absent where trainers all-reduce the gradients of dense layers among each other, as in all measured models."""
     launches: LaunchCost | None = None
     """Absent where the device is what runs the process, and everything is in its own times."""
     ingest: IngestCost | None = None
     """Absent where the input is on the machine already, as while profiling."""
+    server_messages: MessageCost | None = None
+    """Absent where there are no remote servers, and in measured models, whose exchanges it is in."""
     kernels: tuple[KernelCost, ...]
     all_to_all: CollectiveCost
     input_dist: CollectiveCost | None = None

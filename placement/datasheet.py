@@ -19,9 +19,11 @@ from emplace.placement.cost_model import (
     LookupCost,
     OtherBackward,
 )
+from emplace.placement.dense_servers import DenseServersCost
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import HOST_CPUS, DeviceKind, DeviceType, HostSpec, Node
+from emplace.placement.host import HOST_CPUS, DenseServers, DeviceKind, DeviceType, HostSpec, Node
 from emplace.placement.ingest import IngestCost
+from emplace.placement.messages_cost import MessageCost
 from emplace.placement.model import ComputeKernel, Optimizer, Precision
 from emplace.placement.stack import Pace, Stack
 
@@ -48,13 +50,14 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         prices = _Prices(of_type[device.type], pace)
         kernels += prices.kernels_of(device, device_link(device, host.node))
         dense.append(prices.dense(device.kind, _rates(device)))
-    prices = _Prices(of_type[DeviceType.CPU], pace)
+    prices, trainers = _Prices(of_type[DeviceType.CPU], pace), _Prices(stack, pace)
+    messages = None
     if host.has_cpu_lookups:
         kernels.append(prices.host_cpus(host.node))
     if (remote := host.remote_servers) is not None:
-        kernels.append(prices.kernel(remote.kind, ComputeKernel.FUSED, remote.memory_bandwidth))
+        kernels.append(prices.server(remote.kind, remote.memory_bandwidth, remote.cores))
         dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}))
-    trainers = _Prices(stack, pace)
+        messages = prices.messages(host, remote.cores, trainers.link_us(host))
     links = trainers.links(host)
     slowest = min(device.memory_bandwidth for device in host.node.devices)
     return CostModel(
@@ -63,6 +66,8 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         stack=stack,
         step_overhead_us=stack.step_us.at(pace) if stack.device is DeviceType.CPU else 0.0,
         ingest=trainers.ingest(host) if host.fingerprint is None else None,
+        server_messages=messages,
+        dense_servers=None if (there := host.dense_servers) is None else prices.dense_servers(there, host, links, trainers.link_us(host)),
         launches=trainers.launches() if stack.device is DeviceType.CUDA else None,
         kernels=tuple(kernels),
         all_to_all=links,
@@ -112,17 +117,48 @@ class _Prices:
         """Rows that the CPUs of a node look up for its devices: all its system memory's bandwidth, and work of all its cores."""
         if node.ddr_bandwidth is None or node.cores is None:
             raise ValueError("a node's CPUs have a price where its cores and its ddr_bandwidth are known")
-        cost = self.kernel(HOST_CPUS, ComputeKernel.FUSED, node.ddr_bandwidth)
-        core_ns = self.stack.lookup_core_ns
-        if core_ns is None:
+        return self.server(HOST_CPUS, node.ddr_bandwidth, node.cores)
+
+    def server(self, kind: str, memory_per_s: float, cores: int | None) -> KernelCost:
+        """Rows that all CPUs of a machine look up for others. The work of a lookup is that of its cores where they are known, else it is
+        counted in bytes of its memory."""
+        cost, core_ns = self.kernel(kind, ComputeKernel.FUSED, memory_per_s), self.stack.lookup_core_ns
+        if core_ns is None or cores is None:
             return cost
-        per_lookup_us = core_ns.at(self.pace) / 1e3 / node.cores
+        per_lookup_us = core_ns.at(self.pace) / 1e3 / cores
 
         def on_cores(lookups: LookupCost) -> LookupCost:
-            return lookups.model_copy(update={"per_lookup_us": lookups.per_lookup_us + per_lookup_us})
+            return lookups.model_copy(update={"per_lookup_us": per_lookup_us})
 
         others = tuple(each.model_copy(update={"backward": on_cores(each.backward)}) for each in cost.other_backwards)
         return cost.model_copy(update={"forward": on_cores(cost.forward), "backward": on_cores(cost.backward), "other_backwards": others})
+
+    def messages(self, host: HostSpec, server_cores: int | None, link_us: float) -> MessageCost:
+        """What messages with servers of so many cores take of both ends: nothing of an end whose cores are not known."""
+        each_us, byte_ns = self.stack.message_core_us, self.stack.message_core_ns
+        per_message_us = 0.0 if each_us is None else each_us.at(self.pace)
+        per_byte_us = 0.0 if byte_ns is None else byte_ns.at(self.pace) / 1e3
+        of_server = 0.0 if server_cores is None else 1 / server_cores
+        of_trainer = 0.0 if host.node.cores is None else host.devices_per_node / host.node.cores
+        return MessageCost(
+            per_server_message_us=per_message_us * of_server,
+            per_server_byte_us=per_byte_us * of_server,
+            per_trainer_message_us=per_message_us * of_trainer,
+            per_trainer_byte_us=per_byte_us * of_trainer + link_us,
+        )
+
+    def dense_servers(self, servers: DenseServers, host: HostSpec, links: CollectiveCost, link_us: float) -> DenseServersCost:
+        """What exchanging dense parameters with servers takes of a trainer, whose links are given, and of each of them."""
+        return DenseServersCost(
+            count=servers.count,
+            every=servers.every,
+            fixed_us=self.stack.collective_us.at(self.pace),
+            per_trainer_byte_us=links.per_inter_node_byte_us,
+            per_server_byte_us=1e6 / (servers.network * self.stack.network_share.at(self.pace)),
+            per_added_byte_us=3 * self._per_byte_us(servers.memory_bandwidth),
+            messages=self.messages(host, servers.cores, link_us),
+            per_updated_byte_us=self.updates(servers.memory_bandwidth),
+        )
 
     def _uvm(self, device: str, memory_per_s: float, link_per_s: float) -> KernelCost:
         """Rows in system memory, read and written over the link. It carries both directions at once, so what is read counts."""
@@ -208,11 +244,11 @@ class _Prices:
         per_core_us = self.stack.input_core_ns.at(self.pace) / 1e3
         return IngestCost(
             per_network_byte_us=from_network * 1e6 * host.devices_per_node / (host.node.network * self.stack.network_share.at(self.pace)),
-            per_link_byte_us=over_link * self._link_us(host),
+            per_link_byte_us=over_link * self.link_us(host),
             per_core_byte_us=0.0 if host.node.cores is None else from_network * per_core_us * host.devices_per_node / host.node.cores,
         )
 
-    def _link_us(self, host: HostSpec) -> float:
+    def link_us(self, host: HostSpec) -> float:
         """For each byte between a device and system memory, on the slowest kind's link; 0 of CPU devices."""
         links = [device_link(device, host.node) for device in host.node.devices]
         return max(0.0 if link is None else 1e6 / (link * self.stack.link_share.at(self.pace)) for link in links)
@@ -225,7 +261,7 @@ class _Prices:
             per_intra_node_byte_us=1e6 * (host.node.intra_node_hops or 1.0) / (host.node.intra_node_link * near),
             per_inter_node_byte_us=1e6 * host.devices_per_node / (host.node.network * far),
             per_server_byte_us=1e6 / (host.remote_servers.network * far) if host.remote_servers else 0.0,
-            per_device_link_byte_us=self._link_us(host) if host.has_cpu_lookups else None,
+            per_device_link_byte_us=self.link_us(host) if host.has_cpu_lookups else None,
             per_peer_us=self.stack.peer_us.at(self.pace),
         )
 

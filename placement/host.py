@@ -105,6 +105,8 @@ class RemoteServers(Document):
     ddr_reserve: Size
     memory_bandwidth: Rate
     network: Rate
+    cores: Count | None = None
+    """Cores of all CPUs of a server; absent where nothing is to be said of what its messages and lookups take of them."""
     fp32_flops: Flops
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
     idle_power_w: Annotated[float, Field(strict=True, ge=0)] | None = None
@@ -114,6 +116,21 @@ class RemoteServers(Document):
     def _reserve_leaves_room(self) -> RemoteServers:
         _refuse_full_reserve("ddr", self.ddr_reserve, self.ddr_capacity)
         return self
+
+
+class DenseServers(Document):
+    """CPU servers with which trainers exchange dense parameters, instead of reducing gradients among each other."""
+
+    count: Count
+    every: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    """Steps between two exchanges. At every step gradients go there and parameters come back; else trainers take their own steps and
+    average parameters (elastic averaging)."""
+    memory_bandwidth: Rate
+    network: Rate
+    cores: Count | None = None
+    """As of remote servers."""
+    power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
+    price_per_hour: Annotated[float, Field(strict=True, ge=0)] | None = None
 
 
 def _or_one_line(schema: dict[str, Any]) -> None:
@@ -132,6 +149,8 @@ class HostSpec(Document):
     node: Annotated[Node, Field(json_schema_extra=_or_one_line)]
     """Also in one line, such as `8 x h100-80g, NVLink, 3200Gbit/s, 2TiB` (placement/node_shorthand.py)."""
     remote_servers: RemoteServers | None = None
+    dense_servers: DenseServers | None = None
+    """Absent where trainers all-reduce gradients."""
     fingerprint: str | None = None
     """Identifies the physical machine of a discovered host; a measured cost model carries the same."""
     sources: dict[str, str] = Field(default_factory=dict)
@@ -165,6 +184,9 @@ class HostSpec(Document):
             raise broken_rule("/node/devices", HOST_CPUS, "is what the CPUs of a node are called; give the device another kind")
         if self.remote_servers is not None and self.remote_servers.kind == HOST_CPUS:
             raise broken_rule("/remote_servers/kind", HOST_CPUS, "is what the CPUs of a node are called; give the servers another kind")
+        if self.dense_servers is not None and self.fingerprint is not None:
+            rule = "are for hosts from datasheets: on this machine TorchRec trains, which all-reduces gradients; leave them out"
+            raise broken_rule("/dense_servers", "", rule)
         if self.remote_servers is not None and self.remote_servers.kind in (device.kind for device in self.node.devices):
             raise broken_rule("/remote_servers/kind", self.remote_servers.kind, "must differ from the kinds of the node's devices")
         return self

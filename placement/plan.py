@@ -168,6 +168,14 @@ class Question(Document):
             raise broken_rule("/cost_model/kernels", "", rule)
         return self
 
+    @model_validator(mode="after")
+    def _dense_servers_have_a_price(self) -> Question:
+        asked, priced = self.host.dense_servers, self.cost_model.dense_servers
+        if (asked and (asked.count, asked.every)) != (priced and (priced.count, priced.every)):
+            rule = "must be of the host's dense_servers, which prices that were measured or are of another host are not: "
+            raise broken_rule("/cost_model/dense_servers", "", rule + "take the datasheet's, or leave dense_servers out of the host")
+        return self
+
     def topology(self, *, with_servers: bool) -> Topology:
         """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted."""
         topology = self.options.topology(self.host, with_servers=with_servers)

@@ -78,7 +78,11 @@ class Stack(Document):
     """Time of each shard's lookups in each direction, however few."""
     lookup_core_ns: Cost | None = None
     """The time of one core for each lookup in each direction, in nanoseconds, beside the memory's: of CPUs that look up for the devices
-    of their node."""
+    of their node, and of remote servers."""
+    message_core_us: Cost | None = None
+    """The time of one core for each message between a trainer and a remote server, at each end: ids, vectors or gradients of one shard."""
+    message_core_ns: Cost | None = None
+    """The time of one core for each byte of such a message, at each end, in nanoseconds."""
     link_share: Share
     """Share of the link to system memory, where rows are read over it."""
     read_again: Cost

@@ -21,9 +21,10 @@ from emplace.placement.dense_part import dense_part, layers_optimizer
 from emplace.placement.host import HOST_CPUS
 from emplace.placement.memory import row_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Tier
+from emplace.placement.replicated import exchange_start_us, exchange_us, optimizer_us
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import Topology
-from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload, all_reduce_share
+from emplace.placement.workload import OUTPUT_BYTES, ROW_SPLIT, ShardWorkload
 
 
 class Stage(StrEnum):
@@ -54,16 +55,18 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
     permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * work.value_bytes * cost.per_permuted_byte_us)
     own_links = slice(2) if device == HOST_CPUS else slice(3)  # what CPUs send to their node's devices is charged to those
-    vectors_us = _exchange_us(cost, sharding.sharding_type, work, work.output_bytes[own_links]) + permuted_us
-    near, far = work.all_reduce_share
-    updated_us = cost.update_us(sharding.optimizer, weight_bytes) if replicated else 0.0
+    ids_made_us, vectors_made_us = (0.0, 0.0) if device == HOST_CPUS else _made_by_server_us(cost, work)
+    vectors_us = _exchange_us(cost, sharding.sharding_type, work, work.output_bytes[own_links]) + permuted_us + vectors_made_us
+    reduced_us = 0.0
+    if replicated:
+        reduced_us = exchange_us(cost, weight_bytes, 1, *work.copies) + optimizer_us(cost, sharding.optimizer, weight_bytes)
     return {
-        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes[own_links]) + bags_us + bucketed_us,
+        Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes[own_links]) + bags_us + bucketed_us + ids_made_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: vectors_us,
         Stage.GRADIENT_DIST: vectors_us,
         Stage.LOOKUP_BACKWARD: backward,
-        Stage.ALL_REDUCE: cost.all_reduce.time_us(weight_bytes * near, weight_bytes * far) + updated_us,
+        Stage.ALL_REDUCE: reduced_us,
     }
 
 
@@ -75,17 +78,29 @@ def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorklo
     return np.where(work.is_pooled, cost.reduce_scatter.time_us(*output_bytes), sent_us)
 
 
+def _made_by_server_us(cost: CostModel, work: ShardWorkload) -> tuple[Any, Any]:
+    """Microseconds of a remote server's CPUs for the messages of a shard: (ids, vectors). A trainer's shards have none."""
+    if cost.server_messages is None:
+        return 0.0, 0.0
+    return tuple(cost.server_messages.of_server_us(work.messages, each[2]) for each in (work.input_bytes, work.output_bytes))
+
+
 def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -> dict[Stage, Any]:
     """Microseconds that a server's shard adds to every trainer: all that servers exchange crosses the trainers' links.
 
     So an exchange with remote servers lasts as long as the bytes of all of them take on the network of all trainers, or those of the
-    busiest on its own. What a node's CPUs exchange crosses its devices' links to system memory. A trainer's shards add nothing.
+    busiest on its own. The CPUs of trainers handle what those of servers do: a message of each shard in each exchange, and its bytes.
+    What a node's CPUs exchange crosses its devices' links to system memory. A trainer's shards add nothing.
     """
     ids, vectors = work.of_each_trainer(topology)
     if topology.served_tier is Tier.CPU:
         ids_us, vectors_us = cost.id_exchange.device_link_us(ids), cost.all_to_all.device_link_us(vectors)
     else:
         ids_us, vectors_us = cost.id_exchange.time_us(0.0, ids), cost.all_to_all.time_us(0.0, vectors)
+        if cost.server_messages is not None:
+            messages = work.messages // len(topology.trainers)
+            ids_us = ids_us + cost.server_messages.of_trainer_us(messages, ids)
+            vectors_us = vectors_us + cost.server_messages.of_trainer_us(messages, vectors)
     return {Stage.INPUT_DIST: ids_us, Stage.OUTPUT_DIST: vectors_us, Stage.GRADIENT_DIST: vectors_us}
 
 
@@ -163,20 +178,19 @@ class _LookupPricer:
 
 
 def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dict[Stage, float]:
-    """Microseconds that every trainer pays whatever its shards: the dense layers, their all-reduce and their optimizer.
+    """Microseconds that every trainer pays whatever its shards: the dense layers, the exchange of their gradients and their optimizer.
 
     Of several kinds of device, all wait for the slowest.
     """
-    dense, trainers = dense_part(model), len(topology.trainers)
+    dense, copies = dense_part(model), (topology.trainer_nodes, topology.trainers_per_node)
     # The dense layers are replicated, so the slowest kind of device sets their time.
     devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
-    near, far = all_reduce_share(topology)
     dense_bytes = dense.parameters * OUTPUT_BYTES
-    reduce_us = cost.all_reduce.start_us(trainers) + float(cost.all_reduce.time_us(dense_bytes * near, dense_bytes * far))
-    updated_us = float(cost.update_us(layers_optimizer(model.optimizer), dense_bytes))
+    exchanged_us = exchange_start_us(cost, *copies) + float(exchange_us(cost, dense_bytes, len(dense.layers), *copies))
+    updated_us = float(optimizer_us(cost, layers_optimizer(model.optimizer), dense_bytes))
     return {
         Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features, model.dense_precision) for device in devices),
-        Stage.ALL_REDUCE: updated_us + (reduce_us if trainers > 1 else 0.0),
+        Stage.ALL_REDUCE: updated_us + exchanged_us,
     }
 
 
@@ -188,10 +202,11 @@ def sharding_type_stages_us(cost: CostModel, sharding_type: ShardingType, topolo
     counted among trainers: a server that holds nothing gets none.
     """
     overhead_us, trainers = cost.sharding_type_us.get(sharding_type, 0.0), len(topology.trainers)
+    if sharding_type is ShardingType.DATA_PARALLEL:
+        start_us = exchange_start_us(cost, topology.trainer_nodes, topology.trainers_per_node)
+        return {Stage.LOOKUP_FORWARD: overhead_us} | ({Stage.ALL_REDUCE: start_us} if start_us else {})
     if len(topology.ranks) == 1:
         return {Stage.LOOKUP_FORWARD: overhead_us}
-    if sharding_type is ShardingType.DATA_PARALLEL:
-        return {Stage.LOOKUP_FORWARD: overhead_us, Stage.ALL_REDUCE: cost.all_reduce.start_us(trainers)}
     dist = cost.reduce_scatter if sharding_type in ROW_SPLIT else cost.all_to_all
     return {
         Stage.INPUT_DIST: cost.id_exchange.start_us(trainers),

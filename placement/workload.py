@@ -150,8 +150,10 @@ class ShardWorkload:
     value_bytes: Any
     is_pooled: Any
     """Where rows are split, partial sums are added up on the way; of sequences each vector comes from the one rank that has its row."""
-    all_reduce_share: tuple[float, float]
-    """(inside the node, across nodes): what an all-reduce of the shard's gradient sends, in times of its weight bytes."""
+    copies: tuple[int, int] = (0, 0)
+    """(nodes, trainers of each) that hold the shard, where it is replicated."""
+    messages: int = 0
+    """Messages that a server's shard gets or sends in each exchange: one from or to each trainer."""
 
     def of_each_trainer(self, topology: Topology) -> tuple[Any, Any]:
         """(input, output) bytes that a server's shard exchanges with each trainer."""
@@ -187,7 +189,7 @@ def shard_workload(
             permuted_vectors=0.0,
             value_bytes=value_bytes,
             is_pooled=pooled,
-            all_reduce_share=all_reduce_share(topology),
+            copies=(topology.trainer_nodes, topology.trainers_per_node),
         )
     lookups, bags = load.global_lookups * row_share, load.global_bags
     ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
@@ -214,7 +216,7 @@ def shard_workload(
         permuted_vectors=vectors * _permuted_share(sharding_type, local, pooled),
         value_bytes=value_bytes,
         is_pooled=pooled,
-        all_reduce_share=(0.0, 0.0),
+        messages=world if on_server else 0,
     )
 
 
@@ -231,9 +233,9 @@ def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pool
     return 1.0 / trainers_per_node if sharding_type is ShardingType.GRID_SHARD else 1.0
 
 
-def all_reduce_share(topology: Topology) -> tuple[float, float]:
-    """(inside the node, across nodes): what a rank sends to all-reduce a parameter in a hierarchical ring, in times of its bytes."""
-    local, nodes = topology.trainers_per_node, topology.trainer_nodes
+def all_reduce_share(nodes: int, local: int) -> tuple[float, float]:
+    """(inside the node, across nodes): what a rank sends to all-reduce a parameter in a hierarchical ring, in times of its bytes, where each
+    node has so many."""
     return 2 * (local - 1) / local, 2 * (nodes - 1) / nodes / local
 
 

@@ -141,6 +141,32 @@ class Fleet:
         return rounds_per_us * 1e6 * self.model.local_batch_size
 
 
+@dataclass
+class _Sent:
+    """What one server exchanges in a round."""
+
+    shards: int = 0
+    ids_bytes: float = 0.0
+    """With their lengths."""
+    vectors_bytes: float = 0.0
+    """As many as their gradients."""
+
+    @property
+    def up_bytes(self) -> float:
+        """In the direction that carries more, to the server: pooled vectors come back in the other one meanwhile."""
+        return self.ids_bytes + self.vectors_bytes
+
+    @property
+    def handled_bytes(self) -> float:
+        """In both directions: cores handle all of them."""
+        return self.ids_bytes + 2 * self.vectors_bytes
+
+    @property
+    def messages(self) -> int:
+        """Ids, vectors and gradients of each shard."""
+        return 3 * self.shards
+
+
 @dataclass(frozen=True)
 class _Round:
     """What one batch of one thread asks for, at the prices of a cost model."""
@@ -154,16 +180,28 @@ class _Round:
         averaged_bytes = dense_part(self.fleet.model).parameters * OUTPUT_BYTES / self.fleet.hogwild.tau
         of_node_us = self.cost.all_to_all.per_inter_node_byte_us / sockets
         of_server_us = self.cost.all_to_all.per_server_byte_us
-        sent = sum(self._server_bytes.values())
+        sent = self._sent
         return Demands(
             think_us=self.cost.step_overhead_us + self.fleet.calls_us(self.cost),
-            trainer_cpu_us=self.fleet.trainer_cpu_us(self.cost),
-            trainer_network_us=(sent + averaged_bytes) * of_node_us,
-            sparse_cpu_us=tuple(self._lookups_us.values()),
-            sparse_network_us=tuple(count * of_server_us for count in self._server_bytes.values()),
+            trainer_cpu_us=self.fleet.trainer_cpu_us(self.cost) + self._trainer_messages_us(averaged_bytes),
+            trainer_network_us=(sum(each.up_bytes for each in sent.values()) + averaged_bytes) * of_node_us,
+            sparse_cpu_us=tuple(time_us + self._server_messages_us(sent[rank]) for rank, time_us in self._lookups_us.items()),
+            sparse_network_us=tuple(each.up_bytes * of_server_us for each in sent.values()),
             dense_network_us=averaged_bytes * of_server_us,
             sockets=sockets,
         )
+
+    def _trainer_messages_us(self, averaged_bytes: float) -> float:
+        """What messages take of one socket: those of all shards, and the dense layers to their servers and back."""
+        if (cost := self.cost.server_messages) is None:
+            return 0.0
+        sent, averaged = self._sent.values(), len(dense_part(self.fleet.model).layers) / self.fleet.hogwild.tau
+        handled_bytes = sum(each.handled_bytes for each in sent) + 2 * averaged_bytes
+        return float(cost.of_trainer_us(sum(each.messages for each in sent) + 2 * averaged, handled_bytes))
+
+    def _server_messages_us(self, sent: _Sent) -> float:
+        cost = self.cost.server_messages
+        return 0.0 if cost is None else float(cost.of_server_us(sent.messages, sent.handled_bytes))
 
     @cached_property
     def _lookups_us(self) -> dict[int, float]:
@@ -176,12 +214,9 @@ class _Round:
         return {rank.rank: float(loads.stages_us[rank.rank, columns].sum()) for rank in self.placed.ranks if rank.is_server}
 
     @cached_property
-    def _server_bytes(self) -> dict[int, float]:
-        """By rank of the servers: bytes of a batch in the direction that carries more, to the server: ids, lengths and gradients.
-
-        Pooled vectors come back in the other one meanwhile.
-        """
-        model, found = self.fleet.model, dict.fromkeys(self._lookups_us, 0.0)
+    def _sent(self) -> dict[int, _Sent]:
+        """By rank of the servers: what a batch exchanges with each."""
+        model, found = self.fleet.model, {rank: _Sent() for rank in self._lookups_us}
         tables = {table.name: table for table in model.tables}
         for placement in self.placed.tables:
             table = tables[placement.name]
@@ -189,8 +224,10 @@ class _Round:
             ids = model.local_batch_size * table.pooling_factor
             vectors = bags if model.module_of(table).is_pooled else ids
             for shard in placement.shards:
-                columns = shard.columns[1] - shard.columns[0]
-                found[shard.rank] += ids * ID_BYTES + bags * LENGTH_BYTES + vectors * columns * OUTPUT_BYTES
+                of_server = found[shard.rank]
+                of_server.shards += 1
+                of_server.ids_bytes += ids * ID_BYTES + bags * LENGTH_BYTES
+                of_server.vectors_bytes += vectors * (shard.columns[1] - shard.columns[0]) * OUTPUT_BYTES
         return found
 
 

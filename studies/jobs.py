@@ -50,14 +50,17 @@ class ServerPrices:
 
     node: float
     server: float
+    dense_servers: float = 0.0
+    """All those of the host together, which a synchronous job has besides."""
 
     @staticmethod
     def of(host: HostSpec, wanted: Wanted) -> ServerPrices:
         """Each counts once, or with its watts or its price, which are there."""
         if wanted is Wanted.SERVERS:
-            return ServerPrices(1.0, 1.0)
-        key, remote = NEEDS[wanted], host.remote_servers
-        return ServerPrices(getattr(host.node, key), 0.0 if remote is None else getattr(remote, key))
+            return ServerPrices(1.0, 1.0, 0 if host.dense_servers is None else host.dense_servers.count)
+        key, remote, dense = NEEDS[wanted], host.remote_servers, host.dense_servers
+        of_dense = 0.0 if dense is None else dense.count * getattr(dense, key)
+        return ServerPrices(getattr(host.node, key), 0.0 if remote is None else getattr(remote, key), of_dense)
 
     def of_job(self, nodes: int, servers: int) -> float:
         return nodes * self.node + servers * self.server

@@ -8,7 +8,7 @@ import numpy as np
 
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import HostSpec, Node, RemoteServers
+from emplace.placement.host import DenseServers, HostSpec, Node, RemoteServers
 from emplace.placement.plan import Plan
 
 
@@ -18,8 +18,10 @@ class Running(Document):
     nodes: int
     """Nodes of trainers."""
     parameter_servers: int
+    dense_servers: int | None = None
+    """Absent where there are none, and of a fleet, whose `parameter_servers` are of both kinds."""
     servers: int
-    """Both."""
+    """All of them."""
     power_w: float | None = None
     """What they draw: by utilisation where `idle_power_w` is given, else all of `power_w`."""
     throughput_per_w: float | None = None
@@ -34,19 +36,35 @@ def running(plan: Plan) -> Running:
     topology, host = plan.topology(), plan.question.host
     busy = _busy(plan)
     nodes = topology.trainer_nodes
-    return running_job(host, plan.throughput_samples_per_s or 0.0, nodes, topology.remote_servers, busy[:nodes], busy[nodes:])
+    throughput = plan.throughput_samples_per_s or 0.0
+    return running_job(host, throughput, nodes, topology.remote_servers, busy[:nodes], busy[nodes:], host.dense_servers)
 
 
 def running_job(
-    host: HostSpec, throughput: float, nodes: int, parameter_servers: int, busy_nodes: list[float], busy_servers: list[float]
+    host: HostSpec,
+    throughput: float,
+    nodes: int,
+    parameter_servers: int,
+    busy_nodes: list[float],
+    busy_servers: list[float],
+    dense: DenseServers | None = None,
 ) -> Running:
-    """What a job of so many nodes and parameter servers takes, each with the share of the time in which it works."""
-    power_w = _sum([*_drawn(host.node, busy_nodes), *_drawn(host.remote_servers or host.node, busy_servers)])
-    price = _sum([host.node.price_per_hour] * nodes + [(host.remote_servers or host.node).price_per_hour] * parameter_servers)
+    """What a job of so many nodes and parameter servers takes, each with the share of the time in which it works, and of dense servers."""
+    of_dense = [] if dense is None else [dense] * dense.count
+    power_w = _sum(
+        [
+            *_drawn(host.node, busy_nodes),
+            *_drawn(host.remote_servers or host.node, busy_servers),
+            *(each.power_w for each in of_dense),
+        ]
+    )
+    of_servers = [(host.remote_servers or host.node).price_per_hour] * parameter_servers
+    price = _sum([host.node.price_per_hour] * nodes + of_servers + [each.price_per_hour for each in of_dense])
     return Running(
         nodes=nodes,
         parameter_servers=parameter_servers,
-        servers=nodes + parameter_servers,
+        dense_servers=len(of_dense) or None,
+        servers=nodes + parameter_servers + len(of_dense),
         power_w=power_w,
         throughput_per_w=None if not power_w else throughput / power_w,
         joules_per_million_examples=None if power_w is None or not throughput else power_w * 1e6 / throughput,
@@ -59,7 +77,8 @@ def refuse_unknown(hosts: list[HostSpec], key: str, why: str) -> None:
     """Raises InvalidDocument for hosts without a figure that was asked for: `power_w` or `price_per_hour`."""
     broken = []
     for host in hosts:
-        for where, part in (("/node", host.node), ("/remote_servers", host.remote_servers)):
+        parts = (("/node", host.node), ("/remote_servers", host.remote_servers), ("/dense_servers", host.dense_servers))
+        for where, part in parts:
             if part is not None and getattr(part, key) is None:
                 example = "power_w: 3650" if key == "power_w" else "price_per_hour: 12.5"
                 rule = f"is needed for {why}: write '{example}' with your figure there ('emplace hosts {host.name}' prints the document), or leave the host out"

@@ -53,8 +53,9 @@ def _faster(host: HostSpec) -> Iterator[tuple[str, str, dict[str, Any]]]:
     data = host.to_data()
     for path, name in _rates(data["node"], "/node", "node"):
         yield path, name, _scaled(data, path)
-    for path, name in _rates(data.get("remote_servers", {}), "/remote_servers", "remote servers"):
-        yield path, name, _scaled(data, path)
+    for servers in ("remote_servers", "dense_servers"):
+        for path, name in _rates(data.get(servers, {}), f"/{servers}", servers.replace("_", " ")):
+            yield path, name, _scaled(data, path)
 
 
 def _rates(data: Any, path: str, owner: str) -> Iterator[tuple[str, str]]:

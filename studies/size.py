@@ -125,7 +125,8 @@ def _rank(job: SizedJob, prices: ServerPrices) -> tuple[int, float, float]:
     order = list(SizeOutcome).index(job.outcome)
     if job.running is None:
         return order, 0.0, 0.0
-    return order, prices.of_job(job.running.nodes, job.running.parameter_servers), -(job.throughput or 0.0)
+    besides = prices.dense_servers if job.running.dense_servers else 0.0
+    return order, prices.of_job(job.running.nodes, job.running.parameter_servers) + besides, -(job.throughput or 0.0)
 
 
 def _notes(jobs: Sequence[SizedJob]) -> list[str]:

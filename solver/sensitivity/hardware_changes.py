@@ -86,7 +86,7 @@ def _faster_links(question: Question, topology: Topology) -> Iterator[Edit]:
     node, remote = question.host.node, question.host.remote_servers
     if topology.trainers_per_node > 1:
         yield _faster("node", "intra_node_link", node.intra_node_link, "of each device inside its node")
-    if topology.trainer_nodes > 1 or topology.remote_servers:
+    if topology.trainer_nodes > 1 or topology.remote_servers or question.host.dense_servers:
         yield _faster("node", "network", node.network, "of each node to others")
     if topology.served_tier is Tier.CPU and node.ddr_bandwidth is not None:
         yield _faster("node", "ddr_bandwidth", node.ddr_bandwidth, "of all system memory", "memory_bandwidth")

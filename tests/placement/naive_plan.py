@@ -155,8 +155,11 @@ def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLo
     per_byte_us = cost.all_to_all.per_device_link_byte_us if tier is Tier.CPU else cost.all_to_all.per_inter_node_byte_us
     assert per_byte_us is not None
     assert cost.id_exchange == cost.all_to_all
-    ids_us = (load.global_lookups * 8 + load.global_bags * 8) / count * per_byte_us
-    vectors_us = load.global_bags * width * 4 / count * per_byte_us
+    message_us = 0.0
+    if tier is Tier.REMOTE and (messages := cost.server_messages) is not None:
+        message_us, per_byte_us = messages.per_trainer_message_us, per_byte_us + messages.per_trainer_byte_us
+    ids_us = message_us + (load.global_lookups * 8 + load.global_bags * 8) / count * per_byte_us
+    vectors_us = message_us + load.global_bags * width * 4 / count * per_byte_us
     for stages in trainers:
         stages[Stage.INPUT_DIST] += ids_us
         stages[Stage.OUTPUT_DIST] += vectors_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emplace.placement.model import ShardingType
-from emplace.placement.workload import Objective, model_loads
+from emplace.placement.workload import Objective, all_reduce_share, model_loads
 from tests.placement.example_load import topology, work
 from tests.placement.example_models import model
 
@@ -32,7 +32,8 @@ def test_a_data_parallel_shard_reduces_its_gradient() -> None:
     found = work(ShardingType.DATA_PARALLEL)
     assert (found.lookups, found.bags, found.uneven_bags) == (200, 64, 32)
     assert found.input_bytes == found.output_bytes == (0, 0, 0)
-    assert found.all_reduce_share == (2 * 3 / 4, 2 * 1 / 2 / 4)
+    assert found.copies == (2, 4)
+    assert all_reduce_share(*found.copies) == (2 * 3 / 4, 2 * 1 / 2 / 4)
 
 
 def test_a_server_sends_everything_over_the_network() -> None:
