@@ -33,7 +33,9 @@ def validator(kind: str) -> Any:
 def documents(kind: str) -> list[dict[str, Any]]:
     """Some that use most keys."""
     if kind == "host":
-        return [builtin_host(name).to_data() for name in ("dgx-h100", "zion", "cpu-dual-socket")]
+        dense = {"count": 2, "every": 16, "memory_bandwidth": "256GB/s", "network": "25Gbit/s", "cores": 40, "power_w": 500.0}
+        found = [builtin_host(name).to_data() for name in ("dgx-h100", "zion", "cpu-dual-socket")]
+        return [*found[:2], found[2] | {"dense_servers": dense}]
     if kind == "config":
         text = (ROOT / "examples" / "gate" / "emplace.toml").read_text()
         known = {"rule": "capacity", "reason": "a ticket", "until": "2999-01-01", "models": ["m1"]}
