@@ -48,6 +48,7 @@ def check(
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the step of --baseline or --against.")
     ] = None,
+    max_power_w: Annotated[float | None, typer.Option("--max-power-w", help="Budget: watts of all servers of the job.")] = None,
     sure: Annotated[
         bool, typer.Option("--sure", help="Budgets must hold over the whole range of a step that nobody measured, or are undecided.")
     ] = False,
@@ -97,6 +98,7 @@ def check(
         "max_step_time_us": max_step_time_us,
         "min_throughput": min_throughput,
         "max_regression": max_regression,
+        "max_power_w": max_power_w,
         "sure": sure or None,
         "time_limit": time_limit,
         "work_limit": work_limit,
