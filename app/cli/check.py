@@ -43,7 +43,11 @@ def check(
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option("--against", metavar="REF|PLAN.json", help="Say what changed since this commit, such as origin/main, or these plans."),
+        typer.Option(
+            "--against",
+            metavar="REF|PLAN.json|URL",
+            help="Say what changed since this commit, such as origin/main, or these plans, in files or of a service.",
+        ),
     ] = None,
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the step of --baseline or --against.")
