@@ -65,6 +65,7 @@ def check(
     min_throughput: float | None = None,
     baseline: Plan | None = None,
     max_regression: float | None = None,
+    max_power_w: float | None = None,
     sure: bool = False,
     cost_model: CostModel | None = None,
     stack: str | Path | None = None,
@@ -76,7 +77,7 @@ def check(
     It ends as soon as that is certain, with the first plan that keeps the budgets; `plan` looks for the best one.
 
     `min_throughput` is in examples per second of all ranks together, `max_regression` in percent over the step time of
-    `baseline`; with `sure` they must hold over the whole range of a step that nobody measured. `options` are those of `plan`,
+    `baseline`, `max_power_w` in watts of all servers; with `sure` times must hold over the whole range of a step that nobody measured. `options` are those of `plan`,
     but by default the answer is there within 10 s of time. Raises as `plan` does.
     """
     given = {
@@ -84,6 +85,7 @@ def check(
         "min_throughput": min_throughput,
         "max_regression": max_regression,
         "baseline": baseline,
+        "max_power_w": max_power_w,
         "sure": sure or None,
     }
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")

@@ -19,6 +19,7 @@ from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import Name
 from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
+from emplace.placement.power import plan_power_w, power_range_w
 from emplace.placement.price_range import StepRange, step_range
 from emplace.placement.workload import Objective
 
@@ -42,6 +43,8 @@ class Budgets(Document):
     baseline: Plan | None = None
     max_regression: Annotated[float, Field(strict=True, ge=0)] | None = None
     """Percent by which the step may take longer than the baseline's."""
+    max_power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
+    """Watts of all servers of the job, by what the host document says of them."""
     sure: bool | None = None
     """Whether budgets must hold over the whole range of a step that nobody measured: one that may not is then undecided."""
 
@@ -62,7 +65,9 @@ class BudgetResult(Document):
     kept: bool | None
     sure: bool | None = None
     """Whether that holds over the whole range of a step that nobody measured; absent where prices are measured, or nothing is decided."""
-    limit_us: float
+    limit_us: float | None = None
+    limit_w: float | None = None
+    """The budget itself: the longest step, or watts."""
     message: str
 
 
@@ -107,13 +112,16 @@ class CheckResult(Document):
 
 def enough_us(question: Question, budgets: Budgets) -> float | None:
     """How long the step of a plan may take that keeps all budgets, infinity without any: what a solve is to aim at (`Monitor.wanting`).
-    None where that depends on the number of devices, which is for the solve to find, and where budgets must surely hold.
+    None where that depends on the number of devices, which is for the solve to find, where budgets must surely hold, and where watts
+    depend on the placement.
 
     Raises InvalidDocument when the baseline can't be compared with plans of this question, and for ranks that the host can't have.
     """
     if question.options.objective is Objective.DEVICES and (budgets.min_throughput is not None or budgets.baseline is not None):
         return None
     if budgets.sure and question.cost_model.stack is not None:
+        return None
+    if budgets.max_power_w is not None and not _is_decided(budgets.max_power_w, power_range_w(question)):
         return None
     return min((limit.enough_us for limit in _limits(question, budgets)), default=math.inf)
 
@@ -124,6 +132,7 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
     spread = step_range(plan)
     if plan.has_placement or (plan.status is PlanStatus.UNDECIDED and plan.fewest is None):
         results = tuple(_judged(plan, limit, spread, must_be_sure=bool(budgets.sure)) for limit in _limits(plan.sized_question, budgets))
+        results += () if budgets.max_power_w is None else (_judge_power(plan, budgets.max_power_w),)
     fits, verdict = _verdict(plan, results)
     return CheckResult(
         model=plan.model.name,
@@ -218,6 +227,26 @@ def _judge_budget(plan: Plan, limit: _Limit) -> BudgetResult:
         best = "no plan was found" if step_us is None else f"the best plan found takes {step_us:,.1f} us"
         kept, message = None, f"undecided: {limit.words}; {best}, the bound is {bound_us:,.1f} us; a longer limit may decide"
     return BudgetResult(rule=limit.rule, kept=kept, limit_us=limit.longest_us, message=message)
+
+
+def _is_decided(limit_w: float, power_w: tuple[float, float]) -> bool:
+    """Whether every placement keeps the budget, or none does."""
+    least_w, most_w = power_w
+    return most_w <= limit_w or least_w > limit_w
+
+
+def _judge_power(plan: Plan, limit_w: float) -> BudgetResult:
+    least_w, most_w = power_range_w(plan.sized_question)
+    drawn_w = plan_power_w(plan) if plan.has_placement else None
+    words = f"at most {limit_w:,.0f} W"
+    if most_w <= limit_w or (drawn_w is not None and drawn_w <= limit_w):
+        kept, message = True, f"kept: {words}"
+    elif least_w > limit_w:
+        kept, message = False, f"broken: {words}; its servers draw at least {least_w:,.0f} W"
+    else:
+        found = "no plan was found" if drawn_w is None else f"the plan found draws {drawn_w:,.0f} W"
+        kept, message = None, f"undecided: {words}; {found}, another may draw {least_w:,.0f} W"
+    return BudgetResult(rule="max-power", kept=kept, limit_w=limit_w, message=message)
 
 
 def _out_of_reach(limit: _Limit, bound_us: float) -> str:

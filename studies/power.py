@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.host import DenseServers, HostSpec, Node, RemoteServers
+from emplace.placement.host import DenseServers, HostSpec
 from emplace.placement.plan import Plan
+from emplace.placement.power import busy_shares, job_power_w
 
 
 class Running(Document):
@@ -34,7 +31,7 @@ class Running(Document):
 def running(plan: Plan) -> Running:
     """What the job of a placed plan takes."""
     topology, host = plan.topology(), plan.question.host
-    busy = _busy(plan)
+    busy = busy_shares(plan)
     nodes = topology.trainer_nodes
     throughput = plan.throughput_samples_per_s or 0.0
     return running_job(host, throughput, nodes, topology.remote_servers, busy[:nodes], busy[nodes:], host.dense_servers)
@@ -51,13 +48,7 @@ def running_job(
 ) -> Running:
     """What a job of so many nodes and parameter servers takes, each with the share of the time in which it works, and of dense servers."""
     of_dense = [] if dense is None else [dense] * dense.count
-    power_w = _sum(
-        [
-            *_drawn(host.node, busy_nodes),
-            *_drawn(host.remote_servers or host.node, busy_servers),
-            *(each.power_w for each in of_dense),
-        ]
-    )
+    power_w = job_power_w(host, busy_nodes, busy_servers, dense)
     of_servers = [(host.remote_servers or host.node).price_per_hour] * parameter_servers
     price = _sum([host.node.price_per_hour] * nodes + of_servers + [each.price_per_hour for each in of_dense])
     return Running(
@@ -90,20 +81,6 @@ def refuse_unknown(hosts: list[HostSpec], key: str, why: str) -> None:
 def _of_host(error: InvalidDocument) -> BrokenRule:
     [broken] = error.broken_rules
     return BrokenRule(f"{error.source.removeprefix('host ')}{broken.pointer}", "", broken.rule)
-
-
-def _busy(plan: Plan) -> list[float]:
-    """[node, trainers' first] the share of a step in which its ranks work, in the mean."""
-    of_node: dict[int, list[float]] = {}
-    for rank in plan.ranks:
-        of_node.setdefault(rank.node, []).append(min(rank.step_time_us / (plan.step_time_us or 1.0), 1.0))
-    return [float(np.mean(shares)) for _, shares in sorted(of_node.items())]
-
-
-def _drawn(part: Node | RemoteServers, busy: list[float]) -> Iterator[float | None]:
-    full, idle = part.power_w, part.idle_power_w
-    for share in busy:
-        yield full if full is None or idle is None else idle + (full - idle) * share
 
 
 def _sum(figures: list[float | None]) -> float | None:

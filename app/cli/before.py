@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
 
 D = TypeVar("D", bound=Document)
+_WEB = ("http://", "https://")
+_STORED = re.compile(r"(?P<service>https?://.+?)/(?:v1/)?plans/(?P<id>[A-Za-z0-9_-]+)")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Before:
     """One side of a comparison: a plan, or the documents to plan with. Neither where the model is new."""
 
     name: str
-    """The commit as it was named, or the plan's file."""
+    """The commit as it was named, or the plan's file or address."""
     plan: Plan | None = None
     model: ModelSpec | None = None
     host: HostSpec | None = None
@@ -34,14 +37,16 @@ class Before:
 
 
 class Against:
-    """What `--against` names: plans, or one commit."""
+    """What `--against` names: plans, in files or of a service, or one commit."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        paths = [name for name in names if Path(name).is_file()]
-        refs = [name for name in names if name not in paths]
-        if len(refs) > 1 or (refs and paths):
-            raise InvalidDocument("options", [BrokenRule("/against", ", ".join(names), "takes one commit, or files of plans")])
-        self._plans = [(path, read_plan(Path(path))) for path in paths]
+        kept = [name for name in names if name.startswith(_WEB) or Path(name).is_file()]
+        refs = [name for name in names if name not in kept]
+        if len(refs) > 1 or (refs and kept):
+            raise InvalidDocument(
+                "options", [BrokenRule("/against", ", ".join(names), "takes one commit, or plans: files, or those of a service")]
+            )
+        self._plans = [(name, plan_of_a_service(name) if name.startswith(_WEB) else read_plan(Path(name))) for name in kept]
         self._ref = refs[0] if refs else None
         if self._ref is not None:
             _refuse_unknown(self._ref)
@@ -60,6 +65,21 @@ class Against:
                 raise
             return Before(self._ref, unreadable=str(error))
         return Before(self._ref, model=then, host=there or host)
+
+
+def plan_of_a_service(address: str) -> Plan:
+    """The plan that a service keeps at this address, as its API or its dashboard names it. Raises InvalidDocument and ToolError."""
+    from emplace.client import Client
+
+    found = _STORED.fullmatch(address)
+    if found is None:
+        rule = "must be the address of a service's plan, such as https://emplace.example/plans/ID"
+        raise InvalidDocument("options", [BrokenRule("/against", address, rule)])
+    with Client(found["service"]) as client:
+        stored = client.get_plan(found["id"])
+    if stored.plan is None:
+        raise ToolError(f"--against {address}: this plan is {stored.state}, not done; wait for it, or name another")
+    return stored.plan
 
 
 def _refuse_unknown(ref: str) -> None:

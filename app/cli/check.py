@@ -43,11 +43,16 @@ def check(
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option("--against", metavar="REF|PLAN.json", help="Say what changed since this commit, such as origin/main, or these plans."),
+        typer.Option(
+            "--against",
+            metavar="REF|PLAN.json|URL",
+            help="Say what changed since this commit, such as origin/main, or these plans, in files or of a service.",
+        ),
     ] = None,
     max_regression: Annotated[
         float | None, typer.Option("--max-regression", metavar="PCT", help="Budget: percent over the step of --baseline or --against.")
     ] = None,
+    max_power_w: Annotated[float | None, typer.Option("--max-power-w", help="Budget: watts of all servers of the job.")] = None,
     sure: Annotated[
         bool, typer.Option("--sure", help="Budgets must hold over the whole range of a step that nobody measured, or are undecided.")
     ] = False,
@@ -97,6 +102,7 @@ def check(
         "max_step_time_us": max_step_time_us,
         "min_throughput": min_throughput,
         "max_regression": max_regression,
+        "max_power_w": max_power_w,
         "sure": sure or None,
         "time_limit": time_limit,
         "work_limit": work_limit,

@@ -35,6 +35,7 @@ class Rule(StrEnum):
     MAX_STEP_TIME = "max-step-time"
     MIN_THROUGHPUT = "min-throughput"
     MAX_REGRESSION = "max-regression"
+    MAX_POWER = "max-power"
 
 
 class CheckSettings(Document):
@@ -50,6 +51,7 @@ class CheckSettings(Document):
     min_throughput: Positive | None = None
     max_regression: Annotated[float, Field(strict=True, ge=0)] | None = None
     """Percent over the step before the change, which `--against` tells."""
+    max_power_w: Positive | None = None
     sure: Annotated[bool, Field(strict=True)] | None = None
     time_limit: Seconds | None = None
     work_limit: Seconds | None = None

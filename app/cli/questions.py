@@ -28,7 +28,7 @@ from emplace.placement.plan import DEFAULT_LIMIT_S, Plan, PlanOptions
 from emplace.placement.reading import from_data
 from emplace.planning import resolve_host
 
-_BUDGETS = ("max_step_time_us", "min_throughput", "max_regression", "sure")
+_BUDGETS = ("max_step_time_us", "min_throughput", "max_regression", "max_power_w", "sure")
 _NO_OPTIONS = (*_BUDGETS, "cost_model", "stack", "level")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,3 +68,20 @@ def up_to(most: int) -> dict[str, Any]:
         return {"fixed": 1}
     weights = [1.5 / most, *[1 / most] * (most - 2), 0.5 / most]
     return {"histogram": {"lengths": list(range(1, most + 1)), "weights": weights}}
+
+
+def in_modules(tables: list[dict[str, Any]], unpooled: Sequence[bool]) -> list[dict[str, Any]]:
+    """An EmbeddingCollection for each width of the tables that are not pooled, and a collection of all others; each table gets its own.
+    None where all are pooled."""
+    if not any(unpooled):
+        return []
+    for entry, is_sequence in zip(tables, unpooled, strict=True):
+        entry["module"] = f"ec_{entry['embedding_dim']}" if is_sequence else "ebc"
+    paths = dict.fromkeys(entry["module"] for entry in tables)
+    return [{"path": path} if path == "ebc" else {"path": path, "pooling": "none"} for path in paths]
+
+
+def listed_briefly(names: Sequence[str], most: int = 8) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emplace.app.converting.converted import MOST_ROWS, MOST_WIDE, Converted, padding_notes, table, wanted, whole
+from emplace.app.converting.converted import MOST_ROWS, MOST_WIDE, Converted, in_modules, padding_notes, table, wanted, whole
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.reading import parse_json
 
@@ -15,10 +15,13 @@ _TYPES = {"fp32": "fp32", "float32": "fp32", "fp16": "fp16", "float16": "fp16", 
 def from_embedding_configs(text: str, source: str) -> Converted:
     """A list, or a mapping with it as `tables`. Raises InvalidDocument."""
     data = parse_json(text, source)
-    listed = data.get("tables") if isinstance(data, dict) else data
+    return from_config_list(data.get("tables") if isinstance(data, dict) else data, source, "/tables" if isinstance(data, dict) else "")
+
+
+def from_config_list(listed: Any, source: str, prefix: str) -> Converted:
+    """A list of configs, each as a mapping. Raises InvalidDocument."""
     if not isinstance(listed, list) or not listed or not all(isinstance(each, dict) for each in listed):
         raise InvalidDocument(source, [BrokenRule("", "", "must be a list of embedding configs, or a mapping with it as tables")])
-    prefix = "/tables" if isinstance(data, dict) else ""
     tables = [_table(config, source, f"{prefix}/{index}") for index, config in enumerate(listed)]
     model = {
         "schema_version": 1,
@@ -35,24 +38,12 @@ def from_embedding_configs(text: str, source: str) -> Converted:
         "dense layers are not in these configs; emplace describe sees those of a module",
         *padding_notes({config["name"]: config["embedding_dim"] for config in listed}),
     ]
-    if modules := _modules(listed, tables):
+    if modules := in_modules(tables, ["pooling" not in config or _word(config["pooling"]) == "none" for config in listed]):
         model["modules"] = modules
         notes.append(f"where modules are is not in these configs; assumed {', '.join(module['path'] for module in modules)}")
     if left_out := sorted({key for config in listed for key, value in config.items() if key not in _CARRIED and value is not None}):
         notes.append(f"not carried over: {', '.join(left_out)}")
     return Converted(model, tuple(notes))
-
-
-def _modules(listed: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """An EmbeddingCollection for each width of the configs that are not pooled, and a collection of all others; each table gets its own.
-    None where all are pooled."""
-    unpooled = ["pooling" not in config or _word(config["pooling"]) == "none" for config in listed]
-    if not any(unpooled):
-        return []
-    for entry, is_sequence in zip(tables, unpooled, strict=True):
-        entry["module"] = f"ec_{entry['embedding_dim']}" if is_sequence else "ebc"
-    paths = dict.fromkeys(entry["module"] for entry in tables)
-    return [{"path": path} if path == "ebc" else {"path": path, "pooling": "none"} for path in paths]
 
 
 def _table(config: dict[str, Any], source: str, pointer: str) -> dict[str, Any]:

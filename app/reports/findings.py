@@ -24,6 +24,7 @@ RULES = {
     "capacity": "The model's embedding tables must fit the host's memories.",
     "max-step-time": "The predicted step must not take longer than the stated time.",
     "min-throughput": "The predicted throughput must reach the stated rate.",
+    "max-power": "The job's servers must draw no more than the stated watts.",
     "max-regression": "The predicted step must not take longer than the baseline's, by more than the stated percentage.",
     "undecided": "The check must be decided within its limit.",
     "bad-input": "A model and its question must keep the rules of their documents.",

@@ -68,6 +68,26 @@ def test_enough_is_the_narrowest_budget(plan: Plan) -> None:
     assert enough_us(plan.question, Budgets(max_step_time_us=900.0, baseline=baseline, max_regression=10)) == pytest.approx(880.0)
 
 
+def test_watts_that_depend_on_the_placement_are_those_of_the_plan(plan: Plan) -> None:
+    """One node that draws 1000 W at work and 600 W at rest, half of whose ranks work half of the step: 900 W."""
+    node = plan.question.host.node.model_copy(update={"power_w": 1000.0, "idle_power_w": 600.0})
+    host = plan.question.host.model_copy(update={"node": node, "remote_servers": None})
+    ranks = tuple(rank.model_copy(update={"step_time_us": 1000.0 if rank.rank else 500.0}) for rank in plan.ranks)
+    timed = plan.model_copy(update={"question": plan.question.model_copy(update={"host": host}), "ranks": ranks})
+    judged = {watts: judge(timed, Budgets(max_power_w=watts)) for watts in (1000.0, 900.0, 899.0, 599.0)}
+    assert {watts: result.fits for watts, result in judged.items()} == {1000.0: True, 900.0: True, 899.0: None, 599.0: False}
+    assert judged[899.0].budgets[0].message == "undecided: at most 899 W; the plan found draws 900 W, another may draw 600 W"
+    searched = {watts: enough_us(timed.question, Budgets(max_power_w=watts)) for watts in judged}
+    assert searched == {1000.0: math.inf, 900.0: None, 899.0: None, 599.0: math.inf}
+
+
+def test_a_host_without_watts_is_refused_a_budget_of_them(plan: Plan) -> None:
+    node = plan.question.host.node.model_copy(update={"power_w": None})
+    question = plan.question.model_copy(update={"host": plan.question.host.model_copy(update={"node": node})})
+    with pytest.raises(InvalidDocument, match="/node/power_w: is needed for a budget in watts"):
+        enough_us(question, Budgets(max_power_w=1.0))
+
+
 def test_what_is_enough_for_the_fewest_devices_may_depend_on_their_number(plan: Plan) -> None:
     options = plan.question.options.model_copy(update={"objective": Objective.DEVICES})
     fewest = plan.question.model_copy(update={"options": options})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import httpx
 import pytest
 
 import emplace
+from emplace.app.cli.main import exit_code
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.keys import AccessScope
@@ -20,7 +23,20 @@ pytestmark = ONLY_SQLITE
 HOST = "cpu-dual-socket"
 
 
-def test_a_plan_is_asked_for_waited_for_and_forgotten(api: httpx.Client, start_worker: StartWorker) -> None:
+def check_against_a_stored_plan(address: str, folder: Path) -> None:
+    """`emplace check --against` its address: the same model is unchanged, another size of it is compared."""
+    kinds = []
+    for batch in (model_data()["local_batch_size"], 2 * model_data()["local_batch_size"]):
+        (folder / "model.json").write_text(json.dumps(model_data() | {"local_batch_size": batch}))
+        asked = ["check", str(folder / "model.json"), "--host", HOST, "--work-limit", "2", "--against", address]
+        assert exit_code([*asked, "--report", f"json={folder / 'report.json'}"]) == 0
+        [check] = json.loads((folder / "report.json").read_text())["checks"]
+        assert check["change"]["against"] == address
+        kinds.append(check["change"]["kind"])
+    assert kinds == ["unchanged", "changed"]
+
+
+def test_a_plan_is_asked_for_waited_for_and_forgotten(api: httpx.Client, start_worker: StartWorker, tmp_path: Path) -> None:
     start_worker()
     model = ModelSpec.model_validate(model_data())
     with emplace.Client(str(api.base_url)) as client:
@@ -33,6 +49,7 @@ def test_a_plan_is_asked_for_waited_for_and_forgotten(api: httpx.Client, start_w
         assert client.store_cost_model(bandwidth_prices(a_host()))
         stored = next(each for each in api.get("/v1/plans").json()["items"] if each["id"] != submitted.id)
         assert client.get_plan(stored["id"]).plan == plan
+        check_against_a_stored_plan(f"{api.base_url}/plans/{stored['id']}", tmp_path)
         with pytest.raises(emplace.ToolError, match="answered 409: the plan is done"):
             client.cancel(stored["id"])
         client.delete(stored["id"])

@@ -120,10 +120,12 @@ def test_against_a_plan_that_was_kept(emplace_here: Emplace, repository: Path) -
     ("arguments", "said"),
     [
         (("--against", "origin/main"), "git fetch origin main"),
-        (("--against", "HEAD", "--against", "main"), "takes one commit, or files of plans"),
+        (("--against", "HEAD", "--against", "main"), "takes one commit, or plans: files, or those of a service"),
         (("--against", "HEAD", "--server", "http://127.0.0.1:1"), "--against goes with neither --baseline nor --server"),
         (("--max-regression", "1"), "--max-regression goes with --baseline or --against"),
         (("--against=--output=x",), "git knows no such commit"),
+        (("--against", "http://127.0.0.1:9/plans/x"), "127.0.0.1:9"),
+        (("--against", "http://127.0.0.1:9/models/x"), "must be the address of a service's plan"),
     ],
 )
 @pytest.mark.usefixtures("repository")

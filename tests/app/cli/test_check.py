@@ -61,6 +61,8 @@ def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace
         (("--max-step-time-us", "1"), 1, "max-step-time"),
         (("--min-throughput", "1"), 0, "min-throughput"),
         (("--min-throughput", "1e15"), 1, "min-throughput"),
+        (("--max-power-w", "10200"), 0, "max-power"),
+        (("--max-power-w", "10199"), 1, "max-power"),
     ],
 )
 def test_budgets(emplace_here: Emplace, small: Path, budget: tuple[str, str], code: int, rule: str) -> None:

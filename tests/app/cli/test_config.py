@@ -55,6 +55,25 @@ def test_a_config_says_what_is_checked(emplace: Emplace, folder: Path) -> None:
     }
 
 
+def test_a_budget_in_watts_is_for_hosts_that_say_theirs(emplace_here: Emplace, folder: Path) -> None:
+    """Node, all that is drawn without servers: 3,650 W and 10,200 W."""
+    watts = 'hosts = ["dgx-h100", "zion"]\nmax_power_w = 10000\n'
+    (folder / "emplace.toml").write_text(CONFIG.replace('hosts = ["big-basin-32g", "dgx-h100"]', watts).replace("models/*", "models/small"))
+    done = emplace_here("check")
+    assert done.returncode == 2
+    assert "host zion: /node/power_w: is needed for a budget in watts" in done.stderr
+    (folder / "emplace.toml").write_text(
+        CONFIG.replace("models/*", "models/small") + '[[override]]\nhosts = ["dgx-h100"]\nmax_power_w = 10000\n'
+    )
+    code, checks = checked(emplace_here)
+    assert code == 1
+    verdicts = {host: (check["fits"], [budget["message"] for budget in check["budgets"]]) for (_, host), check in checks.items()}
+    assert verdicts == {
+        "big-basin-32g": (True, []),
+        "dgx-h100": (False, ["broken: at most 10,000 W; its servers draw at least 10,200 W"]),
+    }
+
+
 def test_it_is_found_upward_and_models_that_are_given_are_those_that_are_checked(
     emplace_here: Emplace, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

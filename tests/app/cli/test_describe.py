@@ -63,3 +63,51 @@ def test_a_batch_size_that_is_none(emplace_here: Emplace, tmp_path: Path) -> Non
     done = emplace_here("describe", "counted:build", "--batch-size", "0")
     assert done.returncode == 2
     assert "/local_batch_size" in done.stderr
+
+
+CONFIGS = """
+from torchrec import EmbeddingBagConfig, EmbeddingConfig
+from torchrec.modules.embedding_configs import DataType, PoolingType
+
+user = EmbeddingBagConfig(
+    name="user", num_embeddings=1000, embedding_dim=64, feature_names=["user", "friend"], data_type=DataType.FP16, pooling=PoolingType.MEAN
+)
+history = EmbeddingConfig(name="history", num_embeddings=200, embedding_dim=32, feature_names=["seen"])
+
+class Job:
+    tables = [user, history]
+
+def tables():
+    return {"user": user}
+
+nothing = 3
+"""
+
+
+def test_the_configs_of_a_program_are_converted(emplace_here: Emplace, tmp_path: Path) -> None:
+    (tmp_path / "configured.py").write_text(CONFIGS)
+    done = emplace_here("convert", "torchrec", "configured:Job.tables", "--batch-size", "64", "--out", "model.yaml")
+    assert done.returncode == 0, done.stderr
+    model = read_file(tmp_path / "model.yaml", ModelSpec)
+    found = [(each.name, each.num_embeddings, each.data_type.value, model.module_of(each).is_pooled) for each in model.tables]
+    assert found == [("user", 1000, "fp16", True), ("history", 200, "fp32", False)]
+    assert [feature.name for feature in model.tables[0].features] == ["user", "friend"]
+    assert emplace_here("convert", "torchrec", "configured:tables", "--batch-size", "64").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("misconfigured:nothing", "misconfigured:nothing failed: TypeError"),
+        ("misconfigured:Job.lost", "misconfigured:Job.lost failed: AttributeError"),
+        (
+            "misconfigured:Job.__name__",
+            "misconfigured:Job.__name__: (document): must hold TorchRec's EmbeddingBagConfig or EmbeddingConfig",
+        ),
+    ],
+)
+def test_programs_without_configs(emplace_here: Emplace, tmp_path: Path, path: str, said: str) -> None:
+    (tmp_path / "misconfigured.py").write_text(CONFIGS)
+    done = emplace_here("convert", "torchrec", path, "--batch-size", "64")
+    assert done.returncode == 2
+    assert said in done.stderr

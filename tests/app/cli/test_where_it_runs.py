@@ -79,6 +79,31 @@ def step(name: str) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.parametrize(
+    ("package", "extra", "installed"),
+    [
+        ("", "", "/the action's folder"),
+        ("", "[solve]", "/the action's folder[solve]"),
+        ("emplace==0.2.0", "[solve]", "emplace[solve]==0.2.0"),
+        ("wheels/emplace-0.2.0-cp312-cp312-linux_x86_64.whl", "[solve]", "wheels/emplace-0.2.0-cp312-cp312-linux_x86_64.whl[solve]"),
+    ],
+)
+def test_the_action_installs_its_source_or_a_package(tmp_path: Path, package: str, extra: str, installed: str) -> None:
+    """With a Python that notes what it is asked: a real installation compiles for a minute."""
+    called = tmp_path / "called"
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/bash\nif [ "$2" = venv ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/"; fi\nprintf "%s\\n" "${{@: -1}}" >> {called}\n'
+    )
+    python.chmod(0o755)
+    installing, venv = step("Install"), tmp_path / "runner temp" / "emplace"
+    said = {"EMPLACE_VENV": str(venv), "EMPLACE_SOURCE": "/the action's folder", "EMPLACE_PACKAGE": package, "EMPLACE_EXTRA": extra}
+    assert set(installing["env"]) == set(said)
+    given = environment(tmp_path, **said) | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", installing["run"]], env=given, check=True, timeout=60)
+    assert called.read_text().splitlines() == [str(venv), installed]
+
+
 @pytest.mark.parametrize("breaks", [False, True])
 def test_the_actions_step_annotates_summarises_and_writes_its_reports(sample: Path, tmp_path: Path, breaks: bool) -> None:
     committed(sample)
