@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from emplace.gate import Budgets
 from emplace.placement.cost_model import CostModel
@@ -20,8 +20,12 @@ from emplace.studies.recommend import RankingObjective
 from emplace.studies.size import MOST_NODES
 
 DEFAULT_STEPS = 30
-Amount = str | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
+AmountText = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[kMGT]?$", "examples": ["500k"]})]
+Amount = AmountText | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
 """500000, or "500k"."""
+Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[smhd]$", "examples": ["8h"]})]
+
+Axis = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[^=]+=.+$", "examples": ["/local_batch_size=512,1024"]})]
 
 
 class PlanRequest(Document):
@@ -98,16 +102,29 @@ class StudyRequest(Document):
 class SweepKeys(Document):
     """`vary` and `pareto` as `emplace sweep` takes them: "/local_batch_size=512,1024", "--nodes=1,2"; "throughput,power"."""
 
-    vary: Annotated[tuple[str, ...], Field(min_length=1)]
+    vary: Annotated[tuple[Axis, ...], Field(min_length=1)]
     pareto: tuple[str, ...] = ()
+
+
+def _one_target(schema: dict[str, Any]) -> None:
+    """In the schema, too: which keys of a target go together."""
+    given, absent = {"not": {"type": "null"}}, {"type": "null"}
+    rate = {"throughput": given, "examples": absent, "deadline": absent}
+    by_then = {"throughput": absent, "examples": given, "deadline": given}
+    schema["anyOf"] = [
+        {"properties": rate, "required": ["throughput"]},
+        {"properties": by_then, "required": ["examples", "deadline"]},
+    ]
 
 
 class SizeKeys(Document):
     """As `emplace size` takes them: either a throughput, or examples and a deadline."""
 
+    model_config = ConfigDict(json_schema_extra=_one_target)
+
     throughput: Amount | None = None
     examples: Amount | None = None
-    deadline: str | None = None
+    deadline: Deadline | None = None
     objective: Wanted = Wanted.SERVERS
     max_nodes: Annotated[int, Field(ge=1, le=MAX_RANKS)] = MOST_NODES
     async_batch: BatchSize = Hogwild().batch
