@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+from emplace.app.database.priorities import Priority
 from emplace.gate import Budgets
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
@@ -28,7 +29,7 @@ Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1
 Axis = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[^=]+=.+$", "examples": ["/local_batch_size=512,1024"]})]
 
 
-class PlanRequest(Document):
+class QuestionRequest(Document):
     """A question: `model`, `host` and `stack` are the name of a built-in one, or a whole document; `local` is the service's machine."""
 
     model: str | ModelSpec
@@ -38,7 +39,17 @@ class PlanRequest(Document):
     stack: str | Stack | None = None
 
 
-class CheckRequest(PlanRequest):
+class PlanKeys(Document):
+    """What decides when a plan is made, and not which."""
+
+    priority: Priority = Priority.NORMAL
+
+
+class PlanRequest(PlanKeys, QuestionRequest):
+    """A question for a plan: of those that wait, the one of the highest priority is solved first."""
+
+
+class CheckRequest(QuestionRequest):
     """`plan` asks for the best plan there is time for; else the first that answers the check is enough."""
 
     budgets: Budgets | None = None
@@ -83,7 +94,7 @@ class PipelineOptions(PlanOptions):
     run: bool | RunStage | None = None
 
 
-class PipelineRequest(PlanRequest):
+class PipelineRequest(QuestionRequest):
     """A question, and in its options what is to happen before and after."""
 
     options: PipelineOptions | None = None
