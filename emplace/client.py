@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 import httpx
 
 from emplace import conversations
-from emplace.conversations import Ask, Conversation, Pause, StoredPlan, StoredStudy
+from emplace.conversations import Ask, Conversation, Pause, StoredPlan, StoredStudy, Urgency
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import ToolError
@@ -58,16 +58,24 @@ class Client:
         cost_model: CostModel | None = None,
         stack: Stack | str | None = None,
         timeout_s: float | None = None,
+        priority: Urgency | None = None,
         **options: Any,
     ) -> Plan:
         """A plan from the service, waited for and audited here. `options` are those of PlanOptions; without a limit 10 s of time."""
-        return self._hold(conversations.plan(conversations.question(model, host, options, cost_model, stack), timeout_s))
+        return self._hold(conversations.plan(conversations.question(model, host, options, cost_model, stack, priority), timeout_s))
 
     def submit(
-        self, model: Model, host: Host, *, cost_model: CostModel | None = None, stack: Stack | str | None = None, **options: Any
+        self,
+        model: Model,
+        host: Host,
+        *,
+        cost_model: CostModel | None = None,
+        stack: Stack | str | None = None,
+        priority: Urgency | None = None,
+        **options: Any,
     ) -> StoredPlan:
         """Ask for a plan, and don't wait for it."""
-        return self._hold(conversations.submit(conversations.question(model, host, options, cost_model, stack)))
+        return self._hold(conversations.submit(conversations.question(model, host, options, cost_model, stack, priority)))
 
     def get_plan(self, plan_id: str) -> StoredPlan:
         return self._hold(conversations.get_plan(plan_id))
@@ -162,14 +170,22 @@ class AsyncClient:
         cost_model: CostModel | None = None,
         stack: Stack | str | None = None,
         timeout_s: float | None = None,
+        priority: Urgency | None = None,
         **options: Any,
     ) -> Plan:
-        return await self._hold(conversations.plan(conversations.question(model, host, options, cost_model, stack), timeout_s))
+        return await self._hold(conversations.plan(conversations.question(model, host, options, cost_model, stack, priority), timeout_s))
 
     async def submit(
-        self, model: Model, host: Host, *, cost_model: CostModel | None = None, stack: Stack | str | None = None, **options: Any
+        self,
+        model: Model,
+        host: Host,
+        *,
+        cost_model: CostModel | None = None,
+        stack: Stack | str | None = None,
+        priority: Urgency | None = None,
+        **options: Any,
     ) -> StoredPlan:
-        return await self._hold(conversations.submit(conversations.question(model, host, options, cost_model, stack)))
+        return await self._hold(conversations.submit(conversations.question(model, host, options, cost_model, stack, priority)))
 
     async def get_plan(self, plan_id: str) -> StoredPlan:
         return await self._hold(conversations.get_plan(plan_id))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.audit import audit, refuse
@@ -25,6 +25,7 @@ from emplace.placement.stack import Stack
 if TYPE_CHECKING:
     from emplace.studies.asked import StudyAnswer
 
+Urgency: TypeAlias = Literal["high", "normal", "low"]
 T = TypeVar("T")
 D = TypeVar("D", bound=Document)
 
@@ -89,9 +90,10 @@ def question(
     options: PlanOptions | Mapping[str, Any],
     cost_model: CostModel | None,
     stack: Stack | str | None,
+    priority: Urgency | None = None,
 ) -> dict[str, Any]:
     """The body that asks it. A name is one that the service knows; its `local` is the machine that it runs on."""
-    parts = {"model": model, "host": host, "options": options, "cost_model": cost_model, "stack": stack}
+    parts = {"model": model, "host": host, "options": options, "cost_model": cost_model, "stack": stack, "priority": priority}
     return {key: _data(part) for key, part in parts.items() if part is not None}
 
 

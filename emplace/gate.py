@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document, broken_rule
@@ -34,8 +34,18 @@ class CheckVerdict(StrEnum):
     UNDECIDED = "undecided"
 
 
+def _with_its_margin(schema: dict[str, Any]) -> None:
+    """In the schema, too: a baseline is a plan with a placement, and goes with max_regression."""
+    placed = {"type": "object", "properties": {"step_time_us": {"type": "number"}}, "required": ["step_time_us"]}
+    neither = {"baseline": {"type": "null"}, "max_regression": {"type": "null"}}
+    both = {"baseline": placed, "max_regression": {"type": "number"}}
+    schema["anyOf"] = [{"properties": neither}, {"properties": both, "required": list(both)}]
+
+
 class Budgets(Document):
     """The budgets that a plan must keep. One that is absent allows anything."""
+
+    model_config = ConfigDict(json_schema_extra=_with_its_margin)
 
     max_step_time_us: Annotated[float, Field(strict=True, gt=0)] | None = None
     min_throughput: Annotated[float, Field(strict=True, gt=0)] | None = None

@@ -9,12 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.model import Name
 from emplace.placement.node_shorthand import EXAMPLE, spelled_out
-from emplace.placement.units import Flops, Rate, Size, format_size
+from emplace.placement.units import Flops, Rate, ReservedSize, Size, format_size
 
 MAX_RANKS = 16_384
 """The most trainers of a job; also the most devices of a kind in a node, the most nodes, and the most remote servers."""
@@ -30,6 +30,18 @@ class DeviceType(StrEnum):
     CPU = "cpu"
 
 
+def _memory_by_type(schema: dict[str, Any]) -> None:
+    """In the schema, too: which keys a device of each type has."""
+    given, absent = {"type": "string"}, {"type": "null"}
+    cuda = {"type": {"const": DeviceType.CUDA}} | dict.fromkeys(_CUDA_NEEDS, given)
+    cpu = {"type": {"const": DeviceType.CPU}} | dict.fromkeys((*_CUDA_NEEDS, *_CUDA_MAY_HAVE), absent)
+    schema["anyOf"] = [{"properties": cuda, "required": list(_CUDA_NEEDS)}, {"properties": cpu}]
+
+
+_CUDA_NEEDS = ("hbm_capacity", "system_link")
+_CUDA_MAY_HAVE = ("hbm_reserve", "devices_per_link")
+
+
 class DeviceKind(Document):
     """`count` equal devices of a node.
 
@@ -37,11 +49,13 @@ class DeviceKind(Document):
     tables live in system memory, and `memory_bandwidth` is then this device's share of it.
     """
 
+    model_config = ConfigDict(json_schema_extra=_memory_by_type)
+
     kind: Name
     type: DeviceType
     count: Count
     hbm_capacity: Size | None = None
-    hbm_reserve: Size | None = None
+    hbm_reserve: ReservedSize | None = None
     memory_bandwidth: Rate
     system_link: Rate | None = None
     devices_per_link: Count | None = None
@@ -55,11 +69,10 @@ class DeviceKind(Document):
 
     @model_validator(mode="after")
     def _memory_fits_type(self) -> DeviceKind:
-        cuda_only = {"hbm_capacity": self.hbm_capacity, "system_link": self.system_link}
-        if self.type is DeviceType.CUDA and (missing := [key for key, value in cuda_only.items() if value is None]):
+        if self.type is DeviceType.CUDA and (missing := [key for key in _CUDA_NEEDS if getattr(self, key) is None]):
             raise ValueError(f"a cuda device needs {' and '.join(missing)}")
-        cuda_only |= {"hbm_reserve": self.hbm_reserve, "devices_per_link": self.devices_per_link}
-        if self.type is DeviceType.CPU and (extra := [key for key, value in cuda_only.items() if value is not None]):
+        of_cuda = (*_CUDA_NEEDS, *_CUDA_MAY_HAVE)
+        if self.type is DeviceType.CPU and (extra := [key for key in of_cuda if getattr(self, key) is not None]):
             raise ValueError(f"a cpu device has no {' and no '.join(extra)}: its tables live in the node's ddr_capacity")
         if self.hbm_capacity is not None and self.hbm_reserve is not None:
             _refuse_full_reserve("hbm", self.hbm_reserve, self.hbm_capacity)
@@ -71,7 +84,7 @@ class Node(Document):
 
     devices: Annotated[tuple[DeviceKind, ...], Field(min_length=1)]
     ddr_capacity: Size
-    ddr_reserve: Size
+    ddr_reserve: ReservedSize
     intra_node_link: Rate
     """Bytes per second of each device, to the other devices of its node."""
     intra_node_hops: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
@@ -102,7 +115,7 @@ class RemoteServers(Document):
     count: Count
     kind: Name
     ddr_capacity: Size
-    ddr_reserve: Size
+    ddr_reserve: ReservedSize
     memory_bandwidth: Rate
     network: Rate
     cores: Count | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
@@ -63,8 +63,17 @@ class TablePlacement(Document):
     shards: tuple[Shard, ...]
 
 
+def _start_with_its_price(schema: dict[str, Any]) -> None:
+    """In the schema, too: both are there, or neither."""
+    neither = {"start": {"type": "null"}, "move_price_us_per_gib": {"type": "null"}}
+    both = {"start": {"type": "array"}, "move_price_us_per_gib": {"type": "number"}}
+    schema["anyOf"] = [{"properties": neither}, {"properties": both, "required": list(both)}]
+
+
 class PlanOptions(Document):
     """How to answer: what of the host to use, what to minimise, when to stop."""
+
+    model_config = ConfigDict(json_schema_extra=_start_with_its_price)
 
     nodes: Annotated[int, Field(strict=True, gt=0, le=4096)] | None = None
     ranks: Annotated[int, Field(strict=True, gt=0, le=MAX_RANKS)] | None = None
@@ -104,14 +113,8 @@ class PlanOptions(Document):
     @model_validator(mode="before")
     @classmethod
     def _of_work_unless_another_limit(cls, data: Any) -> Any:
-        has_other = not isinstance(data, dict) or "work_limit" in data or data.get("time_limit") is not None
+        has_other = not isinstance(data, dict) or any(data.get(f"{kind}_limit") is not None for kind in LimitKind)
         return data if has_other else data | {"work_limit": DEFAULT_LIMIT_S}
-
-    @model_validator(mode="after")
-    def _has_a_limit(self) -> PlanOptions:
-        if not self.limits:
-            raise broken_rule("/work_limit", None, "work_limit and time_limit can't both be null: a solve needs a limit")
-        return self
 
     @model_validator(mode="after")
     def _cpu_lookups_go_with_device_memory(self) -> PlanOptions:

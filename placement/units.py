@@ -107,6 +107,8 @@ def _schema(units: dict[str, Any], example: str) -> WithJsonSchema:
 
 
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), _schema(_SIZE_UNITS, "40GiB")]
+ReservedSize = Annotated[Size, _schema(_SIZE_UNITS, "2GiB")]
+"""Is taken off another size: the examples of both go together."""
 Rate = Annotated[
     float,
     BeforeValidator(parse_rate),

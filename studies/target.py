@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -17,8 +17,8 @@ _LEAST, _MOST = 1e-6, 1e30
 """What is further out is a slip of the keyboard, and no number with which anything can be reckoned."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
-
-Amount = str | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
+_AmountText = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[kMGT]?$", "examples": ["500k"]})]
+Amount = _AmountText | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
 """500000, or "500k"."""
 
 

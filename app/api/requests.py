@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
+from emplace.app.database.priorities import Priority
 from emplace.gate import Budgets
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
@@ -21,9 +22,12 @@ from emplace.studies.size import MOST_NODES
 from emplace.studies.target import Amount
 
 DEFAULT_STEPS = 30
+Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[smhd]$", "examples": ["8h"]})]
+
+Axis = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[^=]+=.+$", "examples": ["/local_batch_size=512,1024"]})]
 
 
-class PlanRequest(Document):
+class QuestionRequest(Document):
     """A question: `model`, `host` and `stack` are the name of a built-in one, or a whole document; `local` is the service's machine."""
 
     model: str | ModelSpec
@@ -33,7 +37,17 @@ class PlanRequest(Document):
     stack: str | Stack | None = None
 
 
-class CheckRequest(PlanRequest):
+class PlanKeys(Document):
+    """What decides when a plan is made, and not which."""
+
+    priority: Priority = Priority.NORMAL
+
+
+class PlanRequest(PlanKeys, QuestionRequest):
+    """A question for a plan: of those that wait, the one of the highest priority is solved first."""
+
+
+class CheckRequest(QuestionRequest):
     """`plan` asks for the best plan there is time for; else the first that answers the check is enough."""
 
     budgets: Budgets | None = None
@@ -78,7 +92,7 @@ class PipelineOptions(PlanOptions):
     run: bool | RunStage | None = None
 
 
-class PipelineRequest(PlanRequest):
+class PipelineRequest(QuestionRequest):
     """A question, and in its options what is to happen before and after."""
 
     options: PipelineOptions | None = None
@@ -97,16 +111,29 @@ class StudyRequest(Document):
 class SweepKeys(Document):
     """`vary` and `pareto` as `emplace sweep` takes them: "/local_batch_size=512,1024", "--nodes=1,2"; "throughput,power"."""
 
-    vary: Annotated[tuple[str, ...], Field(min_length=1)]
+    vary: Annotated[tuple[Axis, ...], Field(min_length=1)]
     pareto: tuple[str, ...] = ()
+
+
+def _one_target(schema: dict[str, Any]) -> None:
+    """In the schema, too: which keys of a target go together."""
+    given, absent = {"not": {"type": "null"}}, {"type": "null"}
+    rate = {"throughput": given, "examples": absent, "deadline": absent}
+    by_then = {"throughput": absent, "examples": given, "deadline": given}
+    schema["anyOf"] = [
+        {"properties": rate, "required": ["throughput"]},
+        {"properties": by_then, "required": ["examples", "deadline"]},
+    ]
 
 
 class SizeKeys(Document):
     """As `emplace size` takes them: either a throughput, or examples and a deadline."""
 
+    model_config = ConfigDict(json_schema_extra=_one_target)
+
     throughput: Amount | None = None
     examples: Amount | None = None
-    deadline: str | None = None
+    deadline: Deadline | None = None
     objective: Wanted = Wanted.SERVERS
     max_nodes: Annotated[int, Field(ge=1, le=MAX_RANKS)] = MOST_NODES
     async_batch: BatchSize = Hogwild().batch

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from emplace.app.database.jobs import JobRow
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
 
@@ -43,6 +44,7 @@ class PlanSummary(JobResource):
     """A stored plan in a list."""
 
     question_digest: str
+    priority: Priority
     model: Reference
     host: Reference
     cost_source: str
@@ -178,6 +180,7 @@ def _study_fields(row: StudyRow) -> dict[str, Any]:
 def _plan_fields(row: PlanRow, run: RunRow | None) -> dict[str, Any]:
     return _job_fields(row) | {
         "question_digest": row.question_digest,
+        "priority": Priority.of_rank(row.priority),
         "model": Reference(name=row.model_name, digest=row.model_digest),
         "host": Reference(name=row.host_name, digest=row.host_digest),
         "cost_source": row.cost_source,

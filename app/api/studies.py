@@ -37,6 +37,7 @@ _PREPARE_S = 30.0
 MAX_POINTS = 2000
 """Points of one stored study; larger ones are for the command line."""
 _KEYS: dict[str, type[Document]] = {"sweep": SweepKeys, "size": SizeKeys, "recommend": RecommendKeys}
+_LIMIT_KEYS = ("work_limit", "time_limit")
 _LIMITS = {"sweep": {}, "size": {"work_limit": WORK_S}, "recommend": {"work_limit": RECOMMEND_WORK_S}}
 
 
@@ -106,10 +107,11 @@ def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) 
 
 
 def _with_limits(kind: str, given: Any) -> Any:
-    """The options with what a study has by default. One that is no mapping is refused later."""
+    """The options with what a study has by default, also for a limit of null. One that is no mapping is refused later."""
     if given is not None and not isinstance(given, dict):
         return given
-    return {"gap": STUDY_GAP} | _LIMITS[kind] | (given or {})
+    said = {key: value for key, value in (given or {}).items() if value is not None or key not in _LIMIT_KEYS}
+    return {"gap": STUDY_GAP} | _LIMITS[kind] | said
 
 
 def _model(body: dict[str, Any]) -> dict[str, ModelSpec | SuiteSettings | None]:

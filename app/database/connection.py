@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 from emplace.placement.errors import ToolError
 
 _PATIENCE_S = 30.0
+_CACHE_KIB = 256
+"""What each SQLite connection keeps of the file. There are dozens, and the system has the file in memory already."""
 _CONNECT_TIMEOUT_S = 5
 """How long PostgreSQL's host may take to answer at all."""
 _IDLE_TIMEOUT_MS = 10_000
@@ -79,7 +81,8 @@ def _create_engine(url: str, connections: int, patience_ms: int) -> Engine:
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say so, below
-        for pragma in (f"busy_timeout={patience_ms}", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        cache = f"cache_size=-{_CACHE_KIB}"
+        for pragma in (f"busy_timeout={patience_ms}", cache, "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

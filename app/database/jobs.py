@@ -139,8 +139,9 @@ def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
 
 
 def count_ahead(session: Session, row: PlanRow) -> int:
-    """How many plans were queued before this one and still wait."""
-    return session.scalars(select(func.count()).where(PlanRow.state == State.QUEUED, PlanRow.id < row.id).select_from(PlanRow)).one()
+    """How many plans that still wait go before this one: the more urgent, and of equal ones those that were asked for before."""
+    goes_before = (PlanRow.priority < row.priority) | ((PlanRow.priority == row.priority) & (PlanRow.id < row.id))
+    return session.scalars(select(func.count()).where(PlanRow.state == State.QUEUED, goes_before).select_from(PlanRow)).one()
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:

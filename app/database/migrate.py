@@ -10,6 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from emplace import migrations
 from emplace.app.database.connection import Database
@@ -34,7 +35,7 @@ def migrate(database: Database) -> None:
                 connection.execute(text("SET LOCAL lock_timeout = 0"))  # as long as another migrates
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             config = alembic_config(connection)
-            _refuse_newer(database, connection, config)
+            _refuse_newer(connection, config)
             command.upgrade(config, "head")
         DBOS.migrate(database.url)
     except DBAPIError as error:
@@ -50,21 +51,27 @@ def revisions(database: Database) -> tuple[str | None, str | None]:
         with database.reading() as session:
             connection = session.connection()
             config = alembic_config(connection)
-            _refuse_newer(database, connection, config)
+            _refuse_newer(connection, config)
             found = MigrationContext.configure(connection).get_current_revision()
             return found, ScriptDirectory.from_config(config).get_current_head()
     except DBAPIError as error:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
 
 
-def _refuse_newer(database: Database, connection: Connection, config: Config) -> None:
+def refuse_newer(session: Session) -> None:
+    """Raises ToolError where a newer version has changed the tables since this program began to use them."""
+    connection = session.connection()
+    _refuse_newer(connection, alembic_config(connection))
+
+
+def _refuse_newer(connection: Connection, config: Config) -> None:
     """Raises ToolError for tables of a version that this program does not have."""
     versions = ScriptDirectory.from_config(config)
     known = {script.revision for script in versions.walk_revisions()}
     for found in MigrationContext.configure(connection).get_current_heads():
         if found not in known:
             raise ToolError(
-                f"the database {database.engine.url!r} belongs to a newer Emplace: its tables are of version {found}, and this program "
+                f"the database {connection.engine.url!r} belongs to a newer Emplace: its tables are of version {found}, and this program "
                 f"knows those up to {versions.get_current_head()}. Update Emplace, or use another database (EMPLACE_DATABASE_URL)"
             )
 

@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.placement.plan import Plan, Question
@@ -42,7 +43,7 @@ def find_answer(session: Session, question_digest: str) -> PlanRow | None:
     return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, PlanRow.state.in_(_LIVE)))
 
 
-def create(session: Session, question: Question, options_shown: str) -> tuple[PlanRow, bool]:
+def create(session: Session, question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> tuple[PlanRow, bool]:
     """The row of this question, with its options as lists show them, and whether it is new.
 
     Of equal questions asked at once, one wins, and all get its row.
@@ -58,6 +59,7 @@ def create(session: Session, question: Question, options_shown: str) -> tuple[Pl
             host_fingerprint=question.host.fingerprint,
             cost_source=question.cost_model.source,
             options=options_shown,
+            priority=priority.rank,
             question=question.canonical_json(),
         )
         try:
@@ -67,6 +69,15 @@ def create(session: Session, question: Question, options_shown: str) -> tuple[Pl
             continue
         return row, True
     return row, False
+
+
+def hasten(session: Session, row: PlanRow, priority: Priority) -> bool:
+    """Make a plan that waits as urgent as the most urgent of those who ask for it. Says whether it is now to be queued anew."""
+    locked = jobs.locked(session, PlanRow, row.id)
+    if locked is None or locked.state != State.QUEUED or locked.priority <= priority.rank:
+        return False
+    locked.priority = priority.rank
+    return True
 
 
 def find(session: Session, plan_id: str, *, with_document: bool = False) -> PlanRow | None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 
 
@@ -76,6 +77,7 @@ class PlanRow(JobColumns, Base):
     cost_source: Mapped[str] = mapped_column(String(16))
     options: Mapped[str] = mapped_column(Text, default="")
     """The options that are set, in one line for people."""
+    priority: Mapped[int] = mapped_column(Integer, default=Priority.NORMAL.rank, server_default=str(Priority.NORMAL.rank))
     status: Mapped[str | None] = mapped_column(String(16), index=True)
     gap: Mapped[float | None] = mapped_column(Float)
     step_time_us: Mapped[float | None] = mapped_column(Float)

@@ -67,6 +67,8 @@ class JobQueue:
             "workflow_id": f"{row.id}.{row.ticket}",
             "app_version": APPLICATION_VERSION,
         }
+        if isinstance(row, PlanRow):
+            options["priority"] = row.priority
         self._client.enqueue_in_transaction(session, options, row.id, row.ticket)
 
     def taken(self) -> Iterator[Taken]:

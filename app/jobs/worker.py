@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
-from emplace.app.database.migrate import migrate
+from emplace.app.database.migrate import migrate, refuse_newer
 from emplace.app.database.retention import forget_old
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, STUDIES, WORKFLOWS, JobQueue, host_queue
 from emplace.app.jobs.recovery import put_back_lost_jobs
@@ -45,7 +45,8 @@ _BEATS_PER_LEASE = 5
 def run_worker(worker_id: str | None = None) -> int:
     """Work until SIGTERM or SIGINT, and return the exit status: not 0 when others gave this worker up for dead.
 
-    A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used.
+    A worker that starts again under its old id goes on with its jobs at once. Raises ToolError when the database can't be used, also
+    where a newer version migrates it meanwhile: the job in hand is then put back.
     """
     settings = Settings.from_environment()
     set_up_logs(settings.log_format)
@@ -129,6 +130,7 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
     while not stop.wait(0):
         try:
             with database.writing() as session:
+                refuse_newer(session)
                 still_in = workers.beat(session, worker_id)
                 observer.drop_dead(session, worker_id)
                 gone = forget_old(session, settings.keep_days) if settings.keep_days is not None else []
@@ -148,4 +150,4 @@ if __name__ == "__main__":
     try:
         sys.exit(run_worker(sys.argv[1]))
     except EmplaceError as error:
-        sys.exit(f"emplace: the worker can't start: {error}")
+        sys.exit(f"emplace: the worker can't work: {error}")

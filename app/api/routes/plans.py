@@ -20,13 +20,14 @@ from emplace.app.api.body import Body
 from emplace.app.api.conditional import document, is_known, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.questions import read_question
+from emplace.app.api.questions import QUESTION_KEYS, read_question
 from emplace.app.api.queueing import put_new
-from emplace.app.api.requests import PlanRequest, body_of
+from emplace.app.api.requests import PlanKeys, PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import plans, runs
 from emplace.app.database.keys import AccessScope
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.options_text import options_line
@@ -37,7 +38,7 @@ from emplace.app.web.service import Service
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
 from emplace.placement.plan import Plan, PlanStatus, Question
-from emplace.placement.reading import read_text
+from emplace.placement.reading import from_data, read_text
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
@@ -61,8 +62,9 @@ async def create_plan(
     prefer: Annotated[str | None, Header(description="`wait=N`: answer after up to N seconds, as soon as the plan is there")] = None,
 ) -> PlanResource:
     """Ask for a plan. Equal questions share one plan."""
-    question = await service.read(read_question, service, body)
-    resource = await service.write(_create, service, question, body, idempotency_key)
+    keys = from_data({key: body[key] for key in PlanKeys.model_fields if key in body}, PlanKeys, source="body")
+    question = await service.read(read_question, service, body, QUESTION_KEYS | PlanKeys.model_fields.keys())
+    resource = await service.write(_create, service, question, keys.priority, body, idempotency_key)
     plan_id, wait_s = resource.id, _wait_of(prefer)
     if wait_s is not None:
         resource = await _wait_for(service, request, plan_id, wait_s)
@@ -127,11 +129,15 @@ def finished_plan(row: PlanRow) -> Plan:
     return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
 
 
-def _create(session: Session, service: Service, question: Question, body: dict[str, Any], idempotency_key: str | None) -> PlanResource:
+def _create(
+    session: Session, service: Service, question: Question, priority: Priority, body: dict[str, Any], idempotency_key: str | None
+) -> PlanResource:
     def make() -> str:
-        row, is_new = plans.create(session, question, options_line(question.options))
+        row, is_new = plans.create(session, question, options_line(question.options), priority)
         if is_new:
             put_new(service, session, row)
+        elif plans.hasten(session, row, priority):
+            service.queue.put(session, row)
         return row.id
 
     return _resource(session, once(session, idempotency_key, "plans", body, make))

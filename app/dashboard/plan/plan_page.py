@@ -23,6 +23,7 @@ from emplace.app.dashboard.rendering import Later, show
 from emplace.app.dashboard.sorting import in_order
 from emplace.app.dashboard.units import THOUSANDS, time_unit
 from emplace.app.database import jobs, runs
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.figures import percent
@@ -81,6 +82,7 @@ class PlanView:
     by_load: bool
     progress: dict[str, Any] | None
     ahead: int | None
+    priority: Priority
     error: str | None
     explanation: Explanation | None
     step: StepChart | None
@@ -118,6 +120,7 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
         by_load=by_load,
         progress=events[-1] if events else None,
         ahead=jobs.count_ahead(session, row) if row.state == State.QUEUED else None,
+        priority=Priority.of_rank(row.priority),
         error=row.error,
         explanation=None if plan is None else plan.explanation,
         step=None if placed is None else step_chart(placed.plan, by_load=by_load),

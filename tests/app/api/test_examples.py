@@ -36,3 +36,22 @@ def test_every_example_is_accepted(api: httpx.Client, database: Database) -> Non
             assert answer.status_code in (200, 201, 202), (path, name, answer.text)
             posted += 1
     assert posted >= 11
+
+
+@ONLY_SQLITE
+def test_bodies_put_together_of_the_examples_of_fields_are_accepted(api: httpx.Client) -> None:
+    """As `schemathesis run` does in its phase of examples: rules between fields hold for the examples of the fields, too."""
+    size, rate, flops = "40GiB", "900GB/s", "15.7TFLOP/s"
+    schemas = api.get("/openapi.json").json()["components"]["schemas"]
+    assert schemas["Node"]["properties"]["ddr_capacity"]["examples"] == [size]
+    (reserve,) = schemas["Node"]["properties"]["ddr_reserve"]["examples"]
+    device = {"kind": "0", "type": "cuda", "count": 1, "memory_bandwidth": rate, "fp32_flops": flops}
+    memory = {"hbm_capacity": size, "hbm_reserve": reserve, "system_link": rate}
+    for key, kind in (("baseline", "Budgets"), ("start", "PlanOptions"), ("throughput", "SizeRequest"), ("hbm_capacity", "DeviceKind")):
+        assert sum(key in way["properties"] for way in schemas[kind]["anyOf"]) == 2, kind
+    node = {"devices": [device | memory], "ddr_capacity": size, "ddr_reserve": reserve, "intra_node_link": rate, "network": rate}
+    host = {"schema_version": 1, "name": "0", "node": node}
+    nulls = {"time_limit": None, "work_limit": None, "start": None}
+    for path, body in (("plans", {"host": host}), ("studies", {"kind": "recommend", "hosts": [host]})):
+        answer = api.post(f"/v1/{path}", json={"model": "ncf", "options": nulls} | body)
+        assert answer.status_code == 202, answer.text

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from dbos import DBOSClient
+from sqlalchemy import text
 
 from emplace.app.database import plans
 from emplace.app.database.connection import Database
@@ -98,3 +99,15 @@ def test_a_worker_stops_without_the_database(database: Database, postgres: Postg
     with postgres.stopped():
         assert worker.stop() == 0
         wait_until(lambda: not any(map(is_alive, steps)), 30)
+
+
+def test_a_worker_ends_when_a_newer_version_migrates_its_database(database: Database, start_worker: StartWorker, query: Query) -> None:
+    queue_busy_plan(database)
+    worker = start_worker()
+    wait_until(worker.steps, START_S)
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert worker.wait(30) == 1
+    assert "the worker can't work: the database" in (said := worker.log.read_text())
+    assert "belongs to a newer Emplace: its tables are of version 9999" in said
+    assert query("SELECT state, attempts FROM plans") == [("queued", 0)]
