@@ -68,6 +68,12 @@ def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_ba
     return from_data(data, ModelSpec, source="mixed")
 
 
+def by_frequency(model: ModelSpec) -> ModelSpec:
+    """With the ids of `page` so that its first block of rows is hot."""
+    tables = [table.model_copy(update={"ids": "by_frequency"}) if table.name == "page" else table for table in model.tables]
+    return model.model_copy(update={"tables": tuple(tables)})
+
+
 def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
     user, item, pages, shop = model.tables
     of_pages = {"table_wise": table_wise(pages, 0), "row_wise": row_wise(pages, [0, 1])}
@@ -77,7 +83,7 @@ def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
 def plans(here: HostSpec) -> list[Plan]:
     models = [
         (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY), "table_wise"),
-        (mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY), "row_wise"),
+        (by_frequency(mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY)), "row_wise"),
     ]
     return [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]
 
