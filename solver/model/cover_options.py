@@ -241,6 +241,7 @@ class CoverPricer:
         self, sharding: TableSharding, point: int | None, rank: Rank, table: Ints, widths: Ints, place: Ints
     ) -> tuple[Floats, ...]:
         """Parts of _Priced, [n, places, W, ...], of tables whose blocks are not alike."""
+        place = np.unique(place)  # nodes are alike
         count = len(place)
         repeated, rows = np.repeat(table, count), np.repeat(self._pricer.tables.rows[table], count)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
