@@ -200,10 +200,10 @@ def _rank_prices(question: Question, table: Table, load: TableLoad, topology: To
     hbm, ddr = np.zeros((2, ranks, fours + 1), np.int64)
     whole = way.sharding_type not in (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
     widths = [fours] if whole else range(1, fours + 1)
-    known: dict[tuple[str, int], int] = {}
+    known: dict[tuple[str, tuple[int, int]], int] = {}
     for number, rank in enumerate(topology.ranks):
         rows = _rows(table, way, number, topology)
-        same = known.setdefault((rank.device, rows[1] - rows[0]), number)
+        same = known.setdefault((rank.device, rows if table.ids else (0, rows[1] - rows[0])), number)
         if same != number:
             for each in (time_us, served_us, hbm, ddr):
                 each[number] = each[same]

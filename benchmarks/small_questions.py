@@ -42,6 +42,7 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
     }
     _constrain(rng, model, ranks)
     _leave_unpooled(np.random.default_rng([seed, number, 1]), model)
+    _order_ids(np.random.default_rng([seed, number, 2]), model)
     table_bytes = sum(table["num_embeddings"] * table["embedding_dim"] * 4 for table in tables)
     host = HostSpec.model_validate(_with_more(np.random.default_rng([seed, number, 2]), _host(rng, name, number, ranks, table_bytes)))
     cost_model = _uneven(rng, device_prices(host)) if rng.random() < 0.3 else device_prices(host)
@@ -106,6 +107,24 @@ def _leave_unpooled(rng: np.random.Generator, model: dict[str, Any]) -> None:
     for table in pooled:
         table["module"] = "ebc"
     model["modules"] += [{"path": "ebc"}] if pooled else []
+
+
+def _order_ids(rng: np.random.Generator, model: dict[str, Any]) -> None:
+    """In one model of three, hot rows of some tables lie together; half of those are row splits or nothing."""
+    is_skewed = rng.random() < 1 / 3
+    for table in model["tables"] if is_skewed else ():
+        draw = rng.random()
+        if draw < 0.4:
+            table["ids"] = "by_frequency"
+        elif draw < 0.7:
+            shares = rng.dirichlet(np.full(int(rng.integers(2, 9)), 0.5))
+            table["ids"] = {"measured": [float(share) for share in shares]}
+        if "ids" in table and "constraints" not in table and rng.random() < 0.5 and not _is_grouped(model, table["name"]):
+            table["constraints"] = {"sharding_types": ["row_wise", "table_row_wise"]}
+
+
+def _is_grouped(model: dict[str, Any], name: str) -> bool:
+    return any(name in group for key in ("together", "apart") for group in model.get(key, []))
 
 
 def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_bytes: int) -> dict[str, Any]:

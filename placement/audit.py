@@ -13,6 +13,7 @@ from emplace.placement.choice import choice_flaws
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.hot_rows import hot_ranks
 from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import moved_bytes
@@ -55,6 +56,7 @@ def audit(plan: Plan) -> list[Violation]:
         *_rank_loads(plan, derived),
         *_capacities(plan, topology, derived),
         *_totals(plan, topology, derived),
+        *_hot_ranks(plan),
         *(Violation(where=f"/diagnosis{pointer}", what=what) for pointer, what in diagnosis_flaws(plan, topology)),
     ]
 
@@ -150,6 +152,7 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
         "gap",
         "placement_gap",
         "diagnosis",
+        "hot_ranks",
         "moved_bytes",
         "move_cost_us",
     ):
@@ -254,6 +257,16 @@ def _capacities(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterat
     for index, (node, capacity) in enumerate(zip(plan.nodes, topology.node_ddr_capacity_bytes, strict=True)):
         if derived.node_ddr[index] > capacity:
             yield _over(f"/nodes/{index}/ddr_bytes", f"node {node.node}", int(derived.node_ddr[index]), capacity)
+
+
+def _hot_ranks(plan: Plan) -> Iterator[Violation]:
+    said, derived = plan.hot_ranks or (), hot_ranks(plan) or ()
+    if [(each.table, each.rank) for each in said] != [(each.table, each.rank) for each in derived]:
+        hot = ", ".join(f"rank {each.rank} for {each.table}" for each in derived) or "none"
+        yield Violation(where="/hot_ranks", what=f"is not what follows from the plan's tables: {hot}")
+        return
+    for index, (each, expected) in enumerate(zip(said, derived, strict=True)):
+        yield from _close(f"/hot_ranks/{index}/times_mean", each.times_mean, expected.times_mean)
 
 
 def _over(where: str, who: str, needed: int, capacity: int) -> Violation:

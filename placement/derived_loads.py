@@ -118,8 +118,9 @@ class ShardLoads:
     @staticmethod
     def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> ShardLoads:
         """The shards of `table` as `placement` says, priced in one call for each kind of device that they are on."""
-        shards, sharding = placement.shards, _sharding(question, placement, table)
+        shards = placement.shards
         numbers = np.array([shard.rank for shard in shards])
+        first_row = np.array([shard.rows[0] for shard in shards])
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
         held_bytes, times_us = np.zeros((2, len(shards)), np.int64), np.zeros((2, len(shards), len(STAGES)))
@@ -127,8 +128,9 @@ class ShardLoads:
         devices = [topology.ranks[shard.rank].device for shard in shards]
         for device in dict.fromkeys(devices):
             where = np.array([each == device for each in devices])
-            rank, shape = topology.ranks[numbers[where][0]], ShardShape(rows[where], columns[where])
-            share = shape.rows / table.num_embeddings
+            rank, shape = topology.ranks[numbers[where][0]], ShardShape(rows[where], columns[where], first_row[where])
+            sharding = _sharding(question, placement, table, shape)
+            share = load.row_share(shape.first_row, shape.rows, table.num_embeddings)
             work = shard_workload(load, sharding.sharding_type, share, shape.columns, topology, on_server=rank.is_server)
             on_cuda = rank.type is DeviceType.CUDA
             parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak, on_cuda=on_cuda)
@@ -140,7 +142,7 @@ class ShardLoads:
         return parts
 
 
-def _sharding(question: Question, placement: TablePlacement, table: Table) -> TableSharding:
+def _sharding(question: Question, placement: TablePlacement, table: Table, shape: ShardShape) -> TableSharding:
     kind, kernel, factor = placement.sharding_type, placement.compute_kernel, placement.cache_load_factor
-    hit_rate = 0.0 if factor is None else table.accesses.hit_rate(factor)
+    hit_rate = 0.0 if factor is None else table.hit_rate(factor, shape.first_row, shape.rows)
     return TableSharding(kind, kernel, table.data_type, question.model.optimizer, factor or 0.0, hit_rate)

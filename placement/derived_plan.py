@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
+from emplace.placement.hot_rows import with_hot_ranks
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
     IMPORTED,
@@ -35,7 +36,7 @@ def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topo
     model = question.model
     loads = derive_loads(question, placements, topology)
     own_us = loads.stages_us.sum(axis=1)[: len(topology.trainers)]
-    return Plan(
+    plan = Plan(
         model=ModelReference(name=model.name, digest=model.content_digest()),
         host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
@@ -55,6 +56,7 @@ def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topo
         solver=solver,
         question=question,
     )
+    return with_hot_ranks(plan)
 
 
 def _with_bytes(table: TablePlacement, loads: DerivedLoads, index: int) -> TablePlacement:

@@ -50,7 +50,7 @@ def _calls(plan: Plan) -> tuple[Counter[_Call], Counter[_Call], Counter[_Call]]:
         table, load = tables[placement.name]
         for shard in placement.shards:
             columns = shard.columns[1] - shard.columns[0]
-            share = (shard.rows[1] - shard.rows[0]) / table.num_embeddings
+            share = load.row_share(shard.rows[0], shard.rows[1] - shard.rows[0], table.num_embeddings)
             on_server = topology.ranks[shard.rank].is_server
             work = shard_workload(load, placement.sharding_type, share, columns, topology, on_server=on_server)
             call = shard.rank, placement.sharding_type

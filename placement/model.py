@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from emplace.placement.access import Access, AccessDistribution, access_distribution
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.id_order import IdOrder, block_hit_rate
 from emplace.placement.lengths import FeatureLength, LengthDistribution, length_distribution
 from emplace.placement.modules import ONE_MODULE, Module, Path, narrowed, refuse_unsound_modules
 from emplace.placement.sums import add_up
@@ -129,6 +130,8 @@ class Table(Document):
     """Absent: the model has one pooled module."""
     features: Annotated[tuple[Feature, ...], Field(min_length=1)]
     access: Access = "uniform"
+    ids: IdOrder | None = None
+    """How ids lie, so which rows are hot. Absent: hashed."""
     constraints: Constraints = Constraints()
 
     @cached_property
@@ -139,6 +142,11 @@ class Table(Document):
     @property
     def accesses(self) -> AccessDistribution:
         return access_distribution(self.access, self.num_embeddings)
+
+    def hit_rate(self, factor: Any, first_row: Any, rows: Any) -> Any:
+        """The share of the lookups of a block of rows that a cache with this load factor takes."""
+        count = self.num_embeddings
+        return block_hit_rate(self.ids, self.accesses, factor, first_row / count, (first_row + rows) / count)
 
 
 class DcnLayers(Document):

@@ -257,6 +257,15 @@ class NodeLoad(Document):
     ddr_capacity_bytes: int
 
 
+class HotRank(Document):
+    """The rank that gets the most lookups of a table that is split by rows and whose ids are not hashed."""
+
+    table: Name
+    rank: int
+    times_mean: float
+    """Its lookups over the mean of the ranks that hold the table."""
+
+
 class Fix(Document):
     """A change that makes the model fit; `verified` says it was solved with it. `patch` is machine-readable."""
 
@@ -325,6 +334,8 @@ class Plan(Document):
     ranks: tuple[RankLoad, ...] = ()
     nodes: tuple[NodeLoad, ...] = ()
     tables: tuple[TablePlacement, ...] = ()
+    hot_ranks: tuple[HotRank, ...] | None = None
+    """For each such table, in the order of `tables`; absent where there is none."""
     explanation: Explanation | None = None
     diagnosis: Diagnosis | None = None
     """Why the plan is no faster, where that was asked for."""

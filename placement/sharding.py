@@ -26,7 +26,8 @@ class TableSharding:
 
 @dataclass(frozen=True)
 class ShardShape:
-    """The rows and columns of a shard: two numbers, or two arrays for many shards."""
+    """The rows and columns of a shard: numbers, or arrays for many shards."""
 
     rows: Any
     columns: Any
+    first_row: Any = 0

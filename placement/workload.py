@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from emplace.placement.id_order import RowShare, row_curves
 from emplace.placement.lengths import LengthDistribution
 from emplace.placement.model import DataType, ModelSpec, ShardingType, Table
 from emplace.placement.modules import ONE_MODULE, Module
@@ -69,6 +70,15 @@ class TableLoad:
     """How large an id is, with its weight where it has one."""
     value_bytes: Any = OUTPUT_BYTES
     """How large a value of the vectors that are put out is."""
+    curves: Any = None
+    """How lookups add up over the rows (RowCurves); None where hot rows are spread evenly."""
+
+    def row_share(self, first_row: Any, rows: Any, num_embeddings: int) -> RowShare:
+        """What a block of rows takes of one table's load."""
+        if self.curves is None:
+            return RowShare.even(rows / num_embeddings)
+        block: RowShare = self.curves.block(first_row / num_embeddings, (first_row + rows) / num_embeddings)
+        return block
 
 
 def _either(which: Any, one: Any, other: Any) -> Any:
@@ -83,6 +93,7 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
     sizes = (local_batch_size * trainers, local_batch_size)
     lookups = [add_up(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
     unique = table.accesses.unique_rows(lookups)
+    curves = row_curves(table.ids, table.accesses, lookups[0], lookups[1] if module.index_dedup else None)
     batch_ids = [peak_ids(table, size) for size in sizes]
     peak = batch_ids
     if module.index_dedup:
@@ -105,6 +116,7 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
         is_pooled=module.is_pooled,
         id_bytes=ID_BYTES + (WEIGHT_BYTES if module.weighted else 0),
         value_bytes=_VALUE_BYTES[module.output_data_type],
+        curves=curves,
     )
 
 
@@ -168,9 +180,9 @@ PERMUTED = {ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingTy
 
 
 def shard_workload(
-    load: TableLoad, sharding_type: ShardingType, row_share: Any, columns: Any, topology: Topology, *, on_server: bool
+    load: TableLoad, sharding_type: ShardingType, share: RowShare, columns: Any, topology: Topology, *, on_server: bool
 ) -> ShardWorkload:
-    """The workload of a shard with this share of the rows (0..1) and so many columns. docs/explanation/cost-model.md derives the bytes."""
+    """The workload of a shard whose rows take this share of the table's load, and of so many columns. docs/explanation/cost-model.md derives the bytes."""
     world, local = len(topology.trainers), topology.trainers_per_node
     nodes = topology.trainer_nodes
     pooled, value_bytes = load.is_pooled, load.value_bytes
@@ -191,8 +203,8 @@ def shard_workload(
             is_pooled=pooled,
             copies=(topology.trainer_nodes, topology.trainers_per_node),
         )
-    lookups, bags = load.global_lookups * row_share, load.global_bags
-    ids = np.ceil(load.global_peak_ids * row_share).astype(np.int64)
+    lookups, bags = load.global_lookups * share.lookups, load.global_bags
+    ids = np.ceil(load.global_peak_ids * share.lookups).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
     id_bytes = load.id_bytes + (_either(pooled, 0, PLACE_BYTES) if sharding_type in ROW_SPLIT else 0)
     arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
@@ -206,7 +218,7 @@ def shard_workload(
         output_bytes = (vector_bytes * near, vector_bytes * far, vector_bytes * served)
     return ShardWorkload(
         lookups=lookups,
-        unique_rows=load.global_unique_rows * row_share,
+        unique_rows=load.global_unique_rows * share.unique_rows,
         peak=PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
         bags=bags,
         vectors=vectors,

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
+from emplace.placement.id_order import BY_FREQUENCY, MeasuredOrder
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES
 from emplace.runtime.dlrm import Batch
@@ -29,7 +30,7 @@ def draw_batch(spec: ModelSpec, examples: int, seed: int, rank: int, number: int
     for table in spec.tables:
         for feature in table.features:
             lengths.append(feature.lengths.sample(rng, examples))
-            ids.append(spread_rows(table, table.accesses.sample(rng, int(lengths[-1].sum()))))
+            ids.append(draw_rows(table, int(lengths[-1].sum()), rng))
     return with_dense(spec, lengths, ids, rng)
 
 
@@ -49,6 +50,20 @@ def with_dense(spec: ModelSpec, lengths: list[Ints], ids: list[Ints], rng: np.ra
 def _weighted(sparse: KeyedJaggedTensor, rng: np.random.Generator) -> KeyedJaggedTensor:
     weights = torch.from_numpy(0.5 + rng.random(len(sparse.values()), dtype=np.float32))
     return KeyedJaggedTensor(keys=sparse.keys(), values=sparse.values(), lengths=sparse.lengths(), weights=weights)
+
+
+def draw_rows(table: Table, lookups: int, rng: np.random.Generator) -> Ints:
+    """[lookups] row ids of independent lookups, which lie as the table says."""
+    ranks = table.accesses.sample(rng, lookups)
+    if table.ids == BY_FREQUENCY:
+        return ranks
+    spread = spread_rows(table, ranks)
+    if not isinstance(table.ids, MeasuredOrder):
+        return spread
+    shares, rows = np.array(table.ids.measured), table.num_embeddings
+    parts = rng.choice(len(shares), lookups, p=shares / shares.sum())
+    within = (spread / rows + 0.5) % 1.0  # the hottest row in the middle, so that no border of blocks is near
+    return np.minimum(((parts + within) * (rows / len(shares))).astype(np.int64), rows - 1)
 
 
 def spread_rows(table: Table, ranks: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.hot_rows import with_hot_ranks
 from emplace.placement.moving import moved_bytes
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
@@ -57,7 +58,7 @@ def solve_question(question: Question, monitor: Monitor | None = None, warm_star
         found = replace(found, limit=Limit.TARGET)
     if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
         found = replace(found, limit=Limit.TIME)
-    plan = _plan(question, found, fewest, explanation, time.perf_counter() - started)
+    plan = with_hot_ranks(_plan(question, found, fewest, explanation, time.perf_counter() - started))
     if warm_start is None:
         return plan
     return plan.model_copy(update={"solver": plan.solver.model_copy(update={"warm_start": warm_start.content_digest()})})

@@ -75,10 +75,11 @@ class LoadedPlan:
 
     def _lookups(self, placement: TablePlacement, table: Table, load: TableLoad) -> NDArray[np.float64]:
         """The lookups of each shard in a step."""
-        share = np.array([(shard.rows[1] - shard.rows[0]) / table.num_embeddings for shard in placement.shards])
+        first, end = np.array([shard.rows for shard in placement.shards]).T
+        share = load.row_share(first, end - first, table.num_embeddings)
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in placement.shards])
         work = shard_workload(load, placement.sharding_type, share, columns, self.topology, on_server=False)
-        return np.broadcast_to(np.asarray(work.lookups, dtype=np.float64), share.shape)
+        return np.broadcast_to(np.asarray(work.lookups, dtype=np.float64), columns.shape)
 
     @cached_property
     def tables(self) -> list[TableFigures]:

@@ -21,6 +21,7 @@ from emplace.placement.plan import (
     OUT_OF_TIME,
     OUT_OF_WORK,
     FewestDevices,
+    HotRank,
     NodeLoad,
     Plan,
     PlanStatus,
@@ -77,6 +78,7 @@ def _facts(plan: Plan) -> RenderableType:
             ("throughput", f"{rate(plan.throughput_samples_per_s)}   {ranks} x {plan.question.model.local_batch_size:,} examples"),
             ("imbalance", f"{plan.imbalance:.3f}   slowest rank's own work / mean"),
         ]
+        rows += [("hot rows", _hot(each)) for each in plan.hot_ranks or ()]
         if (drawn := _power(plan)) is not None:
             rows.append(("power", drawn))
         if plan.placement_gap is not None:
@@ -98,6 +100,10 @@ def _facts(plan: Plan) -> RenderableType:
             _origin(plan.solver),
         ]
     )
+
+
+def _hot(hot: HotRank) -> str:
+    return f"rank {hot.rank} gets {hot.times_mean:.3g} times the mean lookups of {hot.table}"
 
 
 def _power(plan: Plan) -> str | None:

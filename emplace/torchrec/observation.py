@@ -18,10 +18,11 @@ from emplace.placement.model import ModelSpec, Table
 from emplace.placement.reading import from_data
 from emplace.torchrec.access_sketch import AccessSketch
 from emplace.torchrec.length_counts import LengthCounts
+from emplace.torchrec.place_counts import PlaceCounts
 from emplace.torchrec.tables import spelt
 
 _SOURCE = "observation"
-_ARRAYS = ("examples", "ids_of_examples", "ids", "times", "counters", "numbers")
+_ARRAYS = ("examples", "ids_of_examples", "ids", "times", "counters", "places", "numbers")
 
 
 @dataclass
@@ -30,6 +31,7 @@ class ObservedFeature:
 
     lengths: LengthCounts = field(default_factory=LengthCounts)
     accesses: AccessSketch = field(default_factory=AccessSketch)
+    places: PlaceCounts = field(default_factory=PlaceCounts)
     batches: int = 0
     unique_ids: int = 0
     """Different ids of each batch, summed over batches."""
@@ -39,6 +41,7 @@ class ObservedFeature:
         different, times = np.unique(ids, return_counts=True)
         self.lengths.add(lengths)
         self.accesses.add(different, times)
+        self.places.add(different, times)
         self.batches += 1
         self.unique_ids += len(different)
 
@@ -46,6 +49,7 @@ class ObservedFeature:
         return ObservedFeature(
             self.lengths.merged(other.lengths),
             self.accesses.merged(other.accesses),
+            self.places.merged(other.places),
             self.batches + other.batches,
             self.unique_ids + other.unique_ids,
         )
@@ -71,8 +75,9 @@ class Observation:
         dist.all_gather_object(names, list(self.features), group=group)
         return Observation({name: self._gathered(name, group) for name in sorted({name for each in names for name in each})})
 
-    def apply(self, spec: ModelSpec) -> ModelSpec:
-        """`spec` with the lengths of every feature and the accesses of every table as observed; nothing else changes.
+    def apply(self, spec: ModelSpec, *, with_order: bool = False) -> ModelSpec:
+        """`spec` with the lengths of every feature and the accesses of every table as observed, and with `with_order` how ids lie;
+        nothing else changes.
 
         A feature is found by its name, or by what follows its table's name and a colon (`describe` names shared features so). Raises
         InvalidDocument naming features that were not observed, and ids beyond a table's rows.
@@ -91,6 +96,9 @@ class Observation:
                 broken.append(BrokenRule(f"/{table.name}", f"id {accesses.largest_id}", rule))
                 continue
             entry["access"] = accesses.spelled(table.num_embeddings)
+            if with_order and accesses.lookups:
+                places = reduce(PlaceCounts.merged, (each.places for each in known))
+                entry["ids"] = places.spelled(table.num_embeddings)
             for feature, each in zip(entry["features"], known, strict=True):
                 feature["length"] = each.lengths.spelled()
         if broken:
@@ -139,12 +147,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _arrays(feature: ObservedFeature) -> dict[str, NDArray[np.int64]]:
     accesses = feature.accesses
-    numbers = np.array([accesses.halvings, feature.batches, feature.unique_ids])
-    parts = (feature.lengths.examples, feature.lengths.ids, accesses.ids, accesses.times, accesses.counters, numbers)
+    numbers = np.array([accesses.halvings, feature.places.bits, feature.batches, feature.unique_ids])
+    counts = (feature.lengths.examples, feature.lengths.ids, accesses.ids, accesses.times, accesses.counters, feature.places.lookups)
+    parts = (*counts, numbers)
     return dict(zip(_ARRAYS, parts, strict=True))
 
 
 def _feature(stored: Any, number: int) -> ObservedFeature:
-    examples, ids_of_examples, ids, times, counters, numbers = (stored[f"{number}.{part}"] for part in _ARRAYS)
-    halvings, batches, unique_ids = (int(each) for each in numbers)
-    return ObservedFeature(LengthCounts(examples, ids_of_examples), AccessSketch(halvings, ids, times, counters), batches, unique_ids)
+    examples, ids_of_examples, ids, times, counters, places, numbers = (stored[f"{number}.{part}"] for part in _ARRAYS)
+    halvings, bits, batches, unique_ids = (int(each) for each in numbers)
+    accesses = AccessSketch(halvings, ids, times, counters)
+    return ObservedFeature(LengthCounts(examples, ids_of_examples), accesses, PlaceCounts(bits, places), batches, unique_ids)

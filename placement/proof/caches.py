@@ -14,7 +14,7 @@ import numpy as np
 
 from emplace.placement.access import Access, access_distribution
 from emplace.placement.cost_model import CostModel
-from emplace.placement.model import ComputeKernel
+from emplace.placement.model import ComputeKernel, Table
 from emplace.placement.proof.classes import Floats
 
 _MISSED = np.concatenate([np.linspace(1.0, 1 / 12, 12), 1 / 12 / 2.0 ** np.arange(1, 6)])
@@ -55,10 +55,23 @@ def cache_corners(access: Access, num_rows: int) -> Caches:
 @lru_cache(maxsize=20_000)
 def cache_intervals(access: Access, num_rows: int) -> Caches:
     """Every cache is in one of them, and holds at least its rows."""
+    edges = _edges(access, num_rows)
+    return _between(edges, access_distribution(access, num_rows).hit_rate(edges))
+
+
+def block_intervals(table: Table, first_row: int, rows: int) -> Caches:
+    """Likewise, of a block of rows whose hits are its own."""
+    edges = _edges(table.access, table.num_embeddings)
+    return _between(edges, np.asarray(table.hit_rate(edges, first_row, rows)))
+
+
+def _edges(access: Access, num_rows: int) -> Floats:
     spread = access_distribution(access, num_rows)
     ends, rises = np.append(0.0, np.cumsum(spread.rows)) / spread.rows.sum(), np.append(0.0, np.cumsum(spread.mass))
-    edges = np.unique(np.clip(np.concatenate([np.interp(1 - _MISSED, rises, ends), [0.0, 1.0]]), 0.0, 1.0))
-    hits = spread.hit_rate(edges)
+    return np.unique(np.clip(np.concatenate([np.interp(1 - _MISSED, rises, ends), [0.0, 1.0]]), 0.0, 1.0))
+
+
+def _between(edges: Floats, hits: Floats) -> Caches:
     return _moved(edges[:-1], hits[:-1], 1.0 - hits[1:])
 
 

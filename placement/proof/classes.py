@@ -29,12 +29,14 @@ class RankClasses:
     """Whether each rank and node is by itself."""
 
     @classmethod
-    def of(cls, topology: Topology, *, each_rank: bool) -> RankClasses:
-        """Each rank and node by itself, or kinds of device with servers apart, and the nodes of trainers and of servers."""
+    def of(cls, topology: Topology, *, each_rank: bool, hottest_place: int | None = None) -> RankClasses:
+        """Each rank and node by itself, or kinds of device with servers and the hottest place of each node apart, and the nodes of
+        trainers and of servers."""
         nodes = len(topology.node_ddr_capacity_bytes)
         if each_rank:
             return cls(np.arange(len(topology.ranks)), np.arange(nodes), True)
-        kinds = [(rank.device, rank.is_server) for rank in topology.ranks]
+        local = topology.trainers_per_node
+        kinds = [(rank.device, rank.is_server, rank.rank % local == hottest_place) for rank in topology.ranks]
         order = list(dict.fromkeys(kinds))
         is_server_node = np.arange(nodes) >= topology.trainer_nodes
         return cls(np.array([order.index(kind) for kind in kinds]), is_server_node.astype(np.int64), False)

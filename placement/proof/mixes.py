@@ -45,14 +45,14 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
     time_us, hbm, ddr, own_us = (
         each.reshape(caches, len(widths), *each.shape[1:]) for each in (found.time_us, found.hbm, found.ddr, found.own_us)
     )
-    shapes = Counter((ranks[number].device, ways.block_rows(way.sharding_type, ranks[number])) for number in place)
+    shapes = Counter((int(classes.of_rank[number]), ways.block(way.sharding_type, ranks[number])) for number in place)
     trainers = np.bincount(classes.of_rank[: len(ways.topology.trainers)], minlength=len(classes.sizes))
-    example = {(ranks[number].device, ways.block_rows(way.sharding_type, ranks[number])): ranks[number] for number in place}
+    example = {(int(classes.of_rank[number]), ways.block(way.sharding_type, ranks[number])): ranks[number] for number in place}
     fits = np.ones((caches, len(widths)), dtype=bool)
-    for (device, rows), count in shapes.items():
-        rank = example[device, rows]
-        each = ways.prices(way, rank, rows, widths)
-        of_class, group = classes.of_rank[rank.rank], classes.of_node[rank.node]
+    for (of_class, block), count in shapes.items():
+        rank = example[of_class, block]
+        each = ways.prices(way, rank, block, widths)
+        group = classes.of_node[rank.node]
         time_us[:, :, of_class] += each.time_us * (count * pieces)[None, :, None]
         hbm[:, :, of_class] += each.hbm * (count * pieces)
         ddr[:, :, group] += each.ddr * (count * pieces)

@@ -62,7 +62,7 @@ def _by_width(ways: TableWays, way: TableWay, usable: Bools) -> tuple[Floats, Fl
     (time_us, served_us), (hbm, ddr) = np.zeros((2, *shape, len(PLACED_STAGES))), np.zeros((2, *shape))
     for number in np.flatnonzero(usable).tolist():
         rank = ways.topology.ranks[number]
-        each = ways.prices(way, rank, ways.block_rows(way.sharding_type, rank), ways.widths)
+        each = ways.prices(way, rank, ways.block(way.sharding_type, rank), ways.widths)
         time_us[:, number, 1:], hbm[:, number, 1:], ddr[:, number, 1:] = each.time_us, each.hbm, each.ddr
         served_us[:, number, 1:] = each.served_us
     return time_us, hbm, ddr, served_us

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from emplace.placement.host import DeviceType
+from emplace.placement.hot_rows import hottest_place
 from emplace.placement.memory import rank_bytes
 from emplace.placement.plan import Question
 from emplace.placement.proof.choices import TYPES, Choices
@@ -74,8 +75,10 @@ def may_be_by_rank(question: Question, topology: Topology) -> bool:
 
 def program_of(question: Question, topology: Topology, *, each_rank: bool) -> ProofProgram:
     """Every choice of every table priced."""
-    classes, model, cost = RankClasses.of(topology, each_rank=each_rank), question.model, question.cost_model
+    model, cost = question.model, question.cost_model
     every = table_ways(question, topology, may_mix=not each_rank)
+    hottest = hottest_place(model, [ways.load for ways in every], topology)
+    classes = RankClasses.of(topology, each_rank=each_rank, hottest_place=hottest)
     room = _room(question, topology, every)
     base = rank_stages_us(cost, model, topology)
     dense = np.array([[0.0 if rank.is_server else base[Stage.DENSE]] for rank in topology.ranks])

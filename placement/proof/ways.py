@@ -9,16 +9,17 @@ import numpy as np
 
 from emplace.placement.choice import priced_as, table_refusal, tiers_of
 from emplace.placement.host import DeviceType
+from emplace.placement.id_order import BY_FREQUENCY
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.memory import shard_bytes
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question
-from emplace.placement.proof.caches import NO_CACHE, Caches, cache_corners, cache_intervals, is_linear
+from emplace.placement.proof.caches import NO_CACHE, Caches, block_intervals, cache_corners, cache_intervals, is_linear
 from emplace.placement.proof.classes import Bools, Floats, Ints
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES, served_stages_us, shard_stages_us
 from emplace.placement.topology import Rank, Topology
-from emplace.placement.workload import TableLoad, model_loads, shard_workload
+from emplace.placement.workload import ROW_SPLIT, TableLoad, model_loads, shard_workload
 
 IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 """Sharding types that split columns."""
@@ -26,6 +27,9 @@ ON_SINGLE_RANKS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingTy
 """Sharding types whose shards take one rank each, any; the others load all trainers of a node or of the job."""
 ON_A_NODE = (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD)
 """Sharding types whose pieces take all trainers of a node."""
+
+Block = tuple[int, int]
+"""First row and number of rows; blocks that take the same all begin at row 0."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,13 @@ class TableWays:
         if kernel is not ComputeKernel.FUSED_UVM_CACHING:
             return TableWay(kind, kernel)
         devices = {rank.device for rank in self.topology.ranks}
-        is_mixed = self._may_mix and all(is_linear(self.question.cost_model, device) for device in devices)
+        # Blocks of rows that lie by frequency have hits of their own each, so no mix of caches is one for all of them.
+        is_mixed = self._may_mix and not self._has_own_hits(kind) and all(is_linear(self.question.cost_model, device) for device in devices)
         found = (cache_corners if is_mixed else cache_intervals)(self.table.access, self.table.num_embeddings)
         return TableWay(kind, kernel, found, is_mixed)
+
+    def _has_own_hits(self, kind: ShardingType) -> bool:
+        return kind in ROW_SPLIT and self.table.ids == BY_FREQUENCY
 
     def usable(self, kernel: ComputeKernel) -> Bools:
         """[R] the ranks that may hold a shard with this kernel: they run it in tiers that are allowed, at a price that is known."""
@@ -109,7 +117,7 @@ class TableWays:
             and tiers_of(kernel, rank) <= self._tiers
         )
 
-    def block_rows(self, kind: ShardingType, rank: Rank) -> int:
+    def block(self, kind: ShardingType, rank: Rank) -> Block:
         """The rows of a shard on the rank: ceil(rows / ranks) where rows are split, the last ranks fewer or none."""
         rows, local = self.table.num_embeddings, self.topology.trainers_per_node
         if kind is ShardingType.ROW_WISE:
@@ -117,20 +125,23 @@ class TableWays:
         elif kind in ON_A_NODE:
             blocks, place = local, rank.rank % local
         else:
-            return rows
+            return 0, rows
         full = -(-rows // blocks)
-        return min(max(rows - full * place, 0), full)
+        first, end = (min(each * full, rows) for each in (place, place + 1))
+        return (0 if self.load.curves is None else first), end - first
 
-    def prices(self, way: TableWay, rank: Rank, rows: int, widths: Ints) -> LeastPrices:
-        """What shards of so many rows and columns take on the rank, at least."""
-        table, columns, caches = self.table, widths[None, :], way.caches
+    def prices(self, way: TableWay, rank: Rank, block: Block, widths: Ints) -> LeastPrices:
+        """What shards of a block of rows and so many columns take on the rank, at least."""
+        (first, rows), table, columns, caches = block, self.table, widths[None, :], way.caches
+        if way.kernel is ComputeKernel.FUSED_UVM_CACHING and self._has_own_hits(way.sharding_type):
+            caches = block_intervals(table, first, rows)
         # Caches are rounded up to whole rows: one row less is no more than any has.
         held = np.maximum(caches.rows - 1.0 / rows, 0.0) if rows else np.zeros_like(caches.rows)
         sharding = TableSharding(
             way.sharding_type, way.kernel, table.data_type, self.question.model.optimizer, held, caches.hits, caches.misses
         )
-        shape = ShardShape(np.int64(rows), columns)
-        work = shard_workload(self.load, way.sharding_type, rows / table.num_embeddings, columns, self.topology, on_server=rank.is_server)
+        shape, share = ShardShape(np.int64(rows), columns, first), self.load.row_share(first, rows, table.num_embeddings)
+        work = shard_workload(self.load, way.sharding_type, share, columns, self.topology, on_server=rank.is_server)
         stages = shard_stages_us(self.question.cost_model, rank.device, sharding, shape, work)
         hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
         full = (len(caches.rows), len(widths))

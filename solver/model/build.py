@@ -67,7 +67,8 @@ def price(
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)
     conflicts = (*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))
     types = frozenset(ShardingType) - superfluous
-    cover_pricer = CoverPricer(question, topology, tiers, types, kinds.examples, pricer)
+    of_cover = _Kinds.of(topology, pricer.hottest_place())
+    cover_pricer = CoverPricer(question, topology, tiers, types, of_cover.examples, of_cover.of_device, pricer)
     is_trainer = np.array([not rank.is_server for rank in topology.ranks])
     problem = _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed)
     return PricedQuestion(
@@ -84,7 +85,7 @@ def price(
         pricer,
         own_bytes,
         options.slack_bytes,
-        cover_of(problem, question, cover_pricer, fixed, load.time_us) if only_fitting and with_cover else None,
+        cover_of(problem, of_cover.of_device, question, cover_pricer, fixed, load.time_us) if only_fitting and with_cover else None,
     )
 
 
@@ -143,22 +144,24 @@ def _concrete(around: _Around) -> PricedQuestion | None:
 class _Kinds:
     """The kinds of devices of a topology: G of them, servers apart from trainers."""
 
-    names: tuple[tuple[str, bool], ...]
-    """[G] (device, whether it is a server's)"""
+    names: tuple[tuple[str, bool, bool], ...]
+    """[G] (device, whether it is a server's, whether it is at the hottest place)"""
     examples: list[Rank]
     """[G] a rank of each."""
     of_device: Ints
     """[D]"""
 
     @classmethod
-    def of(cls, topology: Topology) -> _Kinds:
-        each = [(rank.device, rank.is_server) for rank in topology.ranks]
+    def of(cls, topology: Topology, hottest_place: int | None = None) -> _Kinds:
+        """Trainers at the hottest place of a node, which get the most of row splits, are a kind apart where there is one."""
+        local = topology.trainers_per_node
+        each = [(rank.device, rank.is_server, rank.rank % local == hottest_place) for rank in topology.ranks]
         names = tuple(dict.fromkeys(each))
         return cls(names, [topology.ranks[each.index(name)] for name in names], np.array([names.index(name) for name in each]))
 
     def of_layouts(self, offered: tuple[Layout, ...]) -> Ints:
         """The kind that each layout is for; -1 where it is for all trainers of a node or of the job."""
-        found = (self.names.index((layout.device, layout.on_server)) if layout.device is not None else -1 for layout in offered)
+        found = (self.names.index((layout.device, layout.on_server, False)) if layout.device is not None else -1 for layout in offered)
         return np.array(list(found), dtype=np.int64)
 
 

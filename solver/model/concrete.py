@@ -16,6 +16,7 @@ from math import comb
 import numpy as np
 
 from emplace.placement.choice import priced_as, table_refusal, tiers_of
+from emplace.placement.id_order import BY_FREQUENCY
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, ShardingType, Table, Tier
 from emplace.placement.plan import Question
@@ -149,24 +150,26 @@ class ConcretePlacer:
         fours = np.arange(1, table.embedding_dim // COLUMN_MULTIPLE + 1)
         time_us, served_us = np.zeros((2, len(ranks), len(fours) + 1, len(PLACED_STAGES)))
         hbm, ddr = np.zeros((len(ranks), len(fours) + 1), np.int64), np.zeros((len(ranks), len(fours) + 1), np.int64)
-        known: dict[tuple[str, int], int] = {}
+        known: dict[tuple[str, tuple[int, int]], int] = {}
         for rank in (each for each in ranks if used[each.rank]):
             start, end = block_of(way.sharding_type, table.num_embeddings, rank.rank, self._topology)
-            same = known.setdefault((rank.device, end - start), rank.rank)
+            same = known.setdefault((rank.device, self._pricer.alike(index, (start, end))), rank.rank)
             if same == rank.rank:
-                shape = ShardShape(np.array([[end - start]]), COLUMN_MULTIPLE * fours[None, :])
-                price = self._pricer.shards_of(self._sharding(table, way), rank, np.array([index]), shape)
+                shape = ShardShape(np.array([[end - start]]), COLUMN_MULTIPLE * fours[None, :], start)
+                price = self._pricer.shards_of(self._sharding(table, way, (start, end)), rank, np.array([index]), shape)
                 time_us[same, 1:], hbm[same, 1:], ddr[same, 1:] = price.time_us[0], price.hbm_bytes[0], price.ddr_bytes[0]
                 served_us[same, 1:] = price.served_us[0]
             for each in (time_us, hbm, ddr, served_us):
                 each[rank.rank] = each[same]
         return time_us, hbm, ddr, served_us
 
-    def _sharding(self, table: Table, way: ConcreteWay) -> TableSharding:
+    def _sharding(self, table: Table, way: ConcreteWay, rows: tuple[int, int]) -> TableSharding:
         optimizer = self._question.model.optimizer
         if way.interval is None:
             return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer)
         factors, hits = cache_edges(table.access, table.num_embeddings)
+        if way.sharding_type in ROW_SPLIT and table.ids == BY_FREQUENCY:
+            hits = np.append(0.0, table.hit_rate(factors[1:], rows[0], rows[1] - rows[0]))
         least, most = hits[way.interval], hits[way.interval + 1]
         return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer, factors[way.interval], least, 1.0 - most)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from emplace.placement.choice import kernel_refusal, priced_as, tiers_of
+from emplace.placement.id_order import BY_FREQUENCY
 from emplace.placement.layout import BESIDE_SERVERS, COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, DataType, ShardingType, Tier
 from emplace.placement.plan import Question
@@ -15,7 +16,7 @@ from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
-from emplace.solver.model.cache_points import interval_points, is_linear, mixed_points
+from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -77,9 +78,11 @@ class CoverPricer:
         tiers: frozenset[Tier],
         types: frozenset[ShardingType],
         kinds: list[Rank],
+        device_kind: Ints,
         pricer: ShardPricer,
     ) -> None:
         self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
+        self._device_kind = device_kind
         self._is_trainer = np.array([not rank.is_server for rank in kinds])
         beside = BESIDE_SERVERS if topology.servers else tuple(ShardingType)
         self._types = [kind for kind in ShardingType if kind in types and kind in beside]
@@ -93,6 +96,8 @@ class CoverPricer:
         self._is_mixed = has_cuda and all(is_linear(question.cost_model, rank.device) for rank in kinds)
         points = mixed_points if self._is_mixed else interval_points
         self._points = np.array([points(table.access, table.num_embeddings) for table in tables]) if has_cuda else np.empty((0, 0, 3))
+        self._by_frequency = np.array([table.ids == BY_FREQUENCY for table in tables])
+        self._edges = np.array([cache_edges(table.access, table.num_embeddings)[0] for table in tables]) if has_cuda else np.empty((0, 0))
 
     def blocks(self, free: Bools) -> Iterator[CoverBlock]:
         """All options of the tables in `free` ([T])."""
@@ -150,9 +155,9 @@ class CoverPricer:
         columns = self._pricer.tables.columns[table]
         widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :] if kind in _IN_PIECES else columns[:, None]
         sharding = self._sharding(kind, kernel, point, data_type, table)
-        means, leasts = zip(*(self._on_kind(sharding, number, table, widths) for number in place), strict=True)
+        means, leasts = zip(*(self._on_kind(sharding, point, number, table, widths) for number in place), strict=True)
         if kind in _IN_PIECES:
-            least_us = self._widest_us(sharding, table, place)
+            least_us = self._widest_us(sharding, point, table, place)
             leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
         pieces = columns[:, None] / widths
         for fewest, most in zip(np.append(0, PIECES[:-1]), PIECES, strict=True):
@@ -217,24 +222,54 @@ class CoverPricer:
         factor, hit, miss = (self._points[table, point, column][:, None] for column in range(3))
         return TableSharding(kind, kernel, data_type, self._question.model.optimizer, factor, hit, miss)
 
-    def _on_kind(self, sharding: TableSharding, number: int, table: Ints, widths: Ints) -> tuple[_Priced, _Priced]:
+    def _on_kind(self, sharding: TableSharding, point: int | None, number: int, table: Ints, widths: Ints) -> tuple[_Priced, _Priced]:
         """The mean of the blocks that devices of a kind hold, and the least of them."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
             whole = self._priced(sharding, rank, table, rows, widths)
             return whole, whole
-        place = self._places(sharding.sharding_type, rank)
-        blocks = self._topology.trainers_per_node if sharding.sharding_type is not ShardingType.ROW_WISE else len(self._topology.trainers)
-        full = -(-rows // blocks)
+        place = self._places(sharding.sharding_type, number)
+        full = -(-rows // self._blocks_of(sharding.sharding_type))
         held = np.clip(rows[:, None] - full[:, None] * place, 0, full[:, None])
         whole_share, empty_share = (held == full[:, None]).mean(axis=1), (held == 0).mean(axis=1)
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
         parts = [self._priced(sharding, rank, table, each, widths) for each in (full, np.zeros_like(full), rest)]
-        return _mean(parts, shares), _minimum(parts, shares)
+        mean, least = _mean(parts, shares), _minimum(parts, shares)
+        if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
+            each = self._blocks_on_kind(sharding, point, rank, table[uneven], widths[uneven], place)
+            mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
+        return mean, least
 
-    def _widest_us(self, sharding: TableSharding, table: Ints, place: list[int]) -> Floats:
+    def _blocks_on_kind(
+        self, sharding: TableSharding, point: int | None, rank: Rank, table: Ints, widths: Ints, place: Ints
+    ) -> tuple[Floats, ...]:
+        """Parts of _Priced, [n, places, W, ...], of tables whose blocks are not alike."""
+        place = np.unique(place)  # nodes are alike
+        count = len(place)
+        repeated, rows = np.repeat(table, count), np.repeat(self._pricer.tables.rows[table], count)
+        full = -(-rows // self._blocks_of(sharding.sharding_type))
+        first = np.minimum(np.tile(place, len(table)) * full, rows)
+        shape = ShardShape(np.minimum(full, rows - first)[:, None], np.repeat(widths, count, axis=0), first[:, None])
+        sharding = self._sharding(sharding.sharding_type, sharding.kernel, point, sharding.data_type, repeated)
+        sharding = sharding if point is None else self._cached(sharding, point, repeated, shape)
+        price = self._pricer.shards_of(sharding, rank, repeated, shape)
+        parts = (price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+        return tuple(part.reshape(len(table), count, *part.shape[1:]) for part in parts)
+
+    def _cached(self, sharding: TableSharding, point: int, table: Ints, shape: ShardShape) -> TableSharding:
+        """With what caches take of blocks of rows [n]. Where ids lie by frequency, each block has hits of its own: no mix of caches is
+        one for all blocks, so the point is an interval of load factors, with its smallest cache and its fewest hits and misses."""
+        factor, hit, miss = (np.array(each) for each in (sharding.load_factor, sharding.hit_rate, sharding.miss_rate))
+        interval, own = min(point, INTERVALS - 1), self._by_frequency[table]
+        edges = self._edges[table[own], interval : interval + 2]
+        part = ShardShape(shape.rows[own], shape.columns[own], shape.first_row[own])
+        hits = [self._pricer.block_hits(table[own], edges[:, side, None], edges[:, side, None], part) for side in range(2)]
+        factor[own], hit[own], miss[own] = edges[:, :1], hits[0] if interval else 0.0, 1.0 - hits[1]
+        return replace(sharding, load_factor=factor, hit_rate=hit, miss_rate=miss)
+
+    def _widest_us(self, sharding: TableSharding, point: int | None, table: Ints, place: list[int]) -> Floats:
         """[n, K] what the widest piece of a table takes at least: pieces lie apart, so they are no more than there are devices or nodes."""
         kind, topology, columns = sharding.sharding_type, self._topology, self._pricer.tables.columns[table]
         on_server = self._kinds[place[0]].is_server
@@ -246,13 +281,15 @@ class CoverPricer:
         widest = COLUMN_MULTIPLE * -(-columns[:, None] // (COLUMN_MULTIPLE * most))
         beside = [number for number, rank in enumerate(self._kinds) if rank.is_server == on_server]
         runs = [number for number in beside if self._question.cost_model.kernel(self._kinds[number].device, priced_as(sharding.kernel)[-1])]
-        return np.asarray(np.min([self._on_kind(sharding, number, table, widest)[1].time_us[:, 0] for number in runs], axis=0))
+        return np.asarray(np.min([self._on_kind(sharding, point, number, table, widest)[1].time_us[:, 0] for number in runs], axis=0))
 
-    def _places(self, kind: ShardingType, rank: Rank) -> Ints:
+    def _places(self, kind: ShardingType, number: int) -> Ints:
         """[ranks of the kind] which block each holds; nodes are alike."""
-        trainers = [each for each in self._topology.trainers if each.device == rank.device]
-        local = self._topology.trainers_per_node
-        return np.array([each.rank if kind is ShardingType.ROW_WISE else each.rank % local for each in trainers])
+        trainers = np.flatnonzero(self._device_kind[: len(self._topology.trainers)] == number)
+        return np.asarray(trainers if kind is ShardingType.ROW_WISE else trainers % self._topology.trainers_per_node)
+
+    def _blocks_of(self, kind: ShardingType) -> int:
+        return len(self._topology.trainers) if kind is ShardingType.ROW_WISE else self._topology.trainers_per_node
 
     def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
         price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
@@ -274,6 +311,14 @@ def _least(values: Floats, within: Bools) -> Floats:
     """[n, ...] the least over the widths in `within` ([n, W]) of values [n, W, ...]."""
     mask = within.reshape(*within.shape, *([1] * (values.ndim - 2)))
     return np.asarray(np.where(mask, values, np.inf).min(axis=1))
+
+
+def _with(priced: _Priced, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> _Priced:
+    """With those of `where` as blocks [n, places, ...] have it over all places."""
+    parts = [np.array(part) for part in (priced.time_us, priced.hbm, priced.ddr, priced.served_us)]
+    for part, each in zip(parts, blocks, strict=True):
+        part[where] = over(each, axis=1)
+    return _Priced(*parts)
 
 
 def _mean(parts: list[_Priced], shares: list[Floats]) -> _Priced:

@@ -17,17 +17,17 @@ from emplace.solver.model.items import allowed_with_loads
 from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 
 
-def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: Fixed, fixed_us: Floats) -> Cover:
-    """For the same devices as `offered`: tables that are not fixed, each by itself, then one for each rank that fixed tables load
+def cover_of(offered: Problem, device_kind: Ints, question: Question, pricer: CoverPricer, fixed: Fixed, fixed_us: Floats) -> Cover:
+    """For the same devices as `offered`, of the pricer's kinds ([D]): tables that are not fixed, each by itself, then one for each rank that fixed tables load
     ([ranks, K] microseconds)."""
     tables = question.model.tables
     free = np.array([index not in fixed.placements and table.constraints.pin is None for index, table in enumerate(tables)])
     blocks = list(pricer.blocks(free))
     loaded = np.flatnonzero(fixed_us.any(axis=1))
     number = np.cumsum(free) - 1
-    kinds, stages, count = offered.num_kinds, offered.num_stages, len(loaded)
+    kinds, stages, count = int(device_kind.max()) + 1, offered.num_stages, len(loaded)
     loads = np.zeros((count, kinds, stages))
-    loads[np.arange(count), offered.device_kind[loaded]] = fixed_us[loaded]
+    loads[np.arange(count), device_kind[loaded]] = fixed_us[loaded]
     nothing = np.zeros((count, kinds), np.int64)
     table = np.concatenate([*(number[block.table] for block in blocks), int(free.sum()) + np.arange(count)]).astype(np.int64)
     order = np.argsort(table, kind="stable")
@@ -40,10 +40,10 @@ def cover_of(offered: Problem, question: Question, pricer: CoverPricer, fixed: F
     items: list[tuple[int, ...]] = [(index,) for index in np.flatnonzero(free).tolist()]
     mean_us = joined("mean_us", loads)
     return Cover(
-        **shared | {"allowed": allowed_with_loads(question.model, items, fixed, loaded, offered.num_devices)},
+        **shared | {"device_kind": device_kind, "allowed": allowed_with_loads(question.model, items, fixed, loaded, offered.num_devices)},
         option_table=table[order],
         option_scope=_repeated(blocks, [int(block.scope) for block in blocks], np.full(count, int(Scope.DEVICE)))[order],
-        option_kind=_repeated(blocks, [block.kind for block in blocks], offered.device_kind[loaded])[order],
+        option_kind=_repeated(blocks, [block.kind for block in blocks], device_kind[loaded])[order],
         option_first_unit=np.arange(len(table) + 1),
         unit_time_us=mean_us,
         unit_hbm_bytes=joined("hbm_bytes", nothing),

@@ -12,17 +12,18 @@ import numpy as np
 from emplace.placement.host import DeviceType
 from emplace.placement.model import DataType, ShardingType
 from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
+from emplace.placement.sharding import ShardShape
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Rank
 from emplace.solver.model.concrete_tables import concrete_tables, may_be_table_wise
-from emplace.solver.model.costing import ShardPrices
+from emplace.solver.model.costing import ShardPricer, ShardPrices
 from emplace.solver.model.layouts import Layout, load_factor, piece_widths
 from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Assignment, Scope, target_devices
 
 _Range = tuple[int, int]
-_Shape = tuple[str, int, int, int]
+_Shape = tuple[str, int, _Range, int]
 """(device, table, rows, columns)"""
 _Prices = dict[_Shape, tuple[ShardPrices, int]]
 """Which of several prices is that of a shape."""
@@ -37,10 +38,9 @@ class _Shard:
     rows: _Range
     columns: _Range
 
-    @property
-    def shape(self) -> _Shape:
+    def shape(self, pricer: ShardPricer) -> _Shape:
         """Most shards of a table are equal, and cost the same."""
-        return self.rank.device, self.table, self.rows[1] - self.rows[0], self.columns[1] - self.columns[0]
+        return self.rank.device, self.table, pricer.alike(self.table, self.rows), self.columns[1] - self.columns[0]
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,13 @@ def _fixed(priced: PricedQuestion, books: _Books, table: int, placement: TablePl
 
 
 def _table(books: _Books, layout: Layout, shards: list[_Shard], prices: _Prices) -> TablePlacement:
-    table = shards[0].table
-    entered = [books.enter(*prices[shard.shape], shard.rank.rank, shard.rows, shard.columns) for shard in shards]
+    table, pricer = shards[0].table, books.priced.pricer
+    entered = [books.enter(*prices[shard.shape(pricer)], shard.rank.rank, shard.rows, shard.columns) for shard in shards]
     return TablePlacement(
         name=books.priced.question.model.tables[table].name,
         sharding_type=layout.sharding_type,
         compute_kernel=layout.kernel,
-        cache_load_factor=load_factor(books.priced.pricer.tables, layout, table),
+        cache_load_factor=load_factor(pricer.tables, layout, table),
         shards=tuple(sorted(entered, key=lambda shard: (shard.rank, shard.rows, shard.columns))),
     )
 
@@ -182,11 +182,12 @@ def _prices(priced: PricedQuestion, placed: list[tuple[Layout, list[_Shard]]]) -
     for layout, shards in placed:
         data_type = priced.question.model.tables[shards[0].table].data_type
         for shard in shards:
-            alike[layout, data_type, shard.rank.device][shard.shape] = shard.rank
+            alike[layout, data_type, shard.rank.device][shard.shape(priced.pricer)] = shard.rank
     prices = {}
     for (layout, data_type, _), ranks in alike.items():
-        table, rows, columns = np.array([sides for _, *sides in ranks]).T
-        price = priced.pricer.shards(layout, next(iter(ranks.values())), data_type, table, rows[:, None], columns[:, None])
+        table, first, end, columns = np.array([(table, *rows, columns) for _, table, rows, columns in ranks]).T[:, :, None]
+        shape = ShardShape(end - first, columns, first)
+        price = priced.pricer.shards(layout, next(iter(ranks.values())), data_type, table[:, 0], shape)
         prices.update({shape: (price, index) for index, shape in enumerate(ranks)})
     return prices
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from emplace.placement.model import DataType, ModelSpec, ShardingType
+from emplace.placement.sharding import ShardShape
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.colocation import OptionArrays
-from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.costing import ShardPricer, ShardPrices
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.layouts import Layout, open_to, piece_widths
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
@@ -91,22 +92,39 @@ class LayoutPricer:
     def _block(self, index: int, layout: Layout, data_type: DataType, table: Ints) -> OptionBlock:
         """All options of a layout for tables [n] of one data type, whether they fit anywhere or not."""
         columns = piece_widths(self._pricer.tables.columns[table], layout.pieces) // layout.column_blocks
-        rows = self._pricer.tables.rows[table][:, None]
-        full = -(-rows // layout.row_blocks)
-        shortest = rows - full * (layout.row_blocks - 1)
         shape = (*columns.shape, len(self._kinds))
         time_us = np.zeros((*shape, len(PLACED_STAGES)))
         hbm_bytes, ddr_bytes, slack = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for kind, rank in enumerate(self._kinds):
             if rank.is_server != layout.on_server or layout.device not in (None, rank.device):
                 continue
-            charged = self._pricer.shards(layout, rank, data_type, table, shortest, columns)
-            longest = charged if layout.row_blocks == 1 else self._pricer.shards(layout, rank, data_type, table, full, columns)
+            charged, slack[:, :, kind] = self._charged(layout, rank, data_type, table, columns)
             time_us[:, :, kind] = charged.time_us
             time_us[:, :, [not each.is_server for each in self._kinds]] += charged.served_us[:, :, None]
             hbm_bytes[:, :, kind], ddr_bytes[:, :, kind] = charged.hbm_bytes, charged.ddr_bytes
-            slack[:, :, kind] = np.maximum(longest.hbm_bytes - charged.hbm_bytes, longest.ddr_bytes - charged.ddr_bytes)
         return OptionBlock(index, table, time_us, hbm_bytes, ddr_bytes, slack.sum(axis=1).max(axis=1))
+
+    def _charged(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, columns: Ints) -> tuple[ShardPrices, Ints]:
+        """([n, pieces] what every device of a target is charged, [n, pieces] the most bytes that one takes beyond that).
+
+        That is the shortest block where blocks are alike, and the heaviest where some are hot: a plan is read from it. Where options
+        are not dropped it is the lightest, as sums of them are to hold for every placement.
+        """
+        rows = self._pricer.tables.rows[table][:, None]
+        full = -(-rows // layout.row_blocks)
+        shortest = ShardShape(rows - full * (layout.row_blocks - 1), columns)
+        charged = self._pricer.shards(layout, rank, data_type, table, shortest)
+        if layout.row_blocks == 1:
+            return charged, np.zeros_like(columns)
+        longest = self._pricer.shards(layout, rank, data_type, table, ShardShape(full, columns))
+        slack = np.maximum(longest.hbm_bytes - charged.hbm_bytes, longest.ddr_bytes - charged.ddr_bytes)
+        uneven = np.flatnonzero(self._pricer.is_uneven[table])
+        if not len(uneven):
+            return charged, slack
+        blocks = self._pricer.blocks(layout, rank, data_type, table[uneven], columns[uneven])
+        extreme = ShardPrices.least if self._room is None else ShardPrices.most
+        slack[uneven] = 0
+        return charged.replaced(uneven, extreme(blocks)), slack
 
 
 class JoinedOptions:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from emplace.placement.model import ShardingType
+from emplace.placement.sharding import ShardShape
 from emplace.solver.model.layouts import WHOLE, Layout, permits
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Bools, Floats, Ints
@@ -62,7 +63,8 @@ def _charge_order(priced: PricedQuestion, layouts: tuple[Layout, Layout], option
         some = np.flatnonzero([types[each] is data_type for each in table.tolist()])
         rows = priced.pricer.tables.rows[table[some]][:, None]
         columns = priced.pricer.tables.columns[table[some]][:, None] // whole.column_blocks
+        shape = ShardShape(rows, columns)
         for kind, rank in of_kind.items():
             if len(some) and rank.is_server == whole.on_server and whole.device in (None, rank.device):
-                before, after = (priced.pricer.shards(each, rank, data_type, table[some], rows, columns) for each in layouts)
+                before, after = (priced.pricer.shards(each, rank, data_type, table[some], shape) for each in layouts)
                 time_us[priced.problem.option_first_unit[options[some]], kind] += (after.time_us - before.time_us)[:, 0]

@@ -68,6 +68,12 @@ def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_ba
     return from_data(data, ModelSpec, source="mixed")
 
 
+def by_frequency(model: ModelSpec) -> ModelSpec:
+    """With the ids of `page` so that its first block of rows is hot."""
+    tables = [table.model_copy(update={"ids": "by_frequency"}) if table.name == "page" else table for table in model.tables]
+    return model.model_copy(update={"tables": tuple(tables)})
+
+
 def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
     user, item, pages, shop = model.tables
     of_pages = {"table_wise": table_wise(pages, 0), "row_wise": row_wise(pages, [0, 1])}
@@ -77,7 +83,7 @@ def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
 def plans(here: HostSpec) -> list[Plan]:
     models = [
         (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY), "table_wise"),
-        (mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY), "row_wise"),
+        (by_frequency(mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY)), "row_wise"),
     ]
     return [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]
 
@@ -89,6 +95,11 @@ def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path
     for measurement in measurements:
         assert [verdict for verdict in measurement.verdicts if not verdict.passed and verdict.name != "throughput"] == []
         assert set(measurement.ranks[0].stages_us) == set(Stage)
+    # The hot block of `page` makes rank 0 the fuller one, though rank 1 has all of `shop`.
+    assert [hot.rank for hot in made[1].hot_ranks or ()] == [0]
+    measured, predicted = ([each.peak_bytes for each in measurements[1].ranks], [each.ddr_bytes for each in made[1].ranks])
+    assert measured[0] > 1.15 * measured[1]
+    assert measured[0] == pytest.approx(predicted[0], rel=0.1)
 
 
 def test_a_plan_is_exported_and_imported_by_module(here: HostSpec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emplace.placement.id_order import RowShare
 from emplace.placement.model import ShardingType
 from emplace.placement.topology import Topology, build_topology
 from emplace.placement.workload import ShardWorkload, TableLoad, shard_workload
@@ -16,4 +17,4 @@ def topology(*, with_servers: bool = False) -> Topology:
 
 
 def work(kind: ShardingType, share: float = 1.0, columns: int = 16, *, on_server: bool = False) -> ShardWorkload:
-    return shard_workload(LOAD, kind, share, columns, topology(with_servers=on_server), on_server=on_server)
+    return shard_workload(LOAD, kind, RowShare.even(share), columns, topology(with_servers=on_server), on_server=on_server)

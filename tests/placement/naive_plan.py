@@ -139,8 +139,9 @@ def _price(
 ) -> tuple[int, int, dict[Stage, float]]:
     kind, kernel, factor = choice
     num_rows, width = rows[1] - rows[0], columns[1] - columns[0]
-    work = shard_workload(load, kind, num_rows / table.num_embeddings, width, topology, on_server=rank.is_server)
-    hit_rate = 0.0 if factor is None else table.accesses.hit_rate(factor)
+    share = load.row_share(rows[0], num_rows, table.num_embeddings)
+    work = shard_workload(load, kind, share, width, topology, on_server=rank.is_server)
+    hit_rate = 0.0 if factor is None else table.hit_rate(factor, rows[0], num_rows)
     sharding = TableSharding(kind, kernel, table.data_type, question.model.optimizer, factor or 0.0, hit_rate)
     shape = ShardShape(num_rows, width)
     hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from emplace.placement.cost_model import CollectiveCost, KernelCost, LookupCost, OtherBackward, cache_lines, row_digits, touched_pages
 from emplace.placement.host import HostSpec
+from emplace.placement.id_order import RowShare
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.placement.stages import Stage, served_stages_us
 from emplace.placement.topology import build_topology
@@ -101,13 +102,13 @@ def test_what_a_server_exchanges_crosses_its_own_link_and_those_of_all_trainers(
     data["remote_servers"]["count"] = servers
     host = HostSpec.model_validate(data)
     where, cost = build_topology(host, None, None, with_servers=True), bandwidth_prices(host)
-    found = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=True)
+    found = shard_workload(LOAD, ShardingType.TABLE_WISE, RowShare.even(1.0), 16, where, on_server=True)
     assert cost.all_to_all.time_us(*found.output_bytes) == pytest.approx(32_768 / (25e9 / 8) * 1e6)
     # Two nodes of four trainers; each node has 100 Gbit/s.
     served = served_stages_us(cost, found, where)
     assert served[Stage.OUTPUT_DIST] == served[Stage.GRADIENT_DIST] == pytest.approx(32_768 / (2 * 100e9 / 8) * 1e6)
     assert served[Stage.INPUT_DIST] == pytest.approx((1600 + 512) * 8 / (2 * 100e9 / 8) * 1e6)
-    on_trainer = shard_workload(LOAD, ShardingType.TABLE_WISE, 1.0, 16, where, on_server=False)
+    on_trainer = shard_workload(LOAD, ShardingType.TABLE_WISE, RowShare.even(1.0), 16, where, on_server=False)
     assert not any(served_stages_us(cost, on_trainer, where).values())
 
 

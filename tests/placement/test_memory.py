@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emplace.placement.id_order import RowShare
 from emplace.placement.memory import WORKSPACE_BYTES, buffer_bytes, cached_rows, optimizer_state_bytes, rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -133,9 +134,9 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     spec = model(tables=model_data()["tables"][:1], optimizer="adagrad")
     topology = build_topology(gpu_host(), None, None, with_servers=False)
     load = model_loads(spec, topology, Objective.MEAN)[0]
-    whole = shard_workload(load, ShardingType.TABLE_WISE, 1.0, 16, topology, on_server=False)
+    whole = shard_workload(load, ShardingType.TABLE_WISE, RowShare.even(1.0), 16, topology, on_server=False)
     assert (whole.lookups, whole.bags, whole.peak.ids) == (64 * 8 * 2, 64 * 8, 64 * 8 * 2)
-    part = shard_workload(load, ShardingType.ROW_WISE, 0.125, 16, topology, on_server=False)
+    part = shard_workload(load, ShardingType.ROW_WISE, RowShare.even(0.125), 16, topology, on_server=False)
     assert (part.lookups, part.bags, part.peak.ids) == (64 * 2, 64 * 8, 128)
     sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD)
     parts = [shard_bytes(sharding, ShardShape(125, 16), PeakBatch(128, 512, 512), on_cuda=True)[0] for _ in range(8)]

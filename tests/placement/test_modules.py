@@ -10,6 +10,7 @@ import pytest
 from emplace.face import plan
 from emplace.placement.audit import audit
 from emplace.placement.errors import InvalidDocument
+from emplace.placement.id_order import RowShare
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.reading import from_data
@@ -41,7 +42,7 @@ def history(length: dict[str, Any] | None = None, objective: Objective = Objecti
 
 
 def work(load: TableLoad, kind: ShardingType, share: float = 1.0) -> ShardWorkload:
-    return shard_workload(load, kind, share, COLUMNS, topology(), on_server=False)
+    return shard_workload(load, kind, RowShare.even(share), COLUMNS, topology(), on_server=False)
 
 
 def test_a_model_without_modules_says_nothing_of_them() -> None:

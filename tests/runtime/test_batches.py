@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 
 from emplace.placement.catalog import builtin_model
 from emplace.placement.model import Table
-from emplace.runtime.batches import draw_batch, prepared_count, spread_rows
+from emplace.placement.workload import Objective, table_load
+from emplace.runtime.batches import draw_batch, draw_rows, prepared_count, spread_rows
 from tests.executor.plans import make_model
 
 pytestmark = pytest.mark.torch
@@ -41,6 +44,20 @@ def test_hot_rows_fall_evenly_on_blocks_of_rows() -> None:
     """The hottest tenth of a table is spread over eight row blocks to within a percent of the table's share."""
     blocks = spread_rows(_table(80_000), np.arange(8_000)) // 10_000
     assert np.bincount(blocks, minlength=8).tolist() == [1000] * 8 or abs(np.bincount(blocks, minlength=8) - 1000).max() <= 10
+
+
+@pytest.mark.parametrize("ids", ["by_frequency", {"measured": [0.1, 0.6, 0.0, 0.3]}])
+def test_ids_lie_as_the_table_says(ids: Any) -> None:
+    table = Table.model_validate(_table(1003).to_data() | {"access": {"zipf": 1.1}, "ids": ids})
+    drawn = draw_rows(table, 20_000, np.random.default_rng(1))
+    load = table_load(table, 20_000, 1, Objective.MEAN)
+    first = np.arange(4) * 251
+    share = load.row_share(first, np.minimum(251, 1003 - first), 1003)
+    assert (drawn >= 0).all()
+    assert (drawn < 1003).all()
+    np.testing.assert_allclose(np.bincount(drawn // 251, minlength=4) / 20_000, share.lookups, atol=0.015)
+    different = np.bincount(np.unique(drawn) // 251, minlength=4) / len(np.unique(drawn))
+    np.testing.assert_allclose(different, share.unique_rows, atol=0.05)
 
 
 def test_same_seed_rank_and_number_same_batch() -> None:

@@ -17,6 +17,7 @@ from emplace.executor.traces.measuring import measured_model
 from emplace.executor.traces.opening import open_trace
 from emplace.placement.access import ZipfAccess, access_distribution
 from emplace.placement.errors import InvalidDocument
+from emplace.placement.id_order import MeasuredOrder
 from emplace.placement.lengths import PowerLaw, PowerLawLength
 from emplace.placement.model import ModelSpec
 from emplace.torchrec import Observation, Observer, describe, observe, read_fbgemm_reports
@@ -34,6 +35,21 @@ def _batch(seed: int, features: Iterable[str] = ("clicks",), examples: int = 100
     lengths = [LENGTHS.sample(rng, examples) for _ in features]
     values = ACCESS.sample(rng, sum(int(each.sum()) for each in lengths))
     return KeyedJaggedTensor(keys=list(features), values=torch.tensor(values), lengths=torch.tensor(np.concatenate(lengths)))
+
+
+@pytest.mark.parametrize("rows", [100, 4096, 50_001])
+def test_where_lookups_fall_is_measured_when_asked(rows: int) -> None:
+    """Two batches on two ranks, the second with ids far beyond the first's."""
+    low, high = np.arange(rows // 10), np.arange(rows)
+    batches = [KeyedJaggedTensor(keys=["clicks"], values=torch.tensor(each), lengths=torch.tensor([len(each)])) for each in (low, high)]
+    one, other = (observe([batch]) for batch in batches)
+    spec = describe(model(config("page", rows, features=["clicks"])))
+    assert one.merge(other).apply(spec).tables[0].ids is None
+    seen = {each.apply(spec, with_order=True).tables[0].ids for each in (one.merge(other), other.merge(one), observe(batches))}
+    [order] = seen
+    assert isinstance(order, MeasuredOrder)
+    parts = np.append(0.0, np.cumsum(order.measured))
+    assert np.interp([0.1, 0.5], np.linspace(0, 1, len(parts)), parts) == pytest.approx([0.2 / 1.1, 0.6 / 1.1], abs=0.008)
 
 
 def _spec(*features: str) -> ModelSpec:

@@ -1,0 +1,125 @@
+"""How ids lie in a table, and so what each block of its rows takes of its lookups.
+
+Hashed ids spread hot rows evenly: a block takes its share of the rows. Where ids lie by frequency the first block is the hottest, and a
+measured order says what equal parts of the rows take. Row splits are contiguous blocks, so the rank of a hot block gets its lookups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from emplace.placement.access import AccessDistribution, Share
+from emplace.placement.document import Document, broken_rule
+
+MAX_PARTS = 4096
+
+Floats = NDArray[np.float64]
+
+
+class MeasuredOrder(Document):
+    """The share of the accesses that each of equally large parts of the rows takes, from the first row to the last."""
+
+    measured: Annotated[tuple[Share, ...], Field(min_length=1, max_length=MAX_PARTS)]
+
+    @model_validator(mode="after")
+    def _sums_to_one(self) -> MeasuredOrder:
+        if abs(sum(self.measured) - 1) > 1e-6:
+            raise broken_rule("/measured", self.measured, f"must sum to 1, they sum to {sum(self.measured):.9g}")
+        return self
+
+
+BY_FREQUENCY: Literal["by_frequency"] = "by_frequency"
+ID_ORDERS = ("hashed", BY_FREQUENCY, "measured")
+
+
+def _spelling(value: Any) -> str | None:
+    if isinstance(value, MeasuredOrder) or (isinstance(value, dict) and list(value) == ["measured"]):
+        return "measured"
+    return value if isinstance(value, str) and value in ID_ORDERS[:2] else None
+
+
+IdOrder = Annotated[
+    Annotated[Literal["hashed"], Tag("hashed")]
+    | Annotated[Literal["by_frequency"], Tag("by_frequency")]
+    | Annotated[MeasuredOrder, Tag("measured")],
+    Discriminator(
+        _spelling,
+        custom_error_type="id_order",
+        custom_error_message="must be hashed, by_frequency or {measured: [share of accesses, ...]}",
+    ),
+]
+
+
+class RowShare(NamedTuple):
+    """What a block of rows takes of its table, 0..1."""
+
+    lookups: Any
+    unique_rows: Any
+
+    @classmethod
+    def even(cls, share: Any) -> RowShare:
+        """Of a block with this share of the rows, where hot rows are spread evenly."""
+        return cls(share, share)
+
+
+@dataclass(frozen=True)
+class RowCurves:
+    """How lookups and the different rows among them add up from the first row of a table to the last: lines between points."""
+
+    rows: Floats
+    """[points] shares of the rows, 0 to 1; so are the others."""
+    lookups: Floats
+    unique_rows: Floats
+
+    def block(self, first: Any, end: Any) -> RowShare:
+        """What the rows between two shares of the rows take."""
+        each = (np.interp(end, self.rows, curve) - np.interp(first, self.rows, curve) for curve in (self.lookups, self.unique_rows))
+        return RowShare(*each)
+
+
+def row_curves(order: IdOrder | None, accesses: AccessDistribution, lookups: float, sent_once: float | None) -> RowCurves | None:
+    """Of so many lookups on such a table; None where hot rows are spread evenly. Of `sent_once` lookups each row is sent once only."""
+    if order is None or order == "hashed":
+        return None
+    rows, mass = accesses.rows / accesses.rows.sum(), accesses.mass
+    if isinstance(order, MeasuredOrder):
+        # Inside a part, accesses spread over rows as over the whole table.
+        mass = np.array(order.measured) / sum(order.measured)
+        rows = np.full(len(mass), 1.0 / len(mass))
+
+    def unique_of(lookups: float) -> Floats:
+        if not isinstance(order, MeasuredOrder):
+            return _seen(accesses.rows, accesses.row_probability, lookups)
+        parts = len(order.measured)
+        return np.array([_seen(accesses.rows / parts, accesses.row_probability * share * parts, lookups).sum() for share in mass])
+
+    asked = mass if sent_once is None else unique_of(sent_once)
+    return RowCurves(_curve(rows, rows), _curve(asked, mass), _curve(unique_of(lookups), mass))
+
+
+def _seen(rows: Floats, probability: Floats, lookups: float) -> Floats:
+    """Of each bin of rows, how many are expected among so many lookups."""
+    return np.asarray(rows * -np.expm1(lookups * np.log1p(-np.minimum(probability, 1 - 1e-15))))
+
+
+def _curve(parts: Floats, otherwise: Floats) -> Floats:
+    """From 0 to 1 by these steps; by others where there are none, because nothing is looked up."""
+    ends = np.cumsum(parts if parts.sum() > 0 else otherwise)
+    return np.append(0.0, ends / ends[-1])
+
+
+def block_hit_rate(order: IdOrder | None, accesses: AccessDistribution, factor: Any, first: Any, end: Any) -> Any:
+    """The share of a block's lookups that a cache of the hottest `factor` of its rows takes; the block is between two shares of the rows.
+
+    By frequency, a block is a stretch of rows that get ever colder. Otherwise its rows are as unlike as those of the table.
+    """
+    if order != BY_FREQUENCY:
+        return accesses.hit_rate(factor)
+    before, within, after = (accesses.hit_rate(place) for place in (first, first + (end - first) * np.asarray(factor), end))
+    whole = np.asarray(after - before)
+    return np.where(whole > 0, (within - before) / np.where(whole > 0, whole, 1.0), 1.0)
