@@ -24,10 +24,6 @@ here, and no figure of the model was set by a result of the paper.
 - Ranges are over all figures of the stack, at the slow end of each and at the fast.
 - The paper's stack was Caffe2. GPUs here run TorchRec, whose launches bind small batches.
 """
-_GIVEN = """Not in the table is what the paper's text gives and the model takes as it is, so that it can't disagree: that lengths follow about a power
-law, hash sizes run from 30 to 20 million and a table's rows are accessed unevenly; that MLPs are replicated and tables are partitioned;
-the hosts' memories, links and relative power; batches of 200 and 1600 in the suite; how trainers average (EASGD) and share memory
-(Hogwild). Row-level splits, SSD and non-volatile memory, of the literature, are no places of this study."""
 _FIGURE = "The band is the range of throughput that no measurement narrows."
 
 
@@ -46,7 +42,7 @@ def _claims(sweeps: Mapping[str, Sweep], cases: Sequence[StudyCase]) -> Iterator
     yield head("claim", "agrees", "finds", "how sure")
     for each in findings(sweeps, cases):
         yield f"| {each.claim} | {'yes' if each.agrees else 'no'} | {each.finds} | {each.sure} |"
-    yield f"\n{_GIVEN}\n"
+    yield ""
 
 
 def _sweep(name: str, sweep: Sweep) -> Iterator[str]:
