@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 import emplace
 from emplace.studies.fleet import Counts, Hogwild
+from emplace.studies.grid import Setting
+from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import RankedHost, Recommendation
-from emplace.studies.sized_job import SizedJob, TrainingMode
+from emplace.studies.size import WORK_S
+from emplace.studies.sized_job import SizedJob, TrainingMode, sized_job, tasks_on
+from emplace.studies.sweep import STUDY_GAP
+from emplace.studies.target import target_of
 
 MODELS = ("m1", "m2", "m3")
 HOSTS = ("cpu-dual-socket", "big-basin-16g", "big-basin-32g", "zion")
+MOST_NODES = 32
 FLEET_TARGETS = {"m1": "200k", "m2": "200k", "m3": "100k"}
 """Examples per second for which a fleet of CPU servers is sized."""
 
@@ -36,9 +42,17 @@ def case_studies(processes: int) -> list[StudyCase]:
 
 
 def _case(model: str, processes: int) -> StudyCase:
-    placed = emplace.recommend(model, HOSTS, processes=processes)
-    sizing = emplace.size(model, "cpu-dual-socket", throughput=FLEET_TARGETS[model], max_nodes=32, processes=processes)
-    return StudyCase(model, placed, next(job for job in sizing.jobs if job.training is TrainingMode.ASYNCHRONOUS))
+    return StudyCase(model, emplace.recommend(model, HOSTS, processes=processes), sized_fleet(model))
+
+
+def sized_fleet(model: str) -> SizedJob:
+    """The smallest fleet of CPU servers, as `emplace size` finds it."""
+    host, setting = (
+        emplace.read_host("cpu-dual-socket"),
+        Setting(emplace.read_model(model), emplace.PlanOptions(gap=STUDY_GAP, work_limit=WORK_S)),
+    )
+    tasks = tasks_on(host, setting, target_of(FLEET_TARGETS[model], None, None), Wanted.SERVERS, Hogwild(), MOST_NODES)
+    return sized_job(next(task for task in tasks if task.training is TrainingMode.ASYNCHRONOUS))
 
 
 def fleet_throughputs(model: str, trainers: list[int], sparse_servers: int) -> list[float]:

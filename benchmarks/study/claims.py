@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import emplace
-from benchmarks.study.cases import StudyCase, fleet_throughputs
+from benchmarks.study.cases import FLEET_TARGETS, StudyCase, fleet_throughputs
 from benchmarks.study.sweeps import line, throughputs
 from emplace.app.reports.sweep_text import short
 from emplace.placement.plan import PlanStatus
@@ -18,7 +18,8 @@ from emplace.studies.sweep import Sweep
 CPU, BASIN, ZION = "cpu-dual-socket", "big-basin-32g", "zion"
 LINEAR = 1.6
 """Twice as much of something that brings so many times the throughput is called about linear."""
-DEVICE, SYSTEM, REMOTE, BOTH = "device memory", "system memory", "remote servers", "both memories"
+DEVICE, SYSTEM, REMOTE, BOTH = "device memory", "system memory, CPUs look up", "remote servers", "both memories, CPUs look up"
+"""System memory is looked up by CPUs here, as on the paper's hosts."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ def findings(sweeps: Mapping[str, Sweep], cases: Sequence[StudyCase]) -> Iterato
     yield _capacity(cases)
     yield _remote(m1, m2)
     yield _system_memory(m1, m2)
+    yield _scale_out()
     yield _trainers()
+    yield _sparse_servers(cases)
+    yield _readers(cases)
     yield _watts(m1, m2)
     yield _too_large(m3)
     yield _zion(m3)
@@ -105,7 +109,7 @@ def _remote(m1: StudyCase, m2: StudyCase) -> ClaimFinding:
             f"{case.model} {short(far.value or 0.0)} against {short(near.value or 0.0)} examples/s in GPU memory; most of a step is {_stage(far)}"
         )
     return ClaimFinding(
-        "Tables on remote servers scale out, but every lookup crosses the network.", agrees, f"{BASIN}: {'; '.join(parts)}", _said(apart)
+        "With tables on remote servers every lookup crosses the network.", agrees, f"{BASIN}: {'; '.join(parts)}", _said(apart)
     )
 
 
@@ -116,13 +120,26 @@ def _system_memory(m1: StudyCase, m2: StudyCase) -> ClaimFinding:
         agrees = agrees and (far.value or 0.0) < (near.value or 0.0)
         apart = apart and are_apart(near.figures, far.figures)
         parts.append(
-            f"{case.model} {short(far.value or 0.0)} against {short(near.value or 0.0)} examples/s; more {far.figures.binds.resource if far.figures.binds else ''} would gain most"
+            f"{case.model} {short(far.value or 0.0)} against {short(near.value or 0.0)} examples/s; more {far.figures.binds.resource if far.figures.binds else ''} would gain most, most of a step is {_stage(far)}"
         )
     return ClaimFinding(
-        "With tables in the system memory of the GPU server, its bandwidth and PCIe count.",
+        "With tables in the system memory of the GPU server, its CPUs' bandwidth counts, and vectors cross PCIe.",
         agrees,
         f"{BASIN}: {'; '.join(parts)}",
         _said(apart),
+    )
+
+
+def _scale_out() -> ClaimFinding:
+    sweep = emplace.sweep("m3", BASIN, ["/remote_servers/count=4,8,16"], tiers=["remote"])
+    found = throughputs(sweep, BASIN)
+    grows = [after / before for before, after in pairwise(found)]
+    said = " and ".join(f"{each:.2f}" for each in grows)
+    return ClaimFinding(
+        "Tables on remote servers scale out.",
+        all(each > LINEAR for each in grows),
+        f"M3 on one {BASIN}: each doubling of the servers from 4 to 16 brings {said} times the throughput",
+        "of one trainer node, whose own link fills first; room for tables does grow with every server",
     )
 
 
@@ -135,6 +152,32 @@ def _trainers() -> ClaimFinding:
         grows[0] > 1.8 and grows[-1] < 1.2,
         finds,
         "a queueing model, not held against real fleets",
+    )
+
+
+def _sparse_servers(cases: Sequence[StudyCase]) -> ClaimFinding:
+    parts, agrees = [], True
+    for case in cases:
+        sized = (case.fleet.counts or {})["sparse_servers"]
+        least = {bound.by: bound.least for bound in sized.bounds}
+        agrees = agrees and max(least["capacity"], least["sparse_server_cpu"]) >= least["sparse_server_network"]
+        parts.append(f"{case.model} takes {sized.count}: {', '.join(f'{by} alone {count}' for by, count in least.items())}")
+    return ClaimFinding(
+        "Sparse parameter servers are sized by capacity and lookup load.",
+        agrees,
+        f"fleets of CPU servers for {', '.join(FLEET_TARGETS.values())} examples/s: {'; '.join(parts)}",
+        "a queueing model, not held against real fleets",
+    )
+
+
+def _readers(cases: Sequence[StudyCase]) -> ClaimFinding:
+    counts = ", ".join(f"{case.model} {(case.fleet.counts or {})['readers'].count}" for case in cases)
+    waits = [case.model for case in cases if (best := case.best_on(BASIN)) and best.figures.binds and best.figures.binds.stage == "input"]
+    return ClaimFinding(
+        "Readers are scaled until reading is no bottleneck.",
+        True,
+        f"readers of the same fleets: {counts}; with as many as it takes, {' and '.join(waits) or 'no model'} on {BASIN} still waits for input to cross its network",
+        "built in: readers are counted by their network alone, what decoding takes is not known",
     )
 
 
@@ -162,7 +205,7 @@ def _too_large(m3: StudyCase) -> ClaimFinding:
     remote, both = (_per_watt(m3.of(BASIN, place)) for place in (REMOTE, BOTH))
     agrees = remote is not None and fleet is not None and remote < fleet
     finds = f"M3, examples/s for each watt: {_figure(remote)} on {BASIN} with tables on remote servers, {_figure(both)} with them in both memories, {_figure(fleet)} on a fleet of CPU servers"
-    sure = "with remote servers only; with device and system memory together (cached over PCIe) the model finds the opposite"
+    sure = "with remote servers only; with device and system memory together the model finds the opposite"
     return ClaimFinding(
         "Models that embeddings dominate and that don't fit GPU memory can be less efficient on GPUs than on CPUs.", agrees, finds, sure
     )
