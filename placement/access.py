@@ -1,7 +1,7 @@
 """Access: how a table's lookups spread over its rows (what RecShard, arXiv 2201.10095, calls the ICDF).
 
-Every spelling becomes a few bins of rows with equal probability inside a bin, hottest first. Ids are hashed, so a
-row's probability has nothing to do with its position: a block of rows takes its share of every bin.
+Every spelling becomes a few bins of rows with equal probability inside a bin, hottest first. Where in the table those rows are is
+another question (placement/id_order.py).
 """
 
 from __future__ import annotations

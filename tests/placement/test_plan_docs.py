@@ -30,6 +30,7 @@ SECTIONS = {
     "Nodes": documents.NodeLoad,
     "Tables": documents.TablePlacement,
     "Shards": documents.Shard,
+    "Hot ranks": documents.HotRank,
     "Explanation": documents.Explanation,
     "Fixes": documents.Fix,
     "Diagnosis": diagnosis.Diagnosis,

@@ -15,6 +15,7 @@ from emplace.placement.access import ACCESS_SPELLINGS, Access
 from emplace.placement.catalog import LOCAL_HOST, host_names, model_names
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS, DeviceType, HostSpec
+from emplace.placement.id_order import ID_ORDERS, IdOrder
 from emplace.placement.lengths import LENGTH_SPELLINGS, MAX_LENGTH, FeatureLength
 from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, ShardingType, Tier
 from emplace.placement.reading import read_text
@@ -23,7 +24,8 @@ from emplace.placement.units import MAX_SIZE_BYTES, format_size
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", TEXT, flags=re.DOTALL)
 KINDS: dict[str, type[ModelSpec] | type[HostSpec]] = {"model": ModelSpec, "host": HostSpec}
-SPELLINGS = [line.split("`")[1] for line in TEXT.splitlines() if line.startswith(("| `{", "| `uniform`"))]
+WORDS = ("uniform", "hashed", "by_frequency")
+SPELLINGS = [line.split("`")[1] for line in TEXT.splitlines() if line.startswith(("| `{", *(f"| `{word}`" for word in WORDS)))]
 
 
 def test_there_are_examples_of_both() -> None:
@@ -42,9 +44,11 @@ def test_every_spelling_is_shown_and_valid() -> None:
     for text in SPELLINGS:
         value = yaml.safe_load(text)
         spelling = value if isinstance(value, str) else next(iter(value))
-        TypeAdapter(FeatureLength if spelling in LENGTH_SPELLINGS else Access).validate_python(value)
+        kinds: list[tuple[Any, tuple[str, ...]]] = [(FeatureLength, LENGTH_SPELLINGS), (Access, ACCESS_SPELLINGS), (IdOrder, ID_ORDERS)]
+        [kind] = [kind for kind, spellings in kinds if spelling in spellings]
+        TypeAdapter(kind).validate_python(value)
         shown.add(spelling)
-    assert shown == {*LENGTH_SPELLINGS, *ACCESS_SPELLINGS}
+    assert shown == {*LENGTH_SPELLINGS, *ACCESS_SPELLINGS, *ID_ORDERS}
 
 
 def documents_in(annotation: Any) -> set[type[BaseModel]]:
