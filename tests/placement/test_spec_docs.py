@@ -44,8 +44,8 @@ def test_every_spelling_is_shown_and_valid() -> None:
     for text in SPELLINGS:
         value = yaml.safe_load(text)
         spelling = value if isinstance(value, str) else next(iter(value))
-        kinds = {FeatureLength: LENGTH_SPELLINGS, Access: ACCESS_SPELLINGS, IdOrder: ID_ORDERS}
-        [kind] = [kind for kind, spellings in kinds.items() if spelling in spellings]
+        kinds: list[tuple[Any, tuple[str, ...]]] = [(FeatureLength, LENGTH_SPELLINGS), (Access, ACCESS_SPELLINGS), (IdOrder, ID_ORDERS)]
+        [kind] = [kind for kind, spellings in kinds if spelling in spellings]
         TypeAdapter(kind).validate_python(value)
         shown.add(spelling)
     assert shown == {*LENGTH_SPELLINGS, *ACCESS_SPELLINGS, *ID_ORDERS}
