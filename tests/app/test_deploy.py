@@ -14,7 +14,7 @@ from emplace.app.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
-OBJECTS = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text().replace("env: *environment", "env: []")))
+OBJECTS = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()))
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SETTINGS = {f"EMPLACE_{name.upper()}" for name in Settings.model_fields}
 
