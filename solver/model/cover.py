@@ -1,9 +1,10 @@
 """What bounds every plan of a question that is too large to enumerate: a problem that no plan is read from.
 
-Its options are mixed: a table that is cut into pieces of widths w1, w2, ... of C columns, on any kinds of device, takes the share
-w / C of the option of each of its pieces, where the option of a width and a kind is as many such pieces as C columns make, C / w. Its
-loads are then exactly those of the pieces, whatever a piece costs. Cache load factors are mixed likewise (cache_points). Rows are split
-into the blocks that ranks have: an option counts their mean in sums over devices, and the least of them on a single one.
+On one kind of device an option is a number of pieces, with the least that so many take together. On several kinds options are mixed: a
+table that is cut into pieces of widths w1, w2, ... of C columns takes the share w / C of the option of each of its pieces, where the
+option of a width and a kind is as many such pieces as C columns make, C / w. Its loads are then exactly those of the pieces, whatever a
+piece costs. Cache load factors are mixed likewise (cache_points). Rows are split into the blocks that ranks have: an option counts their
+mean in sums over devices, and the least of them on a single one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.pieces import least_of_pieces, widest_of_pieces
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
 PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
-"""Widths that make more pieces than one of these and at most the next are one option, with the least that any of them takes."""
+"""Tables in more pieces than one of these and at most the next are one option, with the least that any of them takes."""
 _ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
 _IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 _ON_ALL = (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
@@ -66,6 +68,22 @@ class _Priced:
     ddr: Floats
     served_us: Floats
     """[n, W, K] what they put on every trainer, where they are on a server."""
+
+
+@dataclass(frozen=True)
+class _Band:
+    """Options of some tables ([n]), by the number of their pieces or by the width of each."""
+
+    some: Ints
+    """[n] which of the tables."""
+    count: Floats
+    """[n] the fewest pieces, so that units are real ones where there is one width."""
+    share: Floats
+    """[n] the least share of its table that is of the option where any of it is."""
+    together: Callable[[_Priced], _Priced]
+    """From pieces of every width to a unit: what all pieces take, over their count."""
+    widest: Callable[[_Priced], _Priced]
+    """From pieces of every width to the least that the widest of them takes."""
 
 
 class CoverPricer:
@@ -125,8 +143,9 @@ class CoverPricer:
             places = [trainers] if all(running[number] for number in trainers) else []
         for place in places:
             table = np.flatnonzero(free & self._open(kind, kernel, [self._kinds[number] for number in place]))
+            beside = [other for other in places if self._is_trainer[other[0]] == self._is_trainer[place[0]]]
             if len(table):
-                yield from self._blocks(kind, kernel, point, data_type, table, place)
+                yield from self._blocks(kind, kernel, point, data_type, table, place, is_alone=len(beside) == 1)
 
     def _runs(self, kernel: ComputeKernel, rank: Rank, data_type: DataType) -> bool:
         cost = self._question.cost_model
@@ -150,8 +169,17 @@ class CoverPricer:
         return np.asarray(np.array(allowed)[tables.constraint] & has_kernel & (~self._together | (kind is ShardingType.TABLE_WISE)))
 
     def _blocks(
-        self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints, place: list[int]
+        self,
+        kind: ShardingType,
+        kernel: ComputeKernel,
+        point: int | None,
+        data_type: DataType,
+        table: Ints,
+        place: list[int],
+        *,
+        is_alone: bool,
     ) -> Iterator[CoverBlock]:
+        """`is_alone`: pieces can't lie on other kinds of device as well."""
         columns = self._pricer.tables.columns[table]
         widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :] if kind in _IN_PIECES else columns[:, None]
         sharding = self._sharding(kind, kernel, point, data_type, table)
@@ -159,22 +187,11 @@ class CoverPricer:
         if kind in _IN_PIECES:
             least_us = self._widest_us(sharding, point, table, place)
             leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
-        pieces = columns[:, None] / widths
-        for fewest, most in zip(np.append(0, PIECES[:-1]), PIECES, strict=True):
-            within = (pieces > fewest) & (pieces <= most) & (pieces >= 1)
-            some = np.flatnonzero(within.any(axis=1))
-            if len(some):
-                yield self._block(
-                    kind,
-                    kernel,
-                    place,
-                    table[some],
-                    within[some],
-                    pieces[some],
-                    [_at(each, some) for each in means],
-                    [_at(each, some) for each in leasts],
-                    point,
-                )
+        bands = _by_number(columns) if is_alone and kind in _IN_PIECES else _by_width(columns, widths)
+        for band in bands:
+            taken = [band.together(_at(each, band.some)) for each in means], [band.widest(_at(each, band.some)) for each in leasts]
+            share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
+            yield self._block(kind, kernel, place, table[band.some], band.count, share, *taken)
 
     def _block(
         self,
@@ -182,31 +199,24 @@ class CoverPricer:
         kernel: ComputeKernel,
         place: list[int],
         table: Ints,
-        within: Bools,
-        pieces: Floats,
+        count: Floats,
+        share: Floats,
         means: list[_Priced],
         leasts: list[_Priced],
-        point: int | None,
     ) -> CoverBlock:
         shape = len(table), len(self._kinds)
         mean_us, least_us = np.zeros((*shape, len(PLACED_STAGES))), np.zeros((*shape, len(PLACED_STAGES)))
         hbm, ddr, least_hbm, least_ddr = (np.zeros(shape, np.int64) for _ in range(4))
-        # With the fewest pieces, so that units are real ones where there is one width.
-        fewest = np.where(within, pieces, np.inf).min(axis=1)
-        scale = pieces / fewest[:, None]
         for number, mean, least in zip(place, means, leasts, strict=True):
-            mean_us[:, number] = _least(mean.time_us * scale[:, :, None], within)
-            hbm[:, number] = np.floor(_least(mean.hbm * scale, within))
-            ddr[:, number] = np.floor(_least(mean.ddr * scale, within))
-            least_us[:, number] = _least(least.time_us, within)
-            least_hbm[:, number], least_ddr[:, number] = _least(least.hbm, within), _least(least.ddr, within)
-            mean_us[:, self._is_trainer] += _least(mean.served_us * scale[:, :, None], within)[:, None]
-            least_us[:, self._is_trainer] += _least(least.served_us, within)[:, None]
-        share = np.zeros(len(table)) if point is not None and self._is_mixed else 1 / np.where(within, pieces, 1.0).max(axis=1)
+            mean_us[:, number], least_us[:, number] = mean.time_us, least.time_us
+            hbm[:, number], ddr[:, number] = np.floor(mean.hbm), np.floor(mean.ddr)
+            least_hbm[:, number], least_ddr[:, number] = least.hbm, least.ddr
+            mean_us[:, self._is_trainer] += mean.served_us[:, None]
+            least_us[:, self._is_trainer] += least.served_us[:, None]
         on_device = place[0] if kind in _ON_DEVICES else -1
         on_server, scope = not self._is_trainer[place[0]], self._scope(kind)
         return CoverBlock(
-            kind, kernel, scope, on_server, on_device, table, fewest, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
+            kind, kernel, scope, on_server, on_device, table, count, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
         )
 
     def _scope(self, kind: ShardingType) -> Scope:
@@ -294,6 +304,58 @@ class CoverPricer:
     def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
         price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
         return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+
+
+def _by_number(columns: Ints) -> Iterator[_Band]:
+    """Where all pieces lie on one kind of device, a table has the option of as many pieces as it is cut into."""
+    for fewer, most in pairwise([0, *PIECES.tolist()]):
+        some = np.flatnonzero(columns // COLUMN_MULTIPLE > fewer)
+        if len(some):
+            fewest = np.full(len(some), int(fewer) + 1)
+            yield _number_band(some, columns[some], fewest, np.minimum(most, columns[some] // COLUMN_MULTIPLE).astype(np.int64))
+
+
+def _number_band(some: Ints, columns: Ints, fewest: Ints, most: Ints) -> _Band:
+    def together(priced: _Priced) -> _Priced:
+        return _each(priced, lambda part: _per(least_of_pieces(part, columns, fewest, most), fewest))
+
+    def widest(priced: _Priced) -> _Priced:
+        return _each(priced, lambda part: widest_of_pieces(part, columns, most))
+
+    return _Band(some, fewest.astype(np.float64), np.ones(len(some)), together, widest)
+
+
+def _by_width(columns: Ints, widths: Ints) -> Iterator[_Band]:
+    """Where pieces may lie on several kinds, a table is a mix of options, each of as many pieces of a width as its columns make."""
+    pieces = columns[:, None] / widths
+    for fewer, most in pairwise([0, *PIECES.tolist()]):
+        within = (pieces > fewer) & (pieces <= most) & (pieces >= 1)
+        some = np.flatnonzero(within.any(axis=1))
+        if len(some):
+            yield _width_band(some, pieces[some], within[some])
+
+
+def _width_band(some: Ints, pieces: Floats, within: Bools) -> _Band:
+    fewest = np.where(within, pieces, np.inf).min(axis=1)
+    most = np.where(within, pieces, 1.0).max(axis=1)
+    scale = pieces / fewest[:, None]
+
+    def together(priced: _Priced) -> _Priced:
+        return _each(priced, lambda part: _least(part * scale.reshape(*scale.shape, *(1,) * (part.ndim - 2)), within))
+
+    def widest(priced: _Priced) -> _Priced:
+        return _each(priced, lambda part: _least(part, within))
+
+    return _Band(some, fewest, 1 / most, together, widest)
+
+
+def _each(priced: _Priced, reduced: Callable[[Floats], Floats]) -> _Priced:
+    return _Priced(*map(reduced, (priced.time_us, priced.hbm, priced.ddr, priced.served_us)))
+
+
+def _per(values: Floats, count: Ints) -> Floats:
+    """[n, ...] over a number for each n."""
+    return np.asarray(values / count.reshape(-1, *(1,) * (values.ndim - 1)))
 
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:

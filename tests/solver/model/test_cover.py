@@ -11,6 +11,7 @@ from benchmarks.exhaustive import best_below
 from benchmarks.small_questions import small_question
 from emplace.placement.access import Access, IcdfAccess, ZipfAccess, access_distribution
 from emplace.placement.catalog import builtin_host, builtin_model
+from emplace.placement.model import Tier
 from emplace.placement.plan import PlanOptions
 from emplace.planning import build_question
 from emplace.solver.driver.variants import variants
@@ -45,6 +46,15 @@ def test_no_table_is_on_trainers_and_servers_at_once() -> None:
     cover = price(asked, beside_servers.topology, beside_servers.tiers).cover
     assert cover is not None
     assert bound_by_cases(cover) > 1.02 * bound_of(cover).value_us
+
+
+def test_a_table_too_large_for_one_device_pays_for_two_pieces() -> None:
+    """m1 on servers has one such table, whose ids are sent twice in every placement."""
+    plan = solve_question(
+        build_question(builtin_model("m1"), builtin_host("big-basin-32g"), PlanOptions(tiers=(Tier.REMOTE,), work_limit=1.0))
+    )
+    assert plan.gap is not None
+    assert plan.gap < 1e-3
 
 
 def test_where_a_cover_has_no_solution_nothing_fits() -> None:
