@@ -62,7 +62,7 @@ class Connection:
         writer.write(request.wire())
         status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines if line)
-        await reader.readexactly(int(headers.get("content-length", 0)))
+        await _pass_over_body(reader, headers)
         if headers.get("connection") == "close":
             self.close()
         return int(status.split()[1])
@@ -71,6 +71,17 @@ class Connection:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+async def _pass_over_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> None:
+    """Of a stated length, or in chunks."""
+    if headers.get("transfer-encoding") != "chunked":
+        await reader.readexactly(int(headers.get("content-length", 0)))
+        return
+    size_bytes = -1
+    while size_bytes != 0:
+        size_bytes = int(await reader.readuntil(b"\r\n"), 16)
+        await reader.readexactly(size_bytes + 2)
 
 
 @dataclass

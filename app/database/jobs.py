@@ -140,8 +140,10 @@ def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
 
 def count_ahead(session: Session, row: PlanRow) -> int:
     """How many plans that still wait go before this one: the more urgent, and of equal ones those that were asked for before."""
-    goes_before = (PlanRow.priority < row.priority) | ((PlanRow.priority == row.priority) & (PlanRow.id < row.id))
-    return session.scalars(select(func.count()).where(PlanRow.state == State.QUEUED, goes_before).select_from(PlanRow)).one()
+    before = (PlanRow.priority < row.priority, (PlanRow.priority == row.priority) & (PlanRow.id < row.id))  # each a stretch of an index
+    counts = [select(func.count()).where(PlanRow.state == State.QUEUED, each).select_from(PlanRow).scalar_subquery() for each in before]
+    ahead: int = session.scalars(select(counts[0] + counts[1])).one()
+    return ahead
 
 
 def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:

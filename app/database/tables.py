@@ -92,6 +92,7 @@ class PlanRow(JobColumns, Base):
 
     __table_args__ = (
         *(Index(f"ix_plans_by_{name}", name, "id") for name in PLANS_ARE_SORTED_BY),
+        Index("ix_plans_waiting", "state", "priority", "id"),
         # One answer, or one search for it, per question.
         Index(
             "plans_one_per_question",

@@ -13,7 +13,9 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("plans", sa.Column("priority", sa.Integer, nullable=False, server_default="2"))
+    op.create_index("ix_plans_waiting", "plans", ["state", "priority", "id"])
 
 
 def downgrade() -> None:
+    op.drop_index("ix_plans_waiting", "plans")
     op.drop_column("plans", "priority")
