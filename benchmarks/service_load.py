@@ -74,7 +74,7 @@ class Connection:
 
 
 async def _pass_over_body(reader: asyncio.StreamReader, headers: dict[str, str]) -> None:
-    """Of a stated length, or in chunks."""
+    """Read a body of a stated length, or in chunks."""
     if headers.get("transfer-encoding") != "chunked":
         await reader.readexactly(int(headers.get("content-length", 0)))
         return

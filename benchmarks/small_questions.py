@@ -178,7 +178,7 @@ def _host(rng: np.random.Generator, name: str, number: int, ranks: int, table_by
 
 
 def _with_more(rng: np.random.Generator, host: dict[str, Any]) -> dict[str, Any]:
-    """Of hosts with remote servers, some say how many cores either end has, few or many. Some hosts have dense servers."""
+    """Some hosts with remote servers say how many cores either end has, few or many. Some hosts have dense servers."""
     for part in (host["remote_servers"], host["node"]) if "remote_servers" in host else ():
         if rng.random() < 0.6:
             part["cores"] = int(rng.choice([1, 4, 40]))

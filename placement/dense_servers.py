@@ -23,7 +23,7 @@ class DenseServersCost(Document):
     count: Annotated[int, Field(strict=True, gt=0)]
     every: Annotated[int, Field(strict=True, gt=0)]
     fixed_us: Coefficient
-    """Of each way, however few the bytes."""
+    """What each way takes, however few the bytes."""
     per_trainer_byte_us: Coefficient
     """On a trainer's share of its node's network."""
     per_server_byte_us: Coefficient

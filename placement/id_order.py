@@ -63,7 +63,7 @@ class RowShare(NamedTuple):
 
     @classmethod
     def even(cls, share: Any) -> RowShare:
-        """Of a block with this share of the rows, where hot rows are spread evenly."""
+        """What a block with this share of the rows takes where hot rows are spread evenly."""
         return cls(share, share)
 
 
@@ -83,7 +83,7 @@ class RowCurves:
 
 
 def row_curves(order: IdOrder | None, accesses: AccessDistribution, lookups: float, sent_once: float | None) -> RowCurves | None:
-    """Of so many lookups on such a table; None where hot rows are spread evenly. Of `sent_once` lookups each row is sent once only."""
+    """The curves of so many lookups on such a table; None where hot rows are spread evenly. `sent_once` are lookups that send each row once."""
     if order is None or order == "hashed":
         return None
     rows, mass = accesses.rows / accesses.rows.sum(), accesses.mass
@@ -103,7 +103,7 @@ def row_curves(order: IdOrder | None, accesses: AccessDistribution, lookups: flo
 
 
 def _seen(rows: Floats, probability: Floats, lookups: float) -> Floats:
-    """Of each bin of rows, how many are expected among so many lookups."""
+    """[bins] how many rows of each bin are expected among so many lookups."""
     return np.asarray(rows * -np.expm1(lookups * np.log1p(-np.minimum(probability, 1 - 1e-15))))
 
 

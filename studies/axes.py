@@ -23,7 +23,7 @@ from emplace.placement.scalars import scalar_of
 from emplace.placement.units import format_flops, format_rate, format_size, parse_flops, parse_rate, parse_size
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
-"""Of an item of a list (RFC 6901): without zeros before it."""
+"""The number of an item of a list has no zeros before it (RFC 6901)."""
 EVERY = "*"
 """In a path: each item of a list."""
 _NOT_VARIED = {"schema_version", "name", "description", "source", "sources", "fingerprint", "start", "move_price_us_per_gib"}

@@ -196,10 +196,8 @@ class _Answer:
         return next(number for number, host in enumerate(self.hosts) if host.name == name)
 
     def _assigned(self, number: int, job: SizedJob | None) -> AssignedJob:
-        wanted, of_job = (
-            self.jobs[number],
-            [(task, found) for (of, task), found in zip(self.tasks, self.sizes, strict=True) if of == number],
-        )
+        wanted = self.jobs[number]
+        of_job = [(task, found) for (of, task), found in zip(self.tasks, self.sizes, strict=True) if of == number]
         options = [(task, self._option(number, task, each)) for task, found in of_job for each in found.jobs]
         undecided = tuple(task.host.name for task, found in of_job if not found.is_complete)
         return AssignedJob(

@@ -19,7 +19,7 @@ class PointMeasurement(Document):
     throughput: float
     """Examples per second of all trainers."""
     predicted_over_measured: float
-    """Of the step time."""
+    """The predicted step time over the measured one."""
     slowness: float | None = None
     """How many times as long as in its profile this machine took for the same work meanwhile; absent where prices were not measured so."""
     verified: bool
@@ -42,7 +42,7 @@ class PredictionError(Document):
 
 
 def point_measurement(measured: Measurement) -> PointMeasurement:
-    """Of a run that was no emulation, so that it has times."""
+    """What a run took that was no emulation: those have no times."""
     step_us, shortest_us, longest_us = measured.step_time_us, measured.step_time_p5_us, measured.step_time_p95_us
     assert step_us is not None, "only an emulation has no times"
     assert shortest_us is not None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from emplace.executor.launch import Launch
 
 LEAST_STEPS, DEFAULT_STEPS = 6, 30
-"""Of fewer steps the median is not known."""
+"""Steps of each point that are measured: with fewer than the least the median is not known."""
 _SECONDS_A_POINT = 600.0
 
 

@@ -35,7 +35,7 @@ def mapping(message: Message, key: str) -> Message:
 
 
 @dataclass(frozen=True)
-class Feature:
+class EasyRecFeature:
     """One feature, of a sequence or alone."""
 
     name: str
@@ -102,18 +102,22 @@ class Feature:
         return whole({key: first(holder, key)}, key, default, most, self.source, f"/feature_configs[{self.name}]")
 
 
-def features_of(config: Message, source: str) -> Iterator[Feature]:
+def features_of(config: Message, source: str) -> Iterator[EasyRecFeature]:
     """Each by the name that groups know it by. Raises InvalidDocument."""
     for each in values(config, "feature_configs"):
         for kind, given in _kinds(each, source):
             if kind != "sequence_feature":
                 is_sequence = kind.startswith("sequence_") or first(given, "tokens_as_sequence") is True
-                yield Feature(_name(given, "feature_name", source), kind.removeprefix("sequence_"), given, source, is_sequence=is_sequence)
+                yield EasyRecFeature(
+                    _name(given, "feature_name", source), kind.removeprefix("sequence_"), given, source, is_sequence=is_sequence
+                )
                 continue
             sequence, length = _name(given, "sequence_name", source), first(given, "sequence_length")
             for part in values(given, "features"):
                 for inner, fields in _kinds(part, source):
-                    yield Feature(f"{sequence}__{_name(fields, 'feature_name', source)}", inner, fields, source, length, is_sequence=True)
+                    yield EasyRecFeature(
+                        f"{sequence}__{_name(fields, 'feature_name', source)}", inner, fields, source, length, is_sequence=True
+                    )
 
 
 def _kinds(config: Any, source: str) -> Iterator[tuple[str, Message]]:

@@ -55,7 +55,7 @@ class _Built:
         self.notes: list[str] = []
         self._slots_before = 0
         self._slots: dict[str, tuple[int, int]] = {}
-        """Of each sparse input, where its slots are among those of the reader."""
+        """Where the slots of each sparse input are among those of the reader."""
 
     def graph(self) -> dict[str, Any]:
         added = [next(iter((*call.arguments, *call.keywords.values())), None) for call in self._model.calls if call.name == "add"]

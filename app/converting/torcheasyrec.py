@@ -15,7 +15,7 @@ from emplace.app.converting.converted import (
     table,
     whole,
 )
-from emplace.app.converting.easyrec_features import Feature, features_of, first, mapping, values
+from emplace.app.converting.easyrec_features import EasyRecFeature, features_of, first, mapping, values
 from emplace.app.converting.text_format import Message, parse_text_format
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
@@ -101,7 +101,7 @@ class _Pipeline:
                 parts = [feature.table, *(["wide"] if is_wide else []), *([str(suffix)] if suffix else [])]
                 self._place(feature, "_".join(parts), is_sequence=is_sequence, is_wide=is_wide)
 
-    def _place(self, feature: Feature, name: str, *, is_sequence: bool, is_wide: bool) -> None:
+    def _place(self, feature: EasyRecFeature, name: str, *, is_sequence: bool, is_wide: bool) -> None:
         """A feature of a table, which is there or is made."""
         rows, columns = feature.rows, feature.columns
         if is_wide:
@@ -130,13 +130,13 @@ class _Pipeline:
         self._names.add(spelled)
         return spelled
 
-    def _data_type(self, feature: Feature) -> str:
+    def _data_type(self, feature: EasyRecFeature) -> str:
         kind = str(first(feature.given, "data_type") or "FP32").upper()
         if kind not in _TYPES:
             raise InvalidDocument(self._source, [BrokenRule("/feature_configs", kind, f"data_type must be one of {', '.join(_TYPES)}")])
         return _TYPES[kind]
 
-    def _limits(self, feature: Feature, *, is_sequence: bool) -> dict[str, list[str]]:
+    def _limits(self, feature: EasyRecFeature, *, is_sequence: bool) -> dict[str, list[str]]:
         """The feature's constraints, else those of all tables, as far as they are known here."""
         said = mapping(feature.given, "embedding_constraints") or mapping(self._train, "global_embedding_constraints")
         known = {"sharding_types": SEQUENCE_TYPES if is_sequence else tuple(ShardingType), "compute_kernels": tuple(ComputeKernel)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -10,13 +11,13 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
 
 from emplace import migrations
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import Base
 from emplace.placement.errors import ToolError
 
+_MIGRATIONS = str(Path(migrations.__file__).parent)
 _LOCK = 0x656D706C
 """PostgreSQL's advisory lock that one migrating process holds."""
 
@@ -34,9 +35,8 @@ def migrate(database: Database) -> None:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET LOCAL lock_timeout = 0"))  # as long as another migrates
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            config = alembic_config(connection)
-            _refuse_newer(connection, config)
-            command.upgrade(config, "head")
+            refuse_newer(connection)
+            command.upgrade(alembic_config(connection), "head")
         DBOS.migrate(database.url)
     except DBAPIError as error:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
@@ -50,35 +50,32 @@ def revisions(database: Database) -> tuple[str | None, str | None]:
     try:
         with database.reading() as session:
             connection = session.connection()
-            config = alembic_config(connection)
-            _refuse_newer(connection, config)
-            found = MigrationContext.configure(connection).get_current_revision()
-            return found, ScriptDirectory.from_config(config).get_current_head()
+            refuse_newer(connection)
+            return MigrationContext.configure(connection).get_current_revision(), _known_revisions()[0]
     except DBAPIError as error:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
 
 
-def refuse_newer(session: Session) -> None:
-    """Raises ToolError where a newer version has changed the tables since this program began to use them."""
-    connection = session.connection()
-    _refuse_newer(connection, alembic_config(connection))
-
-
-def _refuse_newer(connection: Connection, config: Config) -> None:
+def refuse_newer(connection: Connection) -> None:
     """Raises ToolError for tables of a version that this program does not have."""
-    versions = ScriptDirectory.from_config(config)
-    known = {script.revision for script in versions.walk_revisions()}
+    known = _known_revisions()
     for found in MigrationContext.configure(connection).get_current_heads():
         if found not in known:
             raise ToolError(
                 f"the database {connection.engine.url!r} belongs to a newer Emplace: its tables are of version {found}, and this program "
-                f"knows those up to {versions.get_current_head()}. Update Emplace, or use another database (EMPLACE_DATABASE_URL)"
+                f"knows those up to {known[0]}. Update Emplace, or use another database (EMPLACE_DATABASE_URL)"
             )
+
+
+@cache
+def _known_revisions() -> tuple[str, ...]:
+    """Those of this program, newest first. Files are read once: workers ask at every beat, and a newer version may replace them."""
+    return tuple(script.revision for script in ScriptDirectory(_MIGRATIONS).walk_revisions())
 
 
 def alembic_config(connection: Connection) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.set_main_option("script_location", _MIGRATIONS)
     config.attributes["connection"] = connection
     config.attributes["metadata"] = Base.metadata
     return config

@@ -130,7 +130,7 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
     while not stop.wait(0):
         try:
             with database.writing() as session:
-                refuse_newer(session)
+                refuse_newer(session.connection())
                 still_in = workers.beat(session, worker_id)
                 observer.drop_dead(session, worker_id)
                 gone = forget_old(session, settings.keep_days) if settings.keep_days is not None else []

@@ -12,7 +12,7 @@ Ints = NDArray[np.int64]
 
 COUNTERS = 4096
 PARTS = 256
-"""Of the rows of a table in a model document."""
+"""Equal parts of the rows of a table in a model document."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bounder_of
-from emplace.solver.relaxation.one_way import bound_by_cases
+from emplace.solver.relaxation.by_cases import bound_by_cases
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]

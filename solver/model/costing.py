@@ -74,7 +74,8 @@ class ShardPricer:
     def __init__(self, question: Question, topology: Topology) -> None:
         self._question, self._topology = question, topology
         loads = model_loads(question.model, topology, question.options.objective)
-        self._loads, self._by_table = [np.array([getattr(load, field.name) for load in loads]) for field in fields(TableLoad)], loads
+        self._table_loads = loads
+        self._loads = [np.array([getattr(load, field.name) for load in loads]) for field in fields(TableLoad)]
         self.is_uneven = np.array([load.curves is not None for load in loads])
         """[T] whether blocks of a table's rows take more and less than their share."""
         kinds = [(rank.is_server, rank.type is DeviceType.CUDA) for rank in topology.ranks]
@@ -134,7 +135,7 @@ class ShardPricer:
 
     def hottest_place(self) -> int | None:
         """The place in a node of the trainers that get most of row splits; None where all get as much."""
-        return hottest_place(self._question.model, self._by_table, self._topology)
+        return hottest_place(self._question.model, self._table_loads, self._topology)
 
     def fixed_load(self, fixed: Fixed) -> RankLoads:
         """What fixed tables put on every rank."""
@@ -169,7 +170,7 @@ class ShardPricer:
         found = RowShare(np.array(even), np.array(even))
         for index, where in _by_table(table, self.is_uneven):
             first, rows = (np.broadcast_to(each, even.shape)[where] for each in (shape.first_row, shape.rows))
-            block = self._by_table[index].row_share(first, rows, int(self.tables.rows[index]))
+            block = self._table_loads[index].row_share(first, rows, int(self.tables.rows[index]))
             found.lookups[where], found.unique_rows[where] = block
         return found
 

@@ -115,7 +115,6 @@ class CoverPricer:
         points = mixed_points if self._is_mixed else interval_points
         self._points = np.array([points(table.access, table.num_embeddings) for table in tables]) if has_cuda else np.empty((0, 0, 3))
         self._by_frequency = np.array([table.ids == BY_FREQUENCY for table in tables])
-        self._edges = np.array([cache_edges(table.access, table.num_embeddings)[0] for table in tables]) if has_cuda else np.empty((0, 0))
 
     def blocks(self, free: Bools) -> Iterator[CoverBlock]:
         """All options of the tables in `free` ([T])."""
@@ -273,7 +272,9 @@ class CoverPricer:
         one for all blocks, so the point is an interval of load factors, with its smallest cache and its fewest hits and misses."""
         factor, hit, miss = (np.array(each) for each in (sharding.load_factor, sharding.hit_rate, sharding.miss_rate))
         interval, own = min(point, INTERVALS - 1), self._by_frequency[table]
-        edges = self._edges[table[own], interval : interval + 2]
+        tables = [self._question.model.tables[each] for each in table[own].tolist()]
+        every = [cache_edges(each.access, each.num_embeddings)[0][interval : interval + 2] for each in tables]
+        edges = np.array(every).reshape(-1, 2)
         part = ShardShape(shape.rows[own], shape.columns[own], shape.first_row[own])
         hits = [self._pricer.block_hits(table[own], edges[:, side, None], edges[:, side, None], part) for side in range(2)]
         factor[own], hit[own], miss[own] = edges[:, :1], hits[0] if interval else 0.0, 1.0 - hits[1]

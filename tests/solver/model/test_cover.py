@@ -18,7 +18,7 @@ from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cache_points import interval_points, mixed_points
 from emplace.solver.relaxation.bound import bound_of
-from emplace.solver.relaxation.one_way import bound_by_cases
+from emplace.solver.relaxation.by_cases import bound_by_cases
 from emplace.solver.solve import solve_question
 
 

@@ -42,7 +42,7 @@ def bound_by_cases(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf)
 class _Case:
     bound_us: float
     number: int
-    """Of cases with one bound, the earlier one comes first."""
+    """The earlier one comes first where bounds are equal."""
     allowed: Bools
     """[O]"""
     taken: Floats
@@ -67,9 +67,8 @@ class _Cases:
             return None
         here = self._cover.option_table == table
         has_way = self._cover.way == way
-        return self._bounded(case.bound_us, case.allowed & (~here | has_way)), self._bounded(
-            case.bound_us, case.allowed & ~(here & has_way)
-        )
+        with_way, without = case.allowed & (~here | has_way), case.allowed & ~(here & has_way)
+        return self._bounded(case.bound_us, with_way), self._bounded(case.bound_us, without)
 
     def _heaviest_mix(self, taken: Floats) -> tuple[int, int, float]:
         """(table, the way that most of it has, microseconds of all that has another)."""
