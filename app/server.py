@@ -22,6 +22,8 @@ from emplace.app.web.service import PATIENCE_S
 from emplace.placement.errors import ToolError
 
 _SHUTDOWN_SECONDS = 3
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than proxies keep a connection that is idle (60 s mostly): one that closes first can't meet their next request half-way."""
 _BACKLOG = 512
 
 
@@ -50,6 +52,7 @@ def server_of(app: FastAPI, settings: Settings, port: int = 0) -> uvicorn.Server
         ws="none",
         lifespan="on",
         log_config=None,  # as all else is logged
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     server = uvicorn.Server(config)
@@ -67,7 +70,7 @@ def _migrated(settings: Settings) -> closing[Database]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said outright: only then does asyncio send at once
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

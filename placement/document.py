@@ -53,7 +53,12 @@ class Document(BaseModel):
 
     def content_digest(self) -> str:
         """`sha256:` and 64 hex digits of the canonical JSON."""
-        return "sha256:" + hashlib.sha256(self.canonical_json().encode()).hexdigest()
+        return digest_of(self.canonical_json())
+
+
+def digest_of(canonical_json: str) -> str:
+    """The `content_digest` of the document that has this canonical JSON."""
+    return "sha256:" + hashlib.sha256(canonical_json.encode()).hexdigest()
 
 
 def _shallow(patch: dict[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,11 @@ class Database:
     def engine(self) -> Engine:
         return self._engine
 
+    @property
+    def writes_one_by_one(self) -> bool:
+        """Whether one transaction at a time may write. Who waits for SQLite's lock asks for it again and again, in no order."""
+        return self._engine.dialect.name == "sqlite"
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A transaction that only reads: one consistent view."""

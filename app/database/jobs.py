@@ -6,6 +6,7 @@ A job may be cancelled, deleted or put back at any time; a change that comes too
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -112,6 +113,17 @@ def running_tickets(session: Session) -> set[Ticket]:
     """The tickets that all running jobs run under."""
     rows = [(kind, row) for kind in KINDS for row in session.execute(select(kind.id, kind.ticket).where(kind.state == State.RUNNING))]
     return {Ticket(kind, row.id, row.ticket) for kind, row in rows}
+
+
+def without_purpose(session: Session, tickets: Iterable[Ticket]) -> set[Ticket]:
+    """Those that will never count again: their jobs ended, were deleted, or have a newer ticket."""
+    asked = set(tickets)
+    kept = set()
+    for kind in KINDS:
+        ids = [ticket.resource_id for ticket in asked if ticket.kind is kind]
+        rows = session.execute(select(kind.id, kind.ticket, kind.state).where(kind.id.in_(ids)))
+        kept |= {Ticket(kind, row.id, row.ticket) for row in rows if not State(row.state).is_final}
+    return asked - kept
 
 
 def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | None:

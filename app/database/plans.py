@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session, undefer
 from emplace.app.database import jobs
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
-from emplace.app.database.tables import PlanRow, RunRow
+from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow
+from emplace.placement.document import digest_of
 from emplace.placement.plan import Plan, Question
-
-_LIVE = (State.QUEUED, State.RUNNING, State.DONE)
 
 
 def columns_of(plan: Plan) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def _fullest_memory(plan: Plan) -> dict[str, Any]:
 
 def find_answer(session: Session, question_digest: str) -> PlanRow | None:
     """The plan, or the search for it, of an equal question."""
-    return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, PlanRow.state.in_(_LIVE)))
+    return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, IS_LIVE))
 
 
 def create(session: Session, question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> tuple[PlanRow, bool]:
@@ -48,7 +47,8 @@ def create(session: Session, question: Question, options_shown: str, priority: P
 
     Of equal questions asked at once, one wins, and all get its row.
     """
-    digest = question.content_digest()
+    asked = question.canonical_json()
+    digest = digest_of(asked)
     while (row := find_answer(session, digest)) is None:
         row = PlanRow(
             question_digest=digest,
@@ -60,7 +60,7 @@ def create(session: Session, question: Question, options_shown: str, priority: P
             cost_source=question.cost_model.source,
             options=options_shown,
             priority=priority.rank,
-            question=question.canonical_json(),
+            question=asked,
         )
         try:
             with session.begin_nested():

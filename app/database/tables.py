@@ -63,6 +63,10 @@ PLANS_ARE_SORTED_BY = (
 """Columns of plans that have an index, beside `id`, the order in which they were asked for."""
 
 
+IS_LIVE = text("state IN ('queued', 'running', 'done')")
+"""The plans that answer a question, or are about to. Said in literals: a condition with parameters keeps databases from its index."""
+
+
 class PlanRow(JobColumns, Base):
     """A question and, once done, its plan."""
 
@@ -98,8 +102,8 @@ class PlanRow(JobColumns, Base):
             "plans_one_per_question",
             "question_digest",
             unique=True,
-            sqlite_where=text("state IN ('queued', 'running', 'done')"),
-            postgresql_where=text("state IN ('queued', 'running', 'done')"),
+            sqlite_where=IS_LIVE,
+            postgresql_where=IS_LIVE,
         ),
     )
 

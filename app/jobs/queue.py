@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dbos import DBOSClient, EnqueueOptions
+from dbos import DBOSClient, EnqueueOptions, WorkflowStatus
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
@@ -40,6 +40,11 @@ def _queue_of(row: JobRow) -> str:
             return STUDIES
         case _:
             return host_queue(str(row.host_fingerprint))
+
+
+def _ticket_of(message: WorkflowStatus) -> Ticket:
+    assert message.input is not None
+    return Ticket(WORKFLOWS[message.name], *message.input["args"])
 
 
 @dataclass(frozen=True)
@@ -74,13 +79,18 @@ class JobQueue:
     def taken(self) -> Iterator[Taken]:
         """The messages that workers have in hand, live or dead."""
         for message in self._client.list_workflows(status="PENDING", name=list(WORKFLOWS), load_output=False):
-            assert message.input is not None
-            ticket = Ticket(WORKFLOWS[message.name], *message.input["args"])
-            yield Taken(message.workflow_id, ticket, str(message.executor_id))
+            yield Taken(message.workflow_id, _ticket_of(message), str(message.executor_id))
 
-    def drop(self, message_id: str) -> None:
-        """Forget a message that its worker will not finish."""
-        self._client.cancel_workflow(message_id)
+    def waiting(self, limit: int) -> dict[str, Ticket]:
+        """The oldest messages that no worker has taken, by their ids."""
+        found = self._client.list_workflows(status="ENQUEUED", name=list(WORKFLOWS), limit=limit, load_output=False)
+        return {message.workflow_id: _ticket_of(message) for message in found}
+
+    def drop(self, message_ids: Iterable[str]) -> None:
+        """Forget messages: those that their worker will not finish, and those that none needs to take."""
+        ids = list(message_ids)
+        if ids:
+            self._client.cancel_workflows(ids)
 
     def forget(self, gone: Iterable[Ticket]) -> None:
         """Delete all messages of jobs that are there no more."""

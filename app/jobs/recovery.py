@@ -1,4 +1,4 @@
-"""Jobs that were taken off their queue and that no worker has in hand go back to it."""
+"""The queue is put in order: jobs that were taken off it and that no worker has in hand go back, messages of jobs that ended leave."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.jobs.queue import JobQueue
 
 _log = logging.getLogger(__name__)
+
+_AT_ONCE = 1000
+"""Messages that are looked at together."""
 
 
 def put_back_lost_jobs(
@@ -39,6 +42,16 @@ def put_back_lost_jobs(
             if row is not None:
                 _log.warning("no worker has the job %s any more; it is queued again", row.id)
                 queue.put(session, row)
-    for each in dropped:
-        queue.drop(each.message_id)
+    queue.drop(each.message_id for each in dropped)
     return not_in_hand - lost
+
+
+def drop_dead_messages(database: Database, queue: JobQueue) -> None:
+    """Take the messages off their queues whose jobs were cancelled or deleted. A worker that takes each to find that out is slow: what
+    was asked for after thousands of them would wait for minutes."""
+    while waiting := queue.waiting(_AT_ONCE):
+        with database.reading() as session:
+            dead = jobs.without_purpose(session, waiting.values())
+        if not dead:
+            return
+        queue.drop(message_id for message_id, ticket in waiting.items() if ticket in dead)

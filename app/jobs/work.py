@@ -76,6 +76,8 @@ class Worker:
         self._stopping = threading.Event()
         self.in_hand: set[Ticket] = set()
         """What this worker is at, and what it has taken and waits to begin."""
+        self.met_dead_messages = False
+        """Whether there was nothing to do any more for a message."""
 
     def stop(self) -> None:
         """End the child of the job in hand, and give back that job and all that follow."""
@@ -107,6 +109,7 @@ class Worker:
         with self._database.writing() as session:
             row = jobs.take_up(session, ticket)
             if row is None:
+                self.met_dead_messages = True
                 return
             work = _work_of(session, row, self._settings)
         try:

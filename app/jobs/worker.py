@@ -21,7 +21,7 @@ from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.migrate import migrate, refuse_newer
 from emplace.app.database.retention import forget_old
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, STUDIES, WORKFLOWS, JobQueue, host_queue
-from emplace.app.jobs.recovery import put_back_lost_jobs
+from emplace.app.jobs.recovery import drop_dead_messages, put_back_lost_jobs
 from emplace.app.jobs.stopping import StopSignal
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
@@ -139,6 +139,9 @@ def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, 
                 _log.error("worker %s was given up for dead; it ends, and its jobs go on elsewhere", worker_id)
                 return GIVEN_UP
             missing = put_back_lost_jobs(database, queue, worker_id, worker.in_hand, missing)
+            if worker.met_dead_messages:
+                worker.met_dead_messages = False
+                drop_dead_messages(database, queue)
         except DBAPIError as error:
             _log.warning("the database does not answer: %s", error.orig)
         stop.wait(lease_s / _BEATS_PER_LEASE)

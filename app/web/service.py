@@ -29,7 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READING, WRITING, WATCHING, PROBING = 12, 6, 4, 2
-"""Threads for requests that read; for those that write, which may wait for locks; for what waits for news; for health and metrics."""
+"""Threads for requests that read; for those that write, which may wait for locks (only one where the database takes one writer); for
+what waits for news; for health and metrics."""
 DOCUMENTS = 2
 """Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
 CONNECTIONS = READING + WRITING + WATCHING + PROBING
@@ -60,7 +61,7 @@ class Service:
         self.documents = Threads(DOCUMENTS)
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
         self.warm = warm
-        self._reading, self._writing = Threads(READING), Threads(WRITING, PATIENCE_S)
+        self._reading, self._writing = Threads(READING), Threads(1 if database.writes_one_by_one else WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
 
     async def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

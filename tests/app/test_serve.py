@@ -64,6 +64,16 @@ def test_the_worker_is_started_again_and_ends_with_the_service(
     assert query("SELECT count(*) FROM workers") == [(0,)]
 
 
+def test_an_answer_is_sent_at_once(serve: tuple[httpx.Client, subprocess.Popen[bytes]]) -> None:
+    """Head and body are sent apart. The second waited for the first to be acknowledged: 40 ms on a connection that is kept open."""
+    seconds = []
+    for _ in range(20):
+        started = time.monotonic()
+        assert serve[0].get("/healthz").content
+        seconds.append(time.monotonic() - started)
+    assert min(seconds[1:]) < 0.035
+
+
 def test_a_check_in_hand_does_not_hold_up_the_end_and_its_client_is_told(
     serve: tuple[httpx.Client, subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

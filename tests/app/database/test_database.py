@@ -6,12 +6,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from emplace.app.database import connection, jobs, plans, workers
@@ -20,6 +21,7 @@ from emplace.app.database.migrate import alembic_config, migrate
 from emplace.app.database.states import State
 from emplace.app.database.tables import Base, PlanRow, new_id
 from emplace.placement.errors import ToolError
+from tests.app.asking import ONLY_SQLITE
 from tests.app.questions import a_host, a_question
 
 
@@ -95,6 +97,18 @@ def test_equal_questions_asked_at_once_make_one_plan(database: Database) -> None
         answers = list(pool.map(ask, range(16)))
     assert len({plan_id for plan_id, _ in answers}) == 1
     assert sum(is_new for _, is_new in answers) == 1
+
+
+@ONLY_SQLITE
+def test_an_equal_question_is_found_by_its_digest_however_many_plans_wait(database: Database) -> None:
+    asked: list[tuple[str, Any]] = []
+    with database.reading() as session:
+        connection = session.connection()
+        event.listen(connection, "before_cursor_execute", lambda *sent: asked.append(sent[2:4]))
+        plans.find_answer(session, "sha256:0")
+        statement, values = asked[0]
+        steps = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
+    assert steps == ["SEARCH plans USING INDEX plans_one_per_question (question_digest=?)"]
 
 
 def test_a_failed_or_cancelled_search_does_not_stand_for_an_answer(database: Database) -> None:

@@ -12,8 +12,9 @@ import pytest
 from dbos import DBOSClient
 from sqlalchemy import text
 
-from emplace.app.database import plans
+from emplace.app.database import jobs, plans
 from emplace.app.database.connection import Database
+from emplace.app.database.tables import PlanRow
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, JobQueue
 from emplace.app.settings import Settings
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_small, wait_for
@@ -66,6 +67,27 @@ def test_what_an_earlier_version_queued_is_done(
         )
     start_worker()
     wait_for(api, row.id, "done")
+
+
+def test_messages_of_cancelled_jobs_are_not_taken_one_by_one(
+    api: httpx.Client, database: Database, messages: DBOSClient, start_worker: StartWorker
+) -> None:
+    """Thousands held up what was asked for after them for minutes."""
+    queue, number = JobQueue(database), 1500
+    with database.writing() as session:
+        for seed in range(number):
+            row, _ = plans.create(session, a_question(seed=seed), "as listed")
+            queue.put(session, row)
+            if seed % 2:
+                jobs.cancel(session, PlanRow, row.id)
+            else:
+                plans.remove(session, row.id)
+    queue.close()
+    plan_id = ask_small(api)
+    start_worker()
+    wait_for(api, plan_id, "done")
+    dropped = messages.list_workflows(status="CANCELLED", load_input=False, load_output=False)
+    assert number / 2 < len(dropped) <= number
 
 
 def queue_busy_plan(database: Database) -> None:
