@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.logs import about
 from emplace.app.web.problems import RETRY_AFTER_S, problem
+from emplace.app.web.turns import as_came_now
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Identified:
                 MutableHeaders(scope=message)[HEADER] = request_id
             await send(message)
 
-        with about(f"request {request_id}"):
+        with about(f"request {request_id}"), as_came_now():
             try:
                 await self._app(scope, receive, identified)
             except asyncio.CancelledError:

@@ -28,9 +28,9 @@ from emplace.planning import resolve_host
 P = ParamSpec("P")
 T = TypeVar("T")
 
-READING, WRITING, WATCHING, PROBING = 12, 6, 4, 2
+READING, WRITING, WATCHING, PROBING = 4, 6, 4, 2
 """Threads for requests that read; for those that write, which may wait for locks (only one where the database takes one writer); for
-what waits for news; for health and metrics."""
+what waits for news; for health and metrics. They share one interpreter's lock: more of them would only be in each other's way."""
 DOCUMENTS = 2
 """Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
 CONNECTIONS = READING + WRITING + WATCHING + PROBING

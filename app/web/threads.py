@@ -9,6 +9,8 @@ from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, move_on_after, to_thread
 
+from emplace.app.web.turns import Turns
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -18,15 +20,16 @@ class NoThreadFree(Exception):
 
 
 class Threads:
-    """So many threads. What finds none free waits its turn, and holds nothing that others need meanwhile."""
+    """So many threads. What finds none free waits its turn, by when its request came, and holds nothing that others need meanwhile."""
 
     def __init__(self, number: int, patience_s: float = math.inf) -> None:
         """`patience_s` is how long the wait for a thread may be, not the work on it."""
-        self._limiter = CapacityLimiter(number)
+        self._turns, self._limiter = Turns(number), CapacityLimiter(number)
         self._patience_s = patience_s
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work` returns. Cancelled before it began, it never begins; once begun it is waited for. Raises NoThreadFree."""
         with move_on_after(self._patience_s):  # to_thread shields what has begun
-            return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
+            async with self._turns.taken():
+                return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
         raise NoThreadFree
