@@ -43,7 +43,9 @@ def test_the_one_that_came_first_is_let_in_first_whenever_it_began_to_wait() -> 
 def test_a_turn_is_not_lost_with_one_that_left() -> None:
     async def ask() -> list[str]:
         turns, order, go = Turns(1), list[str](), asyncio.Event()
-        at_it, leaves, offered, stays = (asyncio.create_task(begun(turns, name, order, go)) for name in ("at it", "leaves", "offered", "stays"))
+        at_it, leaves, offered, stays = (
+            asyncio.create_task(begun(turns, name, order, go)) for name in ("at it", "leaves", "offered", "stays")
+        )
         await asyncio.sleep(0)
         leaves.cancel()
         go.set()
