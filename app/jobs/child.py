@@ -100,7 +100,8 @@ def _give_way(pid: int, niceness: int) -> None:
     """Lower the priority of a process that leads a session. Where Linux groups processes by session (sched(7), autogroup), a process's
     own niceness counts within its session only, and the group's against all others."""
     if niceness:
-        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+        with suppress(ProcessLookupError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, pid, niceness)
         with suppress(OSError):  # no groups here; or ten changes a second are made already, which is all that Linux takes
             (Path("/proc") / str(pid) / "autogroup").write_text(str(niceness))
 

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,22 @@ def test_a_child_is_ended_when_told_to() -> None:
     with pytest.raises(ChildStopped):
         run_child("solve", busy_question().canonical_json(), ignore, should_stop)
     assert step_processes() == []
+
+
+class EndsAtOnce(WarmProcess):
+    """Its children have ended, and nothing of them is left, before anyone knows of them."""
+
+    @contextmanager
+    def forked(self, step: str, source: Path, target: Path, *, patience_s: float) -> Iterator[Any]:
+        del step, patience_s
+        source.rename(target)
+        with subprocess.Popen(["true"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            child.wait()
+            yield child
+
+
+def test_a_child_may_have_ended_before_it_gives_way() -> None:
+    assert run_child("solve", "done", ignore, lambda: False, niceness=5, warm=EndsAtOnce()) == "done"
 
 
 def test_a_child_gives_way_to_others() -> None:
