@@ -20,6 +20,8 @@ from emplace.app.jobs.causes import cause_of
 
 _LAG = timedelta(seconds=5)
 """An outcome is stored a moment after the time that it bears."""
+_FRESH_S = 1.0
+"""Who asks within so long of another is told the same."""
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _SHARES = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -42,11 +44,14 @@ class Metrics:
         )
         self._failures = Counter("emplace_job_failures", "Jobs that failed, by cause.", ["kind", "cause"], registry=registry)
         self._seen = now() - _LAG
+        self._looked_at = -_FRESH_S
         self._lock = threading.Lock()
 
     def look(self, session: Session, workers: WorkerObserver) -> CollectorRegistry:
-        """Bring them up to date."""
+        """Bring them up to date, but for the last second."""
         with self._lock:
+            if time.monotonic() - self._looked_at < _FRESH_S:
+                return self.registry
             self._workers.set(len(workers.alive(session)))
             until = now() - _LAG
             for kind in KINDS:
@@ -55,6 +60,7 @@ class Metrics:
                     self._observe(row)
             self._compare(session, until)
             self._seen = until
+            self._looked_at = time.monotonic()
         return self.registry
 
     def _count(self, session: Session, kind: type[JobRow]) -> None:

@@ -23,6 +23,7 @@ DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana.json"
 @ONLY_SQLITE
 def test_requests_queues_and_outcomes_are_counted(api: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "_LAG", timedelta(0))
+    monkeypatch.setattr(metrics, "_FRESH_S", 0.0)
     api.get("/metrics")
     ask_small(api)
     assert "emplace_plan_gap_count 0.0" in (waiting := api.get("/metrics").text)
@@ -42,6 +43,17 @@ def test_requests_queues_and_outcomes_are_counted(api: httpx.Client, database: D
     assert "emplace_prediction_error_count 1.0" in counted
     assert 'emplace_job_seconds_count{kind="plans"} 2.0' in counted
     assert 'emplace_job_failures_total{cause="killed",kind="plans"} 1.0' in counted
+
+
+@ONLY_SQLITE
+def test_many_that_ask_are_told_what_was_counted_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting takes the database; those that look after the service must not be a load on it."""
+    monkeypatch.setattr(metrics, "_FRESH_S", 600.0)
+    assert 'emplace_queue_depth{kind="plans"} 0.0' in api.get("/metrics").text
+    ask_small(api)
+    assert 'emplace_queue_depth{kind="plans"} 0.0' in api.get("/metrics").text
+    monkeypatch.setattr(metrics, "_FRESH_S", 0.0)
+    assert 'emplace_queue_depth{kind="plans"} 1.0' in api.get("/metrics").text
 
 
 def _columns(row: PlanRow) -> dict[str, object]:
