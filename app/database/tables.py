@@ -96,6 +96,7 @@ class PlanRow(JobColumns, Base):
 
     __table_args__ = (
         *(Index(f"ix_plans_by_{name}", name, "id") for name in PLANS_ARE_SORTED_BY),
+        *(Index(f"ix_plans_of_{part}", f"{part}_digest", f"{part}_name") for part in ("model", "host")),
         Index("ix_plans_waiting", "state", "priority", "id"),
         # One answer, or one search for it, per question.
         Index(

@@ -46,7 +46,7 @@ def test_a_database_of_a_newer_version_is_left_alone_and_said_so(database: Datab
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(
-        ToolError, match=r"belongs to a newer Emplace: its tables are of version 9999, and this program knows those up to 0\d"
+        ToolError, match=r"belongs to a newer Emplace: its tables are of version 9999, and this program knows those up to 00\d\d"
     ):
         migrate(database)
     with database.reading() as session:
