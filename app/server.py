@@ -16,6 +16,7 @@ from emplace.app.database.migrate import migrate
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
+from emplace.app.traces import sending_traces
 from emplace.app.web.addresses import is_loopback
 from emplace.app.web.impatient import impatient
 from emplace.app.web.service import PATIENCE_S
@@ -35,7 +36,7 @@ def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False, wi
     """
     settings = Settings.from_environment()
     set_up_logs(settings.log_format)
-    with _listen(host, port) as listening, _migrated(settings) as database, WarmProcess() as warm:
+    with _listen(host, port) as listening, sending_traces("api"), _migrated(settings) as database, WarmProcess() as warm:
         asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
         app = create_app(settings, database, warm, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
         shown = f"[{host}]" if ":" in host else host

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
+from emplace.app.traces import carried
 
 APPLICATION = "emplace"
 APPLICATION_VERSION = "1"
@@ -74,7 +75,8 @@ class JobQueue:
         }
         if isinstance(row, PlanRow):
             options["priority"] = row.priority
-        self._client.enqueue_in_transaction(session, options, row.id, row.ticket)
+        by = {"queued_by": trace} if (trace := carried()) else {}  # without it older workers understand the message
+        self._client.enqueue_in_transaction(session, options, row.id, row.ticket, **by)
 
     def taken(self) -> Iterator[Taken]:
         """The messages that workers have in hand, live or dead."""

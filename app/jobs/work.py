@@ -29,6 +29,7 @@ from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import about
 from emplace.app.settings import Settings
+from emplace.app.traces import say_outcome
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.measurement import Measurement
@@ -133,10 +134,13 @@ class Worker:
 
     def _finish(self, ticket: Ticket, to: State, **values: Any) -> None:
         with self._database.writing() as session:
-            if jobs.finish(session, ticket, to, **values) and to is State.DONE:
+            finished = jobs.finish(session, ticket, to, **values)
+            if finished and to is State.DONE:
                 pipelines.advance(session, partial(self._put, session), ticket.kind, ticket.resource_id)
                 if ticket.kind is StudyRow:
                     studies.drop_points(session, ticket.resource_id)
+        if finished:
+            say_outcome(to, values.get("error"))
 
     def _put(self, session: Session, row: JobRow) -> None:
         session.add(row)

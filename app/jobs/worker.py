@@ -27,6 +27,7 @@ from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
 from emplace.app.logs import set_up_logs
 from emplace.app.settings import Settings
+from emplace.app.traces import job_span, sending_traces
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
@@ -57,7 +58,7 @@ def run_worker(worker_id: str | None = None) -> int:
     warm = WarmProcess()
     worker = Worker(database, queue, settings, warm)
     worker_id = worker_id or new_worker_id()
-    with StopSignal() as stop:
+    with StopSignal() as stop, sending_traces("worker"):
         _register(database, queue, worker_id, host := resolve_host(LOCAL_HOST))
         try:
             warm.start()
@@ -118,8 +119,9 @@ def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:
     """Have `worker` do what the messages of this name ask for. DBOS delivers a message to one worker, once."""
 
     @DBOS.workflow(name=name)
-    def workflow(resource_id: str, number: int = 0) -> None:
-        worker.do(Ticket(kind, resource_id, number))
+    def workflow(resource_id: str, number: int = 0, queued_by: dict[str, str] | None = None) -> None:
+        with job_span(name, resource_id, queued_by):
+            worker.do(Ticket(kind, resource_id, number))
 
 
 def _watch(database: Database, queue: JobQueue, worker: Worker, worker_id: str, stop: StopSignal, settings: Settings) -> int:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +23,7 @@ from emplace.app.jobs.warm import WarmProcess
 from emplace.app.server import server_of
 from emplace.app.settings import Settings
 from emplace.app.web.service import PATIENCE_S
+from tests.app.asking import START_S
 from tests.app.postgres import PostgresServer, find_programs
 from tests.app.processes import MARK, WorkerProcess, step_processes, wait_until
 
@@ -162,3 +166,18 @@ def query(settings: Settings) -> Iterator[Callable[[str], list[tuple[object, ...
 
     yield ask
     engine.dispose()
+
+
+@pytest.fixture
+def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
+    del settings  # it set the environment
+    log = tmp_path / "serve.log"
+    with log.open("wb") as output:
+        command = [sys.executable, "-c", "from emplace.app.server import serve; serve('127.0.0.1', 0)"]
+        process = subprocess.Popen(command, stderr=output)
+    url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
+    with httpx.Client(base_url=url, timeout=30) as client:
+        wait_until(lambda: client.get("/readyz").status_code == 200, START_S)
+        yield client, process
+    process.kill()
+    process.wait(10)

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,21 +24,6 @@ from tests.app.processes import children_of, is_alive, step_processes, wait_unti
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-
-
-@pytest.fixture
-def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
-    del settings  # it set the environment
-    log = tmp_path / "serve.log"
-    with log.open("wb") as output:
-        command = [sys.executable, "-c", "from emplace.app.server import serve; serve('127.0.0.1', 0)"]
-        process = subprocess.Popen(command, stderr=output)
-    url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
-    with httpx.Client(base_url=url, timeout=30) as client:
-        wait_until(lambda: client.get("/readyz").status_code == 200, START_S)
-        yield client, process
-    process.kill()
-    process.wait(10)
 
 
 def test_the_worker_is_started_again_and_ends_with_the_service(
