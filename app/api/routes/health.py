@@ -8,9 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client.exposition import choose_encoder
+from sqlalchemy.orm import Session
 
+from emplace.app.database.migrate import refuse_newer
+from emplace.app.database.workers import WorkerObserver
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import ask_later
+from emplace.placement.errors import ToolError
 
 router = APIRouter(tags=["health"])
 metrics_router = APIRouter(tags=["health"])
@@ -24,11 +28,21 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 async def readyz(service: TheService) -> dict[str, Any]:
-    """The database answers, and so many workers are alive. 503 where it does not, or none is."""
-    alive = len(await service.probe(service.workers.alive))
+    """The database answers, and so many workers are alive. 503 where it does not or is a newer version's, or none is."""
+    try:
+        alive = await service.probe(_count_alive, service.workers)
+    except ToolError:
+        detail = "the database belongs to a newer Emplace, which migrated it while this service ran: update the service"
+        raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, detail) from None
     if not alive:
         raise ask_later(HTTPStatus.SERVICE_UNAVAILABLE, "no worker is alive: what is asked is stored and waits for one")
     return {"status": "ok", "workers": alive}
+
+
+def _count_alive(session: Session, workers: WorkerObserver) -> int:
+    """Raises ToolError where the tables are those of a newer version."""
+    refuse_newer(session.connection())
+    return len(workers.alive(session))
 
 
 @metrics_router.get("/metrics", response_class=PlainTextResponse)

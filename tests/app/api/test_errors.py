@@ -11,10 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from emplace.app.api.body import MAX_BODY_BYTES
+from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.app.logs import say_what_about
+from emplace.planning import resolve_host
 from tests.app.finished import finish_plan
 from tests.app.questions import model_data
 
@@ -79,6 +82,16 @@ def test_head_answers_as_get_without_a_body(api: httpx.Client) -> None:
     stream = api.head(f"/v1/plans/{plan_id}/events")  # goes on for as long as the plan is queued
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert api.head("/v1/checks").status_code == 405
+
+
+def test_a_service_whose_database_a_newer_version_migrated_is_not_ready(api: httpx.Client, database: Database) -> None:
+    with database.writing() as session:
+        workers.register(session, "one", resolve_host("local"))
+    assert api.get("/readyz").json() == {"status": "ok", "workers": 1}
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert "newer Emplace" in assert_problem(api.get("/readyz"), 503)["detail"]
+    assert api.get("/healthz").status_code == 200
 
 
 def test_unknown_parameters_are_named_beside_those_that_exist(api: httpx.Client) -> None:
@@ -307,13 +320,13 @@ def test_a_body_whose_last_key_is_repeated_is_refused_at_once(api: httpx.Client)
 
 
 def test_a_whole_number_may_be_written_as_json_writes_it(api: httpx.Client, database: Database) -> None:
-    for text in ("4289.0", "4289.00", "4.289e3"):
-        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {text}}}}}'
+    for written in ("4289.0", "4289.00", "4.289e3"):
+        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {written}}}}}'
         answer = api.post("/v1/plans", content=body, headers={"content-type": "application/json"})
-        assert answer.status_code == 202, answer.text
+        assert answer.status_code == 202, answer.written
     assert len(api.get("/v1/plans").json()["items"]) == 1
-    for text in ("4289.5", "1e300", "true", '"4289"'):
-        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {text}}}}}'
+    for written in ("4289.5", "1e300", "true", '"4289"'):
+        body = f'{{"model": "ncf", "host": "zion", "options": {{"seed": {written}}}}}'
         assert_problem(api.post("/v1/plans", content=body, headers={"content-type": "application/json"}), 422)
     plan_id = api.get("/v1/plans").json()["items"][0]["id"]
     finish_plan(database, plan_id)
