@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -19,11 +18,9 @@ from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
-from emplace.solver.model.pieces import least_of_pieces, widest_of_pieces
+from emplace.solver.model.piece_bands import PricedWidths, bands_by_number, bands_by_width, least_within
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
-PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
-"""Tables in more pieces than one of these and at most the next are one option, with the least that any of them takes."""
 _ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
 _IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 _ON_ALL = (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
@@ -55,35 +52,6 @@ class CoverBlock:
     ddr_bytes: Ints
     least_hbm_bytes: Ints
     least_ddr_bytes: Ints
-
-
-@dataclass(frozen=True)
-class _Priced:
-    """Shards [n, W] of W widths on one kind of device."""
-
-    time_us: Floats
-    """[n, W, K]"""
-    hbm: Floats
-    """[n, W]"""
-    ddr: Floats
-    served_us: Floats
-    """[n, W, K] what they put on every trainer, where they are on a server."""
-
-
-@dataclass(frozen=True)
-class _Band:
-    """Options of some tables ([n]), by the number of their pieces or by the width of each."""
-
-    some: Ints
-    """[n] which of the tables."""
-    count: Floats
-    """[n] the fewest pieces, so that units are real ones where there is one width."""
-    share: Floats
-    """[n] the least share of its table that is of the option where any of it is."""
-    together: Callable[[_Priced], _Priced]
-    """From pieces of every width to a unit: what all pieces take, over their count."""
-    widest: Callable[[_Priced], _Priced]
-    """From pieces of every width to the least that the widest of them takes."""
 
 
 class CoverPricer:
@@ -186,9 +154,9 @@ class CoverPricer:
         if kind in _IN_PIECES:
             least_us = self._widest_us(sharding, point, table, place)
             leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
-        bands = _by_number(columns) if is_alone and kind in _IN_PIECES else _by_width(columns, widths)
+        bands = bands_by_number(columns) if is_alone and kind in _IN_PIECES else bands_by_width(columns, widths)
         for band in bands:
-            taken = [band.together(_at(each, band.some)) for each in means], [band.widest(_at(each, band.some)) for each in leasts]
+            taken = [band.together(each.of(band.some)) for each in means], [band.widest(each.of(band.some)) for each in leasts]
             share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
             yield self._block(kind, kernel, place, table[band.some], band.count, share, *taken)
 
@@ -200,8 +168,8 @@ class CoverPricer:
         table: Ints,
         count: Floats,
         share: Floats,
-        means: list[_Priced],
-        leasts: list[_Priced],
+        means: list[PricedWidths],
+        leasts: list[PricedWidths],
     ) -> CoverBlock:
         shape = len(table), len(self._kinds)
         mean_us, least_us = np.zeros((*shape, len(PLACED_STAGES))), np.zeros((*shape, len(PLACED_STAGES)))
@@ -231,7 +199,9 @@ class CoverPricer:
         factor, hit, miss = (self._points[table, point, column][:, None] for column in range(3))
         return TableSharding(kind, kernel, data_type, self._question.model.optimizer, factor, hit, miss)
 
-    def _on_kind(self, sharding: TableSharding, point: int | None, number: int, table: Ints, widths: Ints) -> tuple[_Priced, _Priced]:
+    def _on_kind(
+        self, sharding: TableSharding, point: int | None, number: int, table: Ints, widths: Ints
+    ) -> tuple[PricedWidths, PricedWidths]:
         """The mean of the blocks that devices of a kind hold, and the least of them."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
@@ -254,7 +224,7 @@ class CoverPricer:
     def _blocks_on_kind(
         self, sharding: TableSharding, point: int | None, rank: Rank, table: Ints, widths: Ints, place: Ints
     ) -> tuple[Floats, ...]:
-        """Parts of _Priced, [n, places, W, ...], of tables whose blocks are not alike."""
+        """Parts of PricedWidths, [n, places, W, ...], of tables whose blocks are not alike."""
         place = np.unique(place)  # nodes are alike
         count = len(place)
         repeated, rows = np.repeat(table, count), np.repeat(self._pricer.tables.rows[table], count)
@@ -302,61 +272,9 @@ class CoverPricer:
     def _blocks_of(self, kind: ShardingType) -> int:
         return len(self._topology.trainers) if kind is ShardingType.ROW_WISE else self._topology.trainers_per_node
 
-    def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> _Priced:
+    def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> PricedWidths:
         price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
-        return _Priced(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
-
-
-def _by_number(columns: Ints) -> Iterator[_Band]:
-    """Where all pieces lie on one kind of device, a table has the option of as many pieces as it is cut into."""
-    for fewer, most in pairwise([0, *PIECES.tolist()]):
-        some = np.flatnonzero(columns // COLUMN_MULTIPLE > fewer)
-        if len(some):
-            fewest = np.full(len(some), int(fewer) + 1)
-            yield _number_band(some, columns[some], fewest, np.minimum(most, columns[some] // COLUMN_MULTIPLE).astype(np.int64))
-
-
-def _number_band(some: Ints, columns: Ints, fewest: Ints, most: Ints) -> _Band:
-    def together(priced: _Priced) -> _Priced:
-        return _each(priced, lambda part: _per(least_of_pieces(part, columns, fewest, most), fewest))
-
-    def widest(priced: _Priced) -> _Priced:
-        return _each(priced, lambda part: widest_of_pieces(part, columns, most))
-
-    return _Band(some, fewest.astype(np.float64), np.ones(len(some)), together, widest)
-
-
-def _by_width(columns: Ints, widths: Ints) -> Iterator[_Band]:
-    """Where pieces may lie on several kinds, a table is a mix of options, each of as many pieces of a width as its columns make."""
-    pieces = columns[:, None] / widths
-    for fewer, most in pairwise([0, *PIECES.tolist()]):
-        within = (pieces > fewer) & (pieces <= most) & (pieces >= 1)
-        some = np.flatnonzero(within.any(axis=1))
-        if len(some):
-            yield _width_band(some, pieces[some], within[some])
-
-
-def _width_band(some: Ints, pieces: Floats, within: Bools) -> _Band:
-    fewest = np.where(within, pieces, np.inf).min(axis=1)
-    most = np.where(within, pieces, 1.0).max(axis=1)
-    scale = pieces / fewest[:, None]
-
-    def together(priced: _Priced) -> _Priced:
-        return _each(priced, lambda part: _least(part * scale.reshape(*scale.shape, *(1,) * (part.ndim - 2)), within))
-
-    def widest(priced: _Priced) -> _Priced:
-        return _each(priced, lambda part: _least(part, within))
-
-    return _Band(some, fewest, 1 / most, together, widest)
-
-
-def _each(priced: _Priced, reduced: Callable[[Floats], Floats]) -> _Priced:
-    return _Priced(*map(reduced, (priced.time_us, priced.hbm, priced.ddr, priced.served_us)))
-
-
-def _per(values: Floats, count: Ints) -> Floats:
-    """[n, ...] over a number for each n."""
-    return np.asarray(values / count.reshape(-1, *(1,) * (values.ndim - 1)))
+        return PricedWidths(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
 
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
@@ -366,32 +284,22 @@ def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
         yield replace(block, shortest_us=np.min([each.least_us for each in near], axis=0))
 
 
-def _at(priced: _Priced, some: Ints) -> _Priced:
-    return _Priced(priced.time_us[some], priced.hbm[some], priced.ddr[some], priced.served_us[some])
-
-
-def _least(values: Floats, within: Bools) -> Floats:
-    """[n, ...] the least over the widths in `within` ([n, W]) of values [n, W, ...]."""
-    mask = within.reshape(*within.shape, *([1] * (values.ndim - 2)))
-    return np.asarray(np.where(mask, values, np.inf).min(axis=1))
-
-
-def _with(priced: _Priced, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> _Priced:
+def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> PricedWidths:
     """With those of `where` as blocks [n, places, ...] have it over all places."""
     parts = [np.array(part) for part in (priced.time_us, priced.hbm, priced.ddr, priced.served_us)]
     for part, each in zip(parts, blocks, strict=True):
         part[where] = over(each, axis=1)
-    return _Priced(*parts)
+    return PricedWidths(*parts)
 
 
-def _mean(parts: list[_Priced], shares: list[Floats]) -> _Priced:
+def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     time_us = sum(part.time_us * share[:, None, None] for part, share in zip(parts, shares, strict=True))
     hbm, ddr = (sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm", "ddr"))
-    return _Priced(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
+    return PricedWidths(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
 
 
-def _minimum(parts: list[_Priced], shares: list[Floats]) -> _Priced:
+def _minimum(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     """The least of the parts that there are."""
     there = np.stack([share > 1e-12 for share in shares], axis=1)
     stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm", "ddr", "served_us")]
-    return _Priced(*(_least(each, there) for each in stacked))
+    return PricedWidths(*(least_within(each, there) for each in stacked))
