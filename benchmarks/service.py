@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     lines = []
-    with tempfile.TemporaryDirectory() as folder, ServedService(Path(folder), asked.database_url) as service:
+    with tempfile.TemporaryDirectory() as folder, ServedService(Path(folder), asked.database_url, lease_s=5) as service:
         for name in asked.only or PARTS:
             for line in PARTS[name](service, asked.scale):
                 lines.append(line)

@@ -18,9 +18,11 @@ _START_S = 90.0
 
 
 class ServedService:
-    def __init__(self, folder: Path, database_url: str | None) -> None:
+    def __init__(self, folder: Path, database_url: str | None, lease_s: int = 15) -> None:
+        """`lease_s`: after so long without a beat a worker is taken for dead."""
         self._folder = folder
-        self._environment = os.environ | {"EMPLACE_HOME": str(folder), "EMPLACE_PLAN_QUEUE": "100000", "EMPLACE_WORKER_LEASE_SECONDS": "5"}
+        own = {"EMPLACE_HOME": str(folder), "EMPLACE_PLAN_QUEUE": "100000", "EMPLACE_WORKER_LEASE_SECONDS": str(lease_s)}
+        self._environment = os.environ | own
         if database_url is not None:
             self._environment["EMPLACE_DATABASE_URL"] = database_url
         self._port = 0

@@ -132,15 +132,19 @@ def finished_plan(row: PlanRow) -> Plan:
 def _create(
     session: Session, service: Service, question: Question, priority: Priority, body: dict[str, Any], idempotency_key: str | None
 ) -> PlanResource:
+    new: list[PlanRow] = []
+
     def make() -> str:
         row, is_new = plans.create(session, question, options_line(question.options), priority)
         if is_new:
             put_new(service, session, row)
+            new.append(row)
         elif plans.hasten(session, row, priority):
             service.queue.put(session, row)
         return row.id
 
-    return _resource(session, once(session, idempotency_key, "plans", body, make))
+    plan_id = once(session, idempotency_key, "plans", body, make)
+    return plan_resource(new[0], None) if new else _resource(session, plan_id)  # of a new one all is known
 
 
 def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> PlanPage:
