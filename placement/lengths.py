@@ -145,7 +145,9 @@ class LognormalLength(Document):
         mu, reach = np.log(self.lognormal.mean) - sigma**2 / 2, -sigma * normal_quantile(_NEGLIGIBLE)
         longest = min(int(np.ceil(np.exp(mu + reach))), MAX_LENGTH)
         starts, ends = _bins(min(int(np.exp(mu - reach)), longest), longest)
-        return _from_cdf(starts, ends, normal_cdf((np.log(ends - 0.5) - mu) / sigma))
+        with np.errstate(over="ignore"):  # a shape next to nothing: all lengths are infinitely far on one side, as they should be
+            deviations = (np.log(ends - 0.5) - mu) / sigma
+        return _from_cdf(starts, ends, normal_cdf(deviations))
 
 
 class PowerLaw(Document):

@@ -56,6 +56,13 @@ def test_moments_and_quantiles_agree_with_samples(spelling: dict[str, Any], trun
         assert (sample < at).mean() <= q + 0.01
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sigma", [5e-324, 1e-200, 1e-3])
+def test_a_lognormal_of_next_to_no_shape_is_of_one_length(sigma: float) -> None:
+    lengths = of({"lognormal": {"mean": 30, "sigma": sigma}})
+    assert lengths.mean == pytest.approx(30, rel=1e-12)
+
+
 @pytest.mark.parametrize("truncate", [None, 2, 40, 5_000])
 def test_lognormal_against_the_rounded_law(truncate: int | None) -> None:
     mean, sigma = 30.0, 1.1
