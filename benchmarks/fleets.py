@@ -8,7 +8,7 @@ random as its number says, so single ones can be asked again.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -30,7 +30,9 @@ Size = tuple[int, int, int]
 
 
 def main() -> None:
-    for number in range(int(sys.argv[1]) if len(sys.argv) == 2 else QUESTIONS):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", nargs="?", type=int, default=QUESTIONS)
+    for number in range(parser.parse_args().questions):
         rng = np.random.default_rng([37, number])
         hosts = [drawn_host(rng).model_copy(update={"name": name}) for name in ("one", "two")]
         stock = [(int(rng.integers(1, MOST_NODES + 1)), int(rng.integers(0, MOST_SERVERS + 1))) for _ in hosts]

@@ -8,7 +8,7 @@ and whether they agree. A question is as random as its number says, so single on
 
 from __future__ import annotations
 
-import sys
+import argparse
 from itertools import product
 from typing import Any
 
@@ -29,7 +29,9 @@ EACH_ONCE = ServerPrices(1.0, 1.0)
 
 
 def main() -> None:
-    for number in range(int(sys.argv[1]) if len(sys.argv) == 2 else QUESTIONS):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", nargs="?", type=int, default=QUESTIONS)
+    for number in range(parser.parse_args().questions):
         rng = np.random.default_rng([36, number])
         model, host = drawn_model(rng), drawn_host(rng)
         together, apart = _synchronous(model, host, rng), _asynchronous(model, host, rng)

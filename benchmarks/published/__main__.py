@@ -7,7 +7,7 @@ Writes FOLDER/validation.md and FOLDER/validation.svg; FOLDER is docs unless it 
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from benchmarks.prediction_plot import plot
@@ -19,9 +19,9 @@ PUBLICATIONS = (fbgemm_lookups, torchrec_dlrm, synthetic_models)
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
-        sys.exit(__doc__)
-    folder = Path(sys.argv[1] if len(sys.argv) == 2 else "docs")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("docs"))
+    folder: Path = parser.parse_args().folder
     points = [point for publication in PUBLICATIONS for point in publication.points()]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "validation.md").write_text(page(points), encoding="utf-8")

@@ -7,6 +7,7 @@ Writes FOLDER/study.md and FOLDER/study-*.svg; FOLDER is docs unless it is given
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -18,9 +19,9 @@ from emplace.app.reports.sweep_svg import sweep_svg
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
-        sys.exit(__doc__)
-    folder, processes = Path(sys.argv[1] if len(sys.argv) == 2 else "docs"), os.cpu_count() or 1
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("docs"))
+    folder, processes = parser.parse_args().folder, os.cpu_count() or 1
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in SWEEPS:
