@@ -9,6 +9,8 @@ STAMP := $(VENV)/.set-up
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -qq --constraint requirements/constraints.txt
 PACKAGES := placement solver hardware runtime profiler executor studies app emplace/*.py emplace/torchrec
 TEST_LIMIT := 30m
+# A quarter of their time tests wait for processes, so three at once keep two cores busy.
+TESTS_AT_ONCE := 3
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks examples tests setup.py)
 NATIVE := $(wildcard solver/native/*.cpp solver/native/*.hpp)
 
@@ -48,7 +50,7 @@ demo: setup
 
 test: setup
 	@.ci/system-packages
-	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	@timeout --kill-after 30 $(TEST_LIMIT) $(BIN)/python -m pytest --numprocesses $(TESTS_AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 test-others: setup
 	@.ci/test-others
