@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from datetime import timedelta
@@ -44,7 +45,7 @@ class Metrics:
         )
         self._failures = Counter("emplace_job_failures", "Jobs that failed, by cause.", ["kind", "cause"], registry=registry)
         self._seen = now() - _LAG
-        self._looked_at = -_FRESH_S
+        self._looked_at = -math.inf
         self._lock = threading.Lock()
 
     def look(self, session: Session, workers: WorkerObserver) -> CollectorRegistry:
