@@ -27,7 +27,7 @@ COPY studies studies
 COPY app app
 COPY migrations migrations
 COPY emplace emplace
-RUN pip install --constraint requirements/constraints.txt '.[serve]'
+RUN pip install --constraint requirements/constraints.txt '.[serve,traces]'
 
 FROM build AS build-worker
 ARG PIP_EXTRA_INDEX_URL

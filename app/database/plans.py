@@ -61,7 +61,7 @@ def create(session: Session, question: Question, options_shown: str, priority: P
             options=options_shown,
             priority=priority.rank,
             question=asked,
-            document=None,
+            document=None,  # said, so that nobody loads it to find out
         )
         try:
             with session.begin_nested():

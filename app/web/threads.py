@@ -24,7 +24,8 @@ class Threads:
 
     def __init__(self, number: int, patience_s: float = math.inf) -> None:
         """`patience_s` is how long the wait for a thread may be, not the work on it."""
-        self._turns, self._limiter = Turns(number), CapacityLimiter(number)
+        self._turns = Turns(number)
+        self._limiter = CapacityLimiter(number)  # anyio's own would be one for all kinds of work
         self._patience_s = patience_s
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

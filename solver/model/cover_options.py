@@ -176,8 +176,8 @@ class CoverPricer:
         hbm, ddr, least_hbm, least_ddr = (np.zeros(shape, np.int64) for _ in range(4))
         for number, mean, least in zip(place, means, leasts, strict=True):
             mean_us[:, number], least_us[:, number] = mean.time_us, least.time_us
-            hbm[:, number], ddr[:, number] = np.floor(mean.hbm), np.floor(mean.ddr)
-            least_hbm[:, number], least_ddr[:, number] = least.hbm, least.ddr
+            hbm[:, number], ddr[:, number] = np.floor(mean.hbm_bytes), np.floor(mean.ddr_bytes)
+            least_hbm[:, number], least_ddr[:, number] = least.hbm_bytes, least.ddr_bytes
             mean_us[:, self._is_trainer] += mean.served_us[:, None]
             least_us[:, self._is_trainer] += least.served_us[:, None]
         on_device = place[0] if kind in _ON_DEVICES else -1
@@ -286,7 +286,7 @@ def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
 
 def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> PricedWidths:
     """With those of `where` as blocks [n, places, ...] have it over all places."""
-    parts = [np.array(part) for part in (priced.time_us, priced.hbm, priced.ddr, priced.served_us)]
+    parts = [np.array(part) for part in (priced.time_us, priced.hbm_bytes, priced.ddr_bytes, priced.served_us)]
     for part, each in zip(parts, blocks, strict=True):
         part[where] = over(each, axis=1)
     return PricedWidths(*parts)
@@ -294,12 +294,14 @@ def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: C
 
 def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     time_us = sum(part.time_us * share[:, None, None] for part, share in zip(parts, shares, strict=True))
-    hbm, ddr = (sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm", "ddr"))
+    hbm, ddr = (
+        sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm_bytes", "ddr_bytes")
+    )
     return PricedWidths(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
 
 
 def _minimum(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     """The least of the parts that there are."""
     there = np.stack([share > 1e-12 for share in shares], axis=1)
-    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm", "ddr", "served_us")]
+    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm_bytes", "ddr_bytes", "served_us")]
     return PricedWidths(*(least_within(each, there) for each in stacked))

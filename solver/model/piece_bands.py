@@ -12,7 +12,7 @@ from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.solver.model.pieces import least_of_pieces, widest_of_pieces
 from emplace.solver.model.problem import Bools, Floats, Ints
 
-PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
+_PIECES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, np.inf])
 """Tables in more pieces than one of these and at most the next are one option, with the least that any of them takes."""
 
 
@@ -22,15 +22,15 @@ class PricedWidths:
 
     time_us: Floats
     """[n, W, K]"""
-    hbm: Floats
-    """[n, W]"""
-    ddr: Floats
+    hbm_bytes: Floats
+    """[n, W] no whole numbers where they are means."""
+    ddr_bytes: Floats
     served_us: Floats
     """[n, W, K] what they put on every trainer, where they are on a server."""
 
     def of(self, some: Ints) -> PricedWidths:
         """Those of some of the tables."""
-        return PricedWidths(self.time_us[some], self.hbm[some], self.ddr[some], self.served_us[some])
+        return PricedWidths(self.time_us[some], self.hbm_bytes[some], self.ddr_bytes[some], self.served_us[some])
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PieceBand:
 
 def bands_by_number(columns: Ints) -> Iterator[PieceBand]:
     """Where all pieces lie on one kind of device, a table has the option of as many pieces as it is cut into."""
-    for fewer, most in pairwise([0, *PIECES.tolist()]):
+    for fewer, most in pairwise([0, *_PIECES.tolist()]):
         some = np.flatnonzero(columns // COLUMN_MULTIPLE > fewer)
         if len(some):
             fewest = np.full(len(some), int(fewer) + 1)
@@ -71,7 +71,7 @@ def _number_band(some: Ints, columns: Ints, fewest: Ints, most: Ints) -> PieceBa
 def bands_by_width(columns: Ints, widths: Ints) -> Iterator[PieceBand]:
     """Where pieces may lie on several kinds, a table is a mix of options, each of as many pieces of a width as its columns make."""
     pieces = columns[:, None] / widths
-    for fewer, most in pairwise([0, *PIECES.tolist()]):
+    for fewer, most in pairwise([0, *_PIECES.tolist()]):
         within = (pieces > fewer) & (pieces <= most) & (pieces >= 1)
         some = np.flatnonzero(within.any(axis=1))
         if len(some):
@@ -93,7 +93,7 @@ def _width_band(some: Ints, pieces: Floats, within: Bools) -> PieceBand:
 
 
 def _each(priced: PricedWidths, reduced: Callable[[Floats], Floats]) -> PricedWidths:
-    return PricedWidths(*map(reduced, (priced.time_us, priced.hbm, priced.ddr, priced.served_us)))
+    return PricedWidths(*map(reduced, (priced.time_us, priced.hbm_bytes, priced.ddr_bytes, priced.served_us)))
 
 
 def _per(values: Floats, count: Ints) -> Floats:
