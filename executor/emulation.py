@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.launch import Launch
-from emplace.executor.refusal import nowhere_reason, refuse_unsound
+from emplace.executor.refusal import GLOO_SENDS, nowhere_reason, refuse_unsound
 from emplace.executor.run import AUDITED, launch_plans
 from emplace.executor.scaled import scaled_plan
 from emplace.executor.verdicts import numerics_verdict, placement_verdict
@@ -20,6 +20,7 @@ from emplace.placement.measurement import Emulation, Measurement, Verdict
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.modules import Module
 from emplace.placement.plan import Plan
+from emplace.placement.qcomm import CommPrecision, Qcomm
 
 MAX_EMULATED_RANKS = 16
 MAX_EMULATED_ROWS = 100_000
@@ -108,7 +109,13 @@ def emulated_plan(plan: Plan) -> Plan:
 
 
 def _on_cpu(module: Module) -> Module:
-    return module.model_copy(update={"index_dedup": False, "output_data_type": DataType.FP32})
+    forward, backward = (
+        each if each in GLOO_SENDS else CommPrecision.FP16 for each in (module.sent_in.forward_precision, module.sent_in.backward_precision)
+    )
+    qcomm = Qcomm(forward_precision=forward, backward_precision=backward)
+    return module.model_copy(
+        update={"index_dedup": False, "output_data_type": DataType.FP32, "qcomm": None if module.qcomm is None else qcomm}
+    )
 
 
 def _cpu_host(host: HostSpec) -> HostSpec:
@@ -153,4 +160,6 @@ def _stand_ins(plan: Plan) -> list[str]:
         found.append("ids that come again were sent again, not once as index_dedup says: FBGEMM has no CPU kernel for it")
     if any(module.output_data_type is not DataType.FP32 for module in modules):
         found.append("vectors were put out in fp32")
+    if any(_on_cpu(module).qcomm != module.qcomm for module in modules):
+        found.append("vectors were sent in fp16, the narrowest that gloo sends")
     return found

@@ -8,9 +8,13 @@ from emplace.placement.audit import audit, refuse
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import DataType, ModelSpec, Optimizer, Precision
 from emplace.placement.plan import Plan
+from emplace.placement.qcomm import CommPrecision
 
 DENSE = "dense"
 """Path of the dense layers in runtime.dlrm.Dlrm."""
+
+GLOO_SENDS = (CommPrecision.FP32, CommPrecision.FP16)
+"""TorchRec replaces the others by fp16 on CPUs."""
 
 HINT = "--emulate checks that it loads, trains and agrees: the same placement on CPU ranks, scaled down"
 
@@ -91,8 +95,14 @@ def _unsupported_modules(spec: ModelSpec, *, on_cuda: bool) -> str | None:
             return (
                 f"vectors are put out in fp32 on CPUs; module {module.path} says {module.output_data_type}: leave out its output_data_type"
             )
+        if not_sent := [each for each in (module.sent_in.forward_precision, module.sent_in.backward_precision) if each not in GLOO_SENDS]:
+            return f"gloo sends vectors in {' and '.join(GLOO_SENDS)}; module {module.path} says {not_sent[0]} in its qcomm"
     if len({module.index_dedup for module in modules if not module.is_pooled}) > 1:
         return "one sharder is for all EmbeddingCollections of a job: give all modules with pooling none the same index_dedup"
+    for pooled in (True, False):
+        if len({module.sent_in.canonical_json() for module in modules if module.is_pooled is pooled}) > 1:
+            which = "that pool" if pooled else "with pooling none"
+            return f"one sharder is for all modules {which} of a job: give them the same qcomm"
     if own := [module.path for module in modules if module.path.split(".")[0] == DENSE]:
         return f"{DENSE} is where the model that runs here has its dense layers: move the module {own[0]}"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,13 @@ from emplace.executor.job import HeldShard, RankReport, UpdateError
 from emplace.placement.cost_model import WHOLE_STEPS, CostModel, CostSource
 from emplace.placement.host import DeviceType
 from emplace.placement.measurement import ReferenceTimes, Verdict
-from emplace.placement.model import DataType
+from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
 
-MAX_UPDATE_ERROR = {DataType.FP32: 1e-3, DataType.FP16: 5e-2, DataType.BF16: 0.4}
-"""The largest error of an update that passes, by the coarsest data type of any table. Rounding leaves about 1e-6 with fp32 (1e-2 with
-fp16, 8 times that with bf16, whose significand is 3 bits shorter); one misplaced shard of n equal ones leaves 1/sqrt(n)."""
+MAX_UPDATE_ERROR = {"fp32": 1e-3, "fp16": 5e-2, "bf16": 0.4, "fp8": 0.4}
+"""The largest error of an update that passes, by the coarsest type of any table or exchange. Rounding leaves about 1e-6 with fp32 (1e-2
+with fp16, 8 times that with bf16, whose significand is 3 bits shorter); one misplaced shard of n equal ones leaves 1/sqrt(n)."""
 
 MEMORY_SHARE = 1.05
 """A rank may peak at so many times the predicted bytes, and MEMORY_ALLOWANCE_BYTES more."""
@@ -65,12 +65,19 @@ def numerics_verdict(plan: Plan, errors: Sequence[UpdateError]) -> Verdict:
     if not moved:
         return Verdict(name="numerics", passed=False, detail="no weight moved in the reference, so there is nothing to compare")
     worst = max(errors, key=lambda error: error.relative_error)
-    allowed = max(MAX_UPDATE_ERROR[table.data_type] for table in plan.question.model.tables)
+    allowed = max(MAX_UPDATE_ERROR[each] for each in _types(plan.question.model))
     detail = (
         f"the update of {worst.parameter} differs by {worst.relative_error:.1e} of its size from an unsharded reference, "
         f"the worst of {len(errors)}; {allowed:g} is allowed; {len(moved)} of {len(errors)} moved"
     )
     return Verdict(name="numerics", passed=worst.relative_error <= allowed, detail=detail)
+
+
+def _types(model: ModelSpec) -> Iterator[str]:
+    """What values are rounded to: of tables, and on their way."""
+    yield from (table.data_type for table in model.tables)
+    for module in model.modules or ():
+        yield from (module.sent_in.forward_precision, module.sent_in.backward_precision)
 
 
 def predicted_bytes(plan: Plan, rank: int) -> int:

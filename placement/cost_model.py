@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import chain
+from math import log2
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +29,9 @@ _MAX_US = 1e12
 Coefficient = Annotated[float, Field(strict=True, ge=0, le=_MAX_US)]
 Figure = Annotated[float, Field(strict=True)]
 _VALUE_BYTES = 4
-"""Dense layers are fp32."""
+"""Dense layers are fp32, and keep so wide values,"""
+_KEPT_BYTES = {Precision.FP16: 2, Precision.BF16: 2, Precision.FP8: 2}
+"""unless they multiply in these: what they keep between products is then fp16 or bf16."""
 LINE_BYTES, _PAGE_BYTES = 64, 4096
 _DIGIT_BITS = 8
 Times = NDArray[np.float64]
@@ -157,10 +160,12 @@ class CollectiveCost(Document):
     """For each byte between a device and the CPUs of its node, on the device's link to system memory; absent where it is not known."""
     per_peer_us: Coefficient = 0.0
     """For each other rank, which gets a message of its own."""
+    per_doubling_us: Coefficient | None = None
+    """For each time that the ranks double, where messages go up and down a tree of them; absent where none do."""
 
     def start_us(self, ranks: int) -> float:
         """Microseconds of a collective in which so many ranks send to each other, however few the bytes."""
-        return self.fixed_us + (ranks - 1) * self.per_peer_us
+        return self.fixed_us + (ranks - 1) * self.per_peer_us + log2(ranks) * (self.per_doubling_us or 0.0)
 
     def time_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
         """Microseconds that grow with the bytes, on the slower of a trainer's links and a server's own.
@@ -200,11 +205,12 @@ class DenseCost(Document):
 
     def time_us(self, part: DensePart, examples: int, features: int, precision: Precision | None = None) -> float:
         """Microseconds of the forward and backward of a batch of so many examples, with so many sparse features."""
+        value_bytes = _KEPT_BYTES.get(precision, _VALUE_BYTES) if precision in self.per_flop_us_at else _VALUE_BYTES
         per_flop_us = self.per_flop_us if precision is None else self.per_flop_us_at.get(precision, self.per_flop_us)
         per_interaction_flop_us = per_flop_us if self.per_interaction_flop_us is None else self.per_interaction_flop_us
         flop_us = part.linear_flops * per_flop_us + part.interaction_flops * per_interaction_flop_us
-        activation_us = part.activation_width * _VALUE_BYTES * self.per_activation_byte_us
-        activation_us += part.output_width * _VALUE_BYTES * self.per_output_byte_us
+        activation_us = part.activation_width * value_bytes * self.per_activation_byte_us
+        activation_us += part.output_width * value_bytes * self.per_output_byte_us
         parameters_us = part.parameters * _VALUE_BYTES * self.per_parameter_byte_us
         by_size_us = examples * (PASSES * flop_us + activation_us) + parameters_us
         return self.fixed_us + len(part.layers) * self.per_layer_us + by_size_us + features * self.per_feature_us
@@ -309,6 +315,9 @@ class CostModel(Document):
     """For each pooled vector that arrived as a piece of columns and is put in its place, and its gradient in the backward, however wide."""
     per_permuted_byte_us: Coefficient = 0.0
     """For each byte of such a vector."""
+    per_converted_byte_us: Coefficient | None = None
+    """For each byte that converting vectors and gradients to what they are sent in, and back, reads and writes; absent, and nothing, where
+    it was not measured."""
     reduce_scatter: CollectiveCost
     all_reduce: CollectiveCost
     per_updated_byte_us: dict[Optimizer, Coefficient] = Field(default_factory=dict)

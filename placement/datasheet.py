@@ -19,6 +19,7 @@ from emplace.placement.cost_model import (
     LookupCost,
     OtherBackward,
 )
+from emplace.placement.dense_part import PASSES
 from emplace.placement.dense_servers import DenseServersCost
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HOST_CPUS, DenseServers, DeviceKind, DeviceType, HostSpec, Node
@@ -49,14 +50,14 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
     for device in host.node.devices:
         prices = _Prices(of_type[device.type], pace)
         kernels += prices.kernels_of(device, device_link(device, host.node))
-        dense.append(prices.dense(device.kind, _rates(device)))
+        dense.append(prices.dense(device.kind, _rates(device), device.memory_bandwidth))
     prices, trainers = _Prices(of_type[DeviceType.CPU], pace), _Prices(stack, pace)
     messages = None
     if host.has_cpu_lookups:
         kernels.append(prices.host_cpus(host.node))
     if (remote := host.remote_servers) is not None:
         kernels.append(prices.server(remote.kind, remote.memory_bandwidth, remote.cores))
-        dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}))
+        dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}, remote.memory_bandwidth))
         messages = prices.messages(host, remote.cores, trainers.link_us(host))
     links = trainers.links(host)
     slowest = min(device.memory_bandwidth for device in host.node.devices)
@@ -72,7 +73,8 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         kernels=tuple(kernels),
         all_to_all=links,
         reduce_scatter=links,
-        all_reduce=links.model_copy(update={"per_peer_us": 0.0}),
+        all_reduce=links.model_copy(update={"per_peer_us": 0.0, "per_doubling_us": trainers.per_doubling_us()}),
+        per_converted_byte_us=trainers.per_byte_us(slowest),
         per_updated_byte_us=trainers.updates(slowest),
         dense=tuple(dense),
     )
@@ -106,7 +108,7 @@ class _Prices:
         table comes later.
         """
         forward = self._lookups(memory_per_s).model_copy(
-            update={"per_unique_line_us": LINE_BYTES * self._per_byte_us(memory_per_s), "per_bag_byte_us": self._per_byte_us(memory_per_s)}
+            update={"per_unique_line_us": LINE_BYTES * self.per_byte_us(memory_per_s), "per_bag_byte_us": self.per_byte_us(memory_per_s)}
         )
         if kernel is ComputeKernel.DENSE:
             return KernelCost(device=device, kernel=kernel, forward=forward, backward=self._backward(memory_per_s, 2.0))
@@ -155,7 +157,7 @@ class _Prices:
             fixed_us=self.stack.collective_us.at(self.pace),
             per_trainer_byte_us=links.per_inter_node_byte_us,
             per_server_byte_us=1e6 / (servers.network * self.stack.network_share.at(self.pace)),
-            per_added_byte_us=3 * self._per_byte_us(servers.memory_bandwidth),
+            per_added_byte_us=3 * self.per_byte_us(servers.memory_bandwidth),
             messages=self.messages(host, servers.cores, link_us),
             per_updated_byte_us=self.updates(servers.memory_bandwidth),
         )
@@ -167,7 +169,7 @@ class _Prices:
             update={
                 "per_lookup_byte_us": again * per_byte_us,
                 "per_unique_line_us": LINE_BYTES * (1 - again) * per_byte_us,
-                "per_bag_byte_us": self._per_byte_us(memory_per_s),
+                "per_bag_byte_us": self.per_byte_us(memory_per_s),
             }
         )
         of_gradients = self._backward(memory_per_s, 0.0)
@@ -212,20 +214,25 @@ class _Prices:
             }
         )
 
-    def _per_byte_us(self, memory_per_s: float) -> float:
+    def per_byte_us(self, memory_per_s: float) -> float:
+        """For each byte that a device's memory of this rate streams."""
         return 1e6 / (memory_per_s * self.stack.memory_share.at(self.pace))
 
-    def dense(self, device: str, flops_per_s: dict[Precision, float]) -> DenseCost:
-        """Multiplications at the share of the rate that is reached. Of a CPU, what each layer and feature takes besides."""
-        on_cpu = self.stack.device is DeviceType.CPU
+    def dense(self, device: str, flops_per_s: dict[Precision, float], memory_per_s: float) -> DenseCost:
+        """Multiplications at the share of the rate that is reached, and what products and values take besides. Of a CPU, what each layer
+        and feature takes on its cores."""
+        on_cpu, product_us, passes = self.stack.device is DeviceType.CPU, self.stack.product_us, self.stack.dense_passes
+        of_products_us = 0.0 if product_us is None else PASSES * product_us.at(self.pace)
         shares = dict.fromkeys(flops_per_s, self.stack.matrix_flops_share) | {Precision.FP32: self.stack.flops_share}
         per_flop_us = {precision: 1e6 / (rate * shares[precision].at(self.pace)) for precision, rate in flops_per_s.items()}
         return DenseCost(
             device=device,
             fixed_us=0.0,
-            per_layer_us=self.stack.step_layer_us.at(self.pace) if on_cpu else 0.0,
+            per_layer_us=of_products_us + (self.stack.step_layer_us.at(self.pace) if on_cpu else 0.0),
             per_flop_us=per_flop_us.get(self.stack.precision, per_flop_us[Precision.FP32]),
             per_flop_us_at=per_flop_us,
+            per_activation_byte_us=0.0 if passes is None else passes.at(self.pace) * self.per_byte_us(memory_per_s),
+            per_parameter_byte_us=0.0 if passes is None else PASSES * self.per_byte_us(memory_per_s),
             per_feature_us=self.stack.feature_us.at(self.pace) + (self.stack.step_feature_us.at(self.pace) if on_cpu else 0.0),
         )
 
@@ -265,9 +272,13 @@ class _Prices:
             per_peer_us=self.stack.peer_us.at(self.pace),
         )
 
+    def per_doubling_us(self) -> float | None:
+        """Of an all-reduce: a level more of its tree, up and down."""
+        return None if self.stack.hop_us is None else 2 * self.stack.hop_us.at(self.pace)
+
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:
         """For each byte of a replicated parameter: its gradient is set to zero, added to and read, it and its state read and written."""
-        return {optimizer: (3 + 2 * (1 + states)) * self._per_byte_us(memory_per_s) for optimizer, states in _STATES.items()}
+        return {optimizer: (3 + 2 * (1 + states)) * self.per_byte_us(memory_per_s) for optimizer, states in _STATES.items()}
 
 
 def device_link(device: DeviceKind, node: Node) -> float | None:
@@ -281,7 +292,12 @@ def device_link(device: DeviceKind, node: Node) -> float | None:
 
 def _rates(device: DeviceKind) -> dict[Precision, float]:
     """Flop per second at each precision that the device has."""
-    matrix = {Precision.TF32: device.tf32_flops, Precision.FP16: device.fp16_flops, Precision.BF16: device.fp16_flops}
+    matrix = {
+        Precision.TF32: device.tf32_flops,
+        Precision.FP16: device.fp16_flops,
+        Precision.BF16: device.fp16_flops,
+        Precision.FP8: device.fp8_flops,
+    }
     return {Precision.FP32: device.fp32_flops} | {precision: rate for precision, rate in matrix.items() if rate is not None}
 
 

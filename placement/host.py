@@ -65,6 +65,8 @@ class DeviceKind(Document):
     """The rate of its matrix units at TF32; absent where they have none."""
     fp16_flops: Flops | None = None
     """The rate of its matrix units at FP16, and at BF16 where they have that."""
+    fp8_flops: Flops | None = None
+    """The rate of its matrix units at FP8; absent where they have none."""
     power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
 
     @model_validator(mode="after")

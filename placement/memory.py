@@ -53,8 +53,8 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
 
 def buffer_bytes(peak: PeakBatch, columns: Any, *, exchanged: bool) -> Any:
     """Bytes of the ids, lengths and offsets that arrive at a shard, of its vectors, and of the copy that an exchange sends."""
-    copies = 2 if exchanged else 1
-    return peak.ids * peak.id_bytes + peak.bags * (LENGTH_BYTES + OFFSET_BYTES) + copies * peak.vectors * columns * peak.value_bytes
+    value_bytes = peak.value_bytes + (peak.copied_bytes if exchanged else 0)
+    return peak.ids * peak.id_bytes + peak.bags * (LENGTH_BYTES + OFFSET_BYTES) + peak.vectors * columns * value_bytes
 
 
 def cached_rows(rows: Any, cache_load_factor: Any) -> Any:

@@ -30,3 +30,7 @@ class MessageCost(Document):
     def of_trainer_us(self, messages: Any, message_bytes: Any) -> Any:
         """The same of a trainer."""
         return messages * self.per_trainer_message_us + message_bytes * self.per_trainer_byte_us
+
+
+NO_MESSAGES = MessageCost(per_server_message_us=0.0, per_server_byte_us=0.0, per_trainer_message_us=0.0, per_trainer_byte_us=0.0)
+"""Where there are no servers, and where exchanges were measured with what messages take."""

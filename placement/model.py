@@ -127,7 +127,7 @@ class Table(Document):
     embedding_dim: EmbeddingDim
     data_type: DataType = DataType.FP32
     module: Path | None = None
-    """Absent: the model has one pooled module."""
+    """Absent: the model's only module."""
     features: Annotated[tuple[Feature, ...], Field(min_length=1)]
     access: Access = "uniform"
     ids: IdOrder | None = None
@@ -163,6 +163,7 @@ class Precision(StrEnum):
     TF32 = "tf32"
     FP16 = "fp16"
     BF16 = "bf16"
+    FP8 = "fp8"
 
 
 class ModelSpec(Document):
@@ -254,7 +255,8 @@ class ModelSpec(Document):
     def module_of(self, table: Table) -> Module:
         """The module that looks the table up."""
         # Not from a cached mapping: model_copy would keep that of the model it copies.
-        return next((module for module in self.modules or () if module.path == table.module), ONE_MODULE)
+        modules = self.modules or (ONE_MODULE,)
+        return modules[0] if len(modules) == 1 else next(module for module in modules if module.path == table.module)
 
     def limits(self, table: Table) -> Constraints:
         """What is allowed for the table: its constraints, and what its module can do."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, model_validator
 
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.qcomm import AS_PUT_OUT, Qcomm
 from emplace.placement.terms import DataType, ShardingType
 
 if TYPE_CHECKING:
@@ -46,10 +47,17 @@ class Module(Document):
     """Whether each trainer sends an id of its batch once, and repeats its vector itself (EmbeddingCollectionSharder's use_index_dedup)."""
     output_data_type: DataType = DataType.FP32
     """The type of the vectors that lookups put out and trainers receive."""
+    qcomm: Qcomm | None = None
+    """What they and their gradients are sent in. Absent: as they are put out."""
 
     @property
     def is_pooled(self) -> bool:
         return self.pooling is not Pooling.NONE
+
+    @property
+    def sent_in(self) -> Qcomm:
+        """What vectors and gradients are sent in."""
+        return self.qcomm or AS_PUT_OUT
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Module:
@@ -83,19 +91,19 @@ def refuse_unsound_modules(model: ModelSpec) -> None:
         modules[module.path] = module
     for index, table in enumerate(model.tables):
         _refuse_misplaced(modules, index, table)
-    empty = set(modules) - {table.module for table in model.tables}
+    empty = set(modules) - {table.module for table in model.tables} if len(modules) > 1 else set()
     for index, module in enumerate(model.modules or ()):
         if module.path in empty:
             raise broken_rule(f"/modules/{index}", module.path, "has no table; name it as `module` of a table, or leave it out")
         if not module.is_pooled:
-            _refuse_unequal_widths(index, module, model.tables)
+            _refuse_unequal_widths(index, module, [table for table in model.tables if table.module in (None, module.path)])
 
 
 def _refuse_misplaced(modules: dict[str, Module], index: int, table: Table) -> None:
     where, known = f"/tables/{index}", ", ".join(modules)
     if table.module is None:
-        if modules:
-            raise broken_rule(f"{where}/module", "", f"is required, because the model names modules: {known}")
+        if len(modules) > 1:
+            raise broken_rule(f"{where}/module", "", f"is required, because the model names several modules: {known}")
         return
     if table.module not in modules:
         rule = f"must be the path of a module; the model names {known}" if modules else "needs `modules` in the model, it names none"
@@ -116,7 +124,7 @@ def _named_types(table: Table, index: int) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_unequal_widths(index: int, module: Module, tables: Iterable[Table]) -> None:
-    widths = sorted({table.embedding_dim for table in tables if table.module == module.path})
+    widths = sorted({table.embedding_dim for table in tables})
     if len(widths) > 1:
         rule = f"is not pooled, so its tables need one embedding_dim (EmbeddingCollection), they are {', '.join(map(str, widths))}"
         raise broken_rule(f"/modules/{index}", module.path, rule)

@@ -93,7 +93,10 @@ class Stack(Document):
     collective_us: Cost
     """Time of a collective, however few its bytes."""
     peer_us: Cost
-    """Time of each other trainer's message in an exchange, however short; a ring's all-reduce has none."""
+    """Time of each other trainer's message in an exchange, however short; an all-reduce has none."""
+    hop_us: Cost | None = None
+    """Time of a message in an all-reduce, however short: they go up and down a tree of the trainers, so 2 log2(trainers) follow each other.
+    Absent: all of it is in collective_us."""
 
     precision: Precision
     """That dense layers multiply in where the model does not say."""
@@ -101,6 +104,12 @@ class Stack(Document):
     """Share of the device's fp32 rate, where dense layers multiply in fp32."""
     matrix_flops_share: Share
     """Share of the rates of its matrix units, where they multiply in anything else."""
+    product_us: Cost | None = None
+    """Time of a matrix product on the device beside its flop: it makes the rate that is reached rise with the product's size, as n / (n +
+    n_half) (Hockney and Jesshope, Parallel Computers 2, 1988). Absent where the shares above hold for any size."""
+    dense_passes: Cost | None = None
+    """Times that each value which dense layers keep, or its gradient, passes the device's memory, beside what products read while they
+    multiply: activations, biases, copies. Weights pass it three times: read forward and backward, their gradients written."""
     feature_us: Cost
     """Time of each sparse feature on the device: a stack without fused lookups runs kernels for each."""
 

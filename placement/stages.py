@@ -20,6 +20,7 @@ from emplace.placement.cost_model import CostModel, KernelCost
 from emplace.placement.dense_part import dense_part, layers_optimizer
 from emplace.placement.host import HOST_CPUS
 from emplace.placement.memory import row_bytes
+from emplace.placement.messages_cost import NO_MESSAGES
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Tier
 from emplace.placement.replicated import exchange_start_us, exchange_us, optimizer_us
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -53,10 +54,16 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
     weight_bytes = shape.rows * row_bytes(sharding.data_type, shape.columns)
     bucketed_us = work.lookups * cost.per_bucketed_id_us if splits_rows else 0.0
     bags_us = 0.0 if replicated else work.bags * cost.per_exchanged_bag_us
-    permuted_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * work.value_bytes * cost.per_permuted_byte_us)
+    reordered_us = work.permuted_vectors * (cost.per_permuted_vector_us + shape.columns * work.value_bytes * cost.per_permuted_byte_us)
     own_links = slice(2) if device == HOST_CPUS else slice(3)  # what CPUs send to their node's devices is charged to those
-    ids_made_us, vectors_made_us = (0.0, 0.0) if device == HOST_CPUS else _made_by_server_us(cost, work)
-    vectors_us = _exchange_us(cost, sharding.sharding_type, work, work.output_bytes[own_links]) + permuted_us + vectors_made_us
+    ids_made_us, *made_us = (0.0, 0.0, 0.0) if device == HOST_CPUS else _made_by_server_us(cost, work)
+    vectors_us, gradients_us = (
+        _exchange_us(cost, sharding.sharding_type, work, sent[own_links])
+        + reordered_us
+        + converted * (cost.per_converted_byte_us or 0.0)
+        + made
+        for sent, converted, made in zip((work.output_bytes, work.gradient_bytes), work.converted_bytes, made_us, strict=True)
+    )
     reduced_us = 0.0
     if replicated:
         reduced_us = exchange_us(cost, weight_bytes, 1, *work.copies) + optimizer_us(cost, sharding.optimizer, weight_bytes)
@@ -64,25 +71,25 @@ def shard_stages_us(cost: CostModel, device: str, sharding: TableSharding, shape
         Stage.INPUT_DIST: cost.id_exchange.time_us(*work.input_bytes[own_links]) + bags_us + bucketed_us + ids_made_us,
         Stage.LOOKUP_FORWARD: forward,
         Stage.OUTPUT_DIST: vectors_us,
-        Stage.GRADIENT_DIST: vectors_us,
+        Stage.GRADIENT_DIST: gradients_us,
         Stage.LOOKUP_BACKWARD: backward,
         Stage.ALL_REDUCE: reduced_us,
     }
 
 
-def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorkload, output_bytes: tuple[Any, ...]) -> Any:
-    """Microseconds of a shard's vectors on their way: partial sums are reduced, all others are sent as they are."""
-    sent_us = cost.all_to_all.time_us(*output_bytes)
+def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorkload, sent_bytes: tuple[Any, ...]) -> Any:
+    """Microseconds of a shard's vectors or gradients on their way: partial sums are reduced, all others are sent as they are."""
+    sent_us = cost.all_to_all.time_us(*sent_bytes)
     if sharding_type not in ROW_SPLIT:
         return sent_us
-    return np.where(work.is_pooled, cost.reduce_scatter.time_us(*output_bytes), sent_us)
+    return np.where(work.is_pooled, cost.reduce_scatter.time_us(*sent_bytes), sent_us)
 
 
-def _made_by_server_us(cost: CostModel, work: ShardWorkload) -> tuple[Any, Any]:
-    """Microseconds of a remote server's CPUs for the messages of a shard: (ids, vectors). A trainer's shards have none."""
-    if cost.server_messages is None:
-        return 0.0, 0.0
-    return tuple(cost.server_messages.of_server_us(work.messages, each[2]) for each in (work.input_bytes, work.output_bytes))
+def _made_by_server_us(cost: CostModel, work: ShardWorkload) -> tuple[Any, Any, Any]:
+    """Microseconds of a remote server's CPUs for the messages of a shard: (ids, vectors, gradients). A trainer's shards have none."""
+    made, sent = cost.server_messages or NO_MESSAGES, (work.input_bytes, work.output_bytes, work.gradient_bytes)
+    ids, vectors, gradients = (made.of_server_us(work.messages, each[2]) for each in sent)
+    return ids, vectors, gradients
 
 
 def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -> dict[Stage, Any]:
@@ -92,16 +99,12 @@ def served_stages_us(cost: CostModel, work: ShardWorkload, topology: Topology) -
     busiest on its own. The CPUs of trainers handle what those of servers do: a message of each shard in each exchange, and its bytes.
     What a node's CPUs exchange crosses its devices' links to system memory. A trainer's shards add nothing.
     """
-    ids, vectors = work.of_each_trainer(topology)
+    stages = (Stage.INPUT_DIST, cost.id_exchange), (Stage.OUTPUT_DIST, cost.all_to_all), (Stage.GRADIENT_DIST, cost.all_to_all)
+    sent = list(zip(stages, work.of_each_trainer(topology), strict=True))
     if topology.served_tier is Tier.CPU:
-        ids_us, vectors_us = cost.id_exchange.device_link_us(ids), cost.all_to_all.device_link_us(vectors)
-    else:
-        ids_us, vectors_us = cost.id_exchange.time_us(0.0, ids), cost.all_to_all.time_us(0.0, vectors)
-        if cost.server_messages is not None:
-            messages = work.messages // len(topology.trainers)
-            ids_us = ids_us + cost.server_messages.of_trainer_us(messages, ids)
-            vectors_us = vectors_us + cost.server_messages.of_trainer_us(messages, vectors)
-    return {Stage.INPUT_DIST: ids_us, Stage.OUTPUT_DIST: vectors_us, Stage.GRADIENT_DIST: vectors_us}
+        return {stage: links.device_link_us(each) for (stage, links), each in sent}
+    made, messages = cost.server_messages or NO_MESSAGES, work.messages // len(topology.trainers)
+    return {stage: links.time_us(0.0, each) + made.of_trainer_us(messages, each) for (stage, links), each in sent}
 
 
 def stage_lengths_us(loads_us: NDArray[np.float64], cost: CostModel) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from emplace.placement.id_order import RowShare, row_curves
 from emplace.placement.lengths import LengthDistribution
 from emplace.placement.model import DataType, ModelSpec, ShardingType, Table
 from emplace.placement.modules import ONE_MODULE, Module
+from emplace.placement.qcomm import REDUCED_BYTES
 from emplace.placement.sums import add_up
 from emplace.placement.topology import Topology
 
@@ -70,6 +71,10 @@ class TableLoad:
     """How large an id is, with its weight where it has one."""
     value_bytes: Any = OUTPUT_BYTES
     """How large a value of the vectors that are put out is."""
+    forward_bytes: Any = OUTPUT_BYTES
+    """How large one is on its way to the trainers."""
+    backward_bytes: Any = OUTPUT_BYTES
+    """How large one of its gradient is on its way back."""
     curves: Any = None
     """How lookups add up over the rows (RowCurves); None where hot rows are spread evenly."""
 
@@ -115,7 +120,9 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
         local_batch_ids=batch_ids[1],
         is_pooled=module.is_pooled,
         id_bytes=ID_BYTES + (WEIGHT_BYTES if module.weighted else 0),
-        value_bytes=_VALUE_BYTES[module.output_data_type],
+        value_bytes=(value_bytes := _VALUE_BYTES[module.output_data_type]),
+        forward_bytes=min(value_bytes, module.sent_in.forward_precision.value_bytes),
+        backward_bytes=min(value_bytes, module.sent_in.backward_precision.value_bytes),
         curves=curves,
     )
 
@@ -137,14 +144,19 @@ class PeakBatch(NamedTuple):
     vectors: Any
     id_bytes: Any = ID_BYTES
     value_bytes: Any = OUTPUT_BYTES
+    copied_bytes: Any = OUTPUT_BYTES
+    """How large a value is in the copies that an exchange makes to send it, all together."""
+
+
+LinkBytes = tuple[Any, Any, Any]
+"""What a shard's rank exchanges (inside the node, across nodes, over a remote server's own link)."""
 
 
 @dataclass(frozen=True)
 class ShardWorkload:
     """What one step asks of one shard, or of many where fields are arrays.
 
-    Bytes are (inside the node, across nodes, over a remote server's own link): what the shard's rank exchanges there. What a server
-    exchanges crosses the trainers' links too, an equal part each: `of_each_trainer`.
+    What a server exchanges crosses the trainers' links too, an equal part each: `of_each_trainer`.
     """
 
     lookups: Any
@@ -155,8 +167,14 @@ class ShardWorkload:
     """Vectors that lookups put out: pooled ones, one for each bag; else one for each lookup."""
     uneven_bags: Any
     """Bags whose lengths differ, so that each one's end is found anew. In a block of rows all do: it has some of a bag's ids by chance."""
-    input_bytes: tuple[Any, Any, Any]
-    output_bytes: tuple[Any, Any, Any]
+    input_bytes: LinkBytes
+    """Of ids and lengths."""
+    output_bytes: LinkBytes
+    """Of vectors."""
+    gradient_bytes: LinkBytes
+    """Of their gradients."""
+    converted_bytes: tuple[Any, Any]
+    """Of (vectors, gradients): read and written at both ends, where they are sent in another type than they are put out in."""
     permuted_vectors: Any
     """Vectors, and pieces of them, that are put in order where they arrive. They are counted at the shard that they come from."""
     value_bytes: Any
@@ -167,9 +185,10 @@ class ShardWorkload:
     messages: int = 0
     """Messages that a server's shard gets or sends in each exchange: one from or to each trainer."""
 
-    def of_each_trainer(self, topology: Topology) -> tuple[Any, Any]:
-        """(input, output) bytes that a server's shard exchanges with each trainer."""
-        return self.input_bytes[2] / len(topology.trainers), self.output_bytes[2] / len(topology.trainers)
+    def of_each_trainer(self, topology: Topology) -> tuple[Any, Any, Any]:
+        """(input, output, gradient) bytes that a server's shard exchanges with each trainer."""
+        trainers = len(topology.trainers)
+        return self.input_bytes[2] / trainers, self.output_bytes[2] / trainers, self.gradient_bytes[2] / trainers
 
 
 _NO_BYTES = (0.0, 0.0, 0.0)
@@ -198,6 +217,8 @@ def shard_workload(
             uneven_bags=load.local_uneven_bags,
             input_bytes=_NO_BYTES,
             output_bytes=_NO_BYTES,
+            gradient_bytes=_NO_BYTES,
+            converted_bytes=(0.0, 0.0),
             permuted_vectors=0.0,
             value_bytes=value_bytes,
             is_pooled=pooled,
@@ -210,26 +231,58 @@ def shard_workload(
     arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
     near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
-    vector_bytes = vectors * columns * value_bytes
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
         # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
-        output_bytes = (vector_bytes * (local - 1) / local, vector_bytes * (nodes - 1) / nodes / local, 0.0)
+        shares = ((local - 1) / local, (nodes - 1) / nodes / local, 0.0)
     else:
-        output_bytes = (vector_bytes * near, vector_bytes * far, vector_bytes * served)
+        shares = (near, far, served)
+    sent = _sent_bytes(load, sharding_type)
+    output_bytes, gradient_bytes = (_on_links(vectors * columns * each, shares) for each in sent)
     return ShardWorkload(
         lookups=lookups,
         unique_rows=load.global_unique_rows * share.unique_rows,
-        peak=PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes),
+        peak=PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes, _copied_bytes(load, sent)),
         bags=bags,
         vectors=vectors,
         uneven_bags=_either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,
         input_bytes=(arriving * near, arriving * far, arriving * served),
         output_bytes=output_bytes,
+        gradient_bytes=gradient_bytes,
+        converted_bytes=(
+            vectors * columns * _converted_bytes(value_bytes, sent[0]),
+            vectors * columns * _converted_bytes(value_bytes, sent[1]),
+        ),
         permuted_vectors=vectors * _permuted_share(sharding_type, local, pooled),
         value_bytes=value_bytes,
         is_pooled=pooled,
         messages=world if on_server else 0,
     )
+
+
+def _sent_bytes(load: TableLoad, sharding_type: ShardingType) -> tuple[Any, Any]:
+    """(forward, backward): how large a value is on its way."""
+    sent = load.forward_bytes, load.backward_bytes
+    if sharding_type not in ROW_SPLIT:
+        return sent
+    forward, backward = (_either(load.is_pooled, np.maximum(each, REDUCED_BYTES), each) for each in sent)
+    return forward, backward
+
+
+def _copied_bytes(load: TableLoad, sent: tuple[Any, Any]) -> Any:
+    """A value is copied once to be sent. To be converted it is clamped first, and of a sequence put in order before that (TorchRec's
+    comm_ops.py, fp32_to_fp16_with_clamp of FBGEMM's quantize_utils.py)."""
+    between = _either(load.is_pooled, load.value_bytes, 2 * load.value_bytes)
+    copies = (each + np.where(np.equal(each, load.value_bytes), 0, between) for each in sent)
+    return np.maximum(*copies)
+
+
+def _on_links(vector_bytes: Any, shares: tuple[float, float, float]) -> LinkBytes:
+    return vector_bytes * shares[0], vector_bytes * shares[1], vector_bytes * shares[2]
+
+
+def _converted_bytes(value_bytes: Any, sent_bytes: Any) -> Any:
+    """Bytes of a value that are read and written to convert it there, and back."""
+    return np.where(np.equal(value_bytes, sent_bytes), 0, 2 * (value_bytes + sent_bytes))
 
 
 def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pooled: Any) -> Any:

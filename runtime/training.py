@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import CommType, QCommsConfig, get_qcomm_codecs_registry
 from torchrec.distributed.model_parallel import DistributedModelParallel
-from torchrec.distributed.types import EmbeddingModuleShardingPlan, ShardingPlan
+from torchrec.distributed.types import EmbeddingModuleShardingPlan, ModuleSharder, QuantizedCommCodecs, ShardingPlan
 
 from emplace.placement.dense_part import layers_optimizer
 from emplace.placement.model import ModelSpec, Optimizer, ShardingType
+from emplace.placement.modules import Module
+from emplace.runtime.collections import spec_modules
 from emplace.runtime.dlrm import LEARNING_RATE, Batch, Dlrm, dense_optimizer, fused_params
 
 _OF_TABLE = re.compile(r"\.embedding(_bag)?s\.(?P<table>[^.]+)\.weight$")
@@ -39,12 +44,7 @@ class Training:
         self.loss_scale = dist.get_world_size() / trainers
         """TorchRec divides gradients by all ranks; remote servers contribute none."""
         optimizer = optimizer or spec.optimizer
-        fused = fused_params(optimizer, sparse_rate)
-        dedups = any(module.index_dedup for module in spec.modules or ())
-        sharders = [
-            EmbeddingBagCollectionSharder(fused_params=dict(fused)),
-            EmbeddingCollectionSharder(fused_params=dict(fused), use_index_dedup=dedups),
-        ]
+        sharders = _sharders(spec, fused_params(optimizer, sparse_rate), device)
         # On the meta device no rank ever holds a whole table that is not its own.
         self.dmp = DistributedModelParallel(Dlrm(spec, torch.device("meta")), device=device, plan=plan, sharders=sharders)
         named = [(name, p) for name, p in self.dmp.named_parameters() if not hasattr(p, "_in_backward_optimizers")]
@@ -69,6 +69,24 @@ class Training:
         (self.dmp(batch) * self.loss_scale).backward()
         for optimizer in self.optimizers:
             optimizer.step()
+
+
+def _sharders(spec: ModelSpec, fused: Mapping[str, Any], device: torch.device) -> list[ModuleSharder[Any]]:
+    """One for all pooled modules, one for all sequences: modules of a kind have the same settings."""
+    pooled, sequences = ([module for module in spec_modules(spec) if module.is_pooled is kind] for kind in (True, False))
+    dedups = any(module.index_dedup for module in sequences)
+    return [
+        EmbeddingBagCollectionSharder(fused_params=dict(fused), qcomm_codecs_registry=_codecs(pooled, device)),
+        EmbeddingCollectionSharder(fused_params=dict(fused), qcomm_codecs_registry=_codecs(sequences, device), use_index_dedup=dedups),
+    ]
+
+
+def _codecs(modules: Sequence[Module], device: torch.device) -> dict[str, QuantizedCommCodecs] | None:
+    if not modules:
+        return None
+    forward, backward = (CommType(each) for each in (modules[0].sent_in.forward_precision, modules[0].sent_in.backward_precision))
+    config = QCommsConfig(forward_precision=forward, backward_precision=backward)
+    return get_qcomm_codecs_registry(config, device=device)  # type: ignore[no-any-return]
 
 
 def _replicated_tables(plan: ShardingPlan) -> set[str]:

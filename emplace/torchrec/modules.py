@@ -8,11 +8,14 @@ from typing import Any
 
 from torchrec.distributed.embedding import get_ec_index_dedup
 from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec.distributed.types import CommOp
 from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 from torchrec.modules.embedding_configs import PoolingType
 
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import DataType
 from emplace.placement.modules import DEFAULT_PATH, Module, Pooling
+from emplace.placement.qcomm import CommPrecision, Qcomm
 from emplace.torchrec.limits import is_weighted
 from emplace.torchrec.tables import ShardedTable, is_sequence
 
@@ -42,6 +45,7 @@ def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, Param
         weighted=any(is_weighted(table, given.get(table.name)) for table in tables),
         index_dedup=is_sequence(tables[0].module) and _dedups(tables[0].sharder),
         output_data_type=_output_data_type(tables, given),
+        qcomm=_qcomm(tables[0]),
     )
 
 
@@ -53,6 +57,24 @@ def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
 
 def _dedups(sharder: Any) -> bool:
     return bool(getattr(sharder, "_use_index_dedup", False) or get_ec_index_dedup())
+
+
+def _qcomm(table: ShardedTable) -> Qcomm | None:
+    """What the sharder's codecs of the all-to-all say; of what is reduced on the way TorchRec's registry follows from it."""
+    operation = CommOp.SEQUENCE_EMBEDDINGS_ALL_TO_ALL if is_sequence(table.module) else CommOp.POOLED_EMBEDDINGS_ALL_TO_ALL
+    codecs = (getattr(table.sharder, "qcomm_codecs_registry", None) or {}).get(operation.name)
+    if codecs is None:
+        return None
+    forward, backward = (_comm_precision(table, codec) for codec in (codecs.forward, codecs.backward))
+    return Qcomm(forward_precision=forward, backward_precision=backward)
+
+
+def _comm_precision(table: ShardedTable, codec: Any) -> CommPrecision:
+    name = getattr(codec, "_comm_precision", None)
+    if (value := getattr(name, "value", name)) not in set(CommPrecision):
+        rule = f"vectors are priced that are sent in {', '.join(CommPrecision)}; give its sharder such codecs, or none"
+        raise InvalidDocument("module", [BrokenRule(f"/{table.path}", str(value), rule)])
+    return CommPrecision(value)
 
 
 def _output_data_type(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> DataType:

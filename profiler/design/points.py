@@ -19,6 +19,8 @@ class Operation(StrEnum):
     """Pooled vectors of row shards; backward is an all-gather."""
     PERMUTATION = "permutation"
     """Pooled vectors that arrived as pieces of columns are put in order; backward, their gradients. Nothing is sent."""
+    CONVERSION = "conversion"
+    """Vectors are rounded to fp16, as to be sent so, and back. Nothing is sent, and there is no backward: gradients take as long."""
     ALL_REDUCE = "all_reduce"
     """A replicated parameter's gradient and its way through the buckets; `backward` is the step of an optimizer."""
 
@@ -43,7 +45,7 @@ class LookupPoint(Document):
 
 
 class CollectivePoint(Document):
-    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order."""
+    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order, of a conversion, what it rounds."""
 
     operation: Operation
     sent_bytes: int

@@ -19,6 +19,7 @@ from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import Optimizer, ShardingType
 from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.qcomm import CommPrecision
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import OUTPUT_BYTES, PERMUTED
 from emplace.profiler.design.point_models import (
@@ -65,6 +66,8 @@ _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_C
 """Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
 _PERMUTATION = "permutation fixed_us"
 """A step with pieces of columns has two permutations: one of vectors, one of gradients. This is what one takes however small."""
+_CONVERSION = "conversion fixed_us"
+"""What converting vectors takes however few they are. Steps are charged by bytes alone: it is little beside an exchange's start."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
     "step_overhead_us",
@@ -75,6 +78,8 @@ NAMES = (
     _PERMUTATION,
     "per_permuted_vector_us",
     "per_permuted_byte_us",
+    _CONVERSION,
+    "per_converted_byte_us",
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
 )
 _FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
@@ -165,6 +170,7 @@ class StepFit:
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
             per_permuted_vector_us=coefficients["per_permuted_vector_us"],
             per_permuted_byte_us=coefficients["per_permuted_byte_us"],
+            per_converted_byte_us=coefficients["per_converted_byte_us"],
             sharding_type_us={kind: _type_us(kind, coefficients) for kind in ShardingType},
             dense=(_dense_cost(known.kernels[0].device, coefficients),),
             **{name: collective(name) for name in COLLECTIVES},
@@ -247,6 +253,8 @@ def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
     back.
     """
     one_way_us = (one.forward_us + one.backward_us) / 2
+    if point.operation is Operation.CONVERSION:
+        return Point("conversion", _row({_CONVERSION: 1.0, "per_converted_byte_us": _converted_bytes(point)}), one.forward_us)
     if point.operation is Operation.PERMUTATION:
         return _permutation_point(point, one_way_us)
     name = _COLLECTIVES[point.operation]
@@ -261,6 +269,12 @@ def _permutation_point(point: CollectivePoint, time_us: float) -> Point:
     vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
     row = {_PERMUTATION: 1.0, "per_permuted_vector_us": vectors, "per_permuted_byte_us": vectors * point.columns * OUTPUT_BYTES}
     return Point("permutation", _row(row), time_us)
+
+
+def _converted_bytes(point: CollectivePoint) -> int:
+    """Bytes read and written to convert the point's values and back, as a workload counts them."""
+    values = max(1, point.sent_bytes // OUTPUT_BYTES)
+    return values * 2 * (OUTPUT_BYTES + CommPrecision.FP16.value_bytes)
 
 
 def _type_us(kind: ShardingType, coefficients: Mapping[str, float]) -> float:

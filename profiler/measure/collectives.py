@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from fbgemm_gpu.permute_pooled_embedding_modules_split import PermutePooledEmbeddingsSplit
 from torchrec.distributed.dist_data import KJTAllToAll, PooledEmbeddingsAllToAll, PooledEmbeddingsReduceScatter
+from torchrec.distributed.fbgemm_qcomm_codec import CommType, QCommsConfig, get_qcomm_codecs
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
 from emplace.placement.model import Optimizer
@@ -45,6 +46,8 @@ def collective_exercise(point: CollectivePoint, device: torch.device) -> Exercis
         case Operation.PERMUTATION:
             assert point.columns is not None
             return PermutationExercise(permuted_examples(point.sent_bytes, point.columns), point.columns, device)
+        case Operation.CONVERSION:
+            return ConversionExercise(max(1, point.sent_bytes // OUTPUT_BYTES), device)
         case Operation.ALL_REDUCE:
             assert point.optimizer is not None
             return ReplicaExercise(replica_rows(point.sent_bytes, ranks), point.optimizer, device)
@@ -114,6 +117,24 @@ class PermutationExercise:
 
     def backward(self) -> None:
         torch.autograd.backward(self._output, self._gradient)
+
+
+class ConversionExercise:
+    """Rounding so many values to what they are sent in, and back, as TorchRec's codecs do."""
+
+    def __init__(self, values: int, device: torch.device) -> None:
+        codec = get_qcomm_codecs(QCommsConfig(forward_precision=CommType.FP16)).forward
+        self._codec, self._context = codec, codec.create_context()
+        self._input, self._output = torch.rand(values, device=device), torch.empty(0)
+
+    def prepare(self, repetition: int) -> None:
+        del repetition
+
+    def forward(self) -> None:
+        self._output = self._codec.decode(self._codec.encode(self._input, self._context), self._context)
+
+    def backward(self) -> None:
+        return
 
 
 class ReplicaExercise:

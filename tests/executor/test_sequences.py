@@ -33,6 +33,7 @@ pytestmark = pytest.mark.torch
 RANKS = 2
 PROFILE = {"path": "sparse.profile"}
 HISTORY = {"path": "sparse.history", "pooling": "none"}
+IN_HALF = {"forward_precision": "fp16", "backward_precision": "fp16"}
 
 
 def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_batch_size: int = 1024) -> ModelSpec:
@@ -85,7 +86,10 @@ def plans(here: HostSpec) -> list[Plan]:
         (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY), "table_wise"),
         (by_frequency(mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY)), "row_wise"),
     ]
-    return [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]
+    made = [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]
+    half = mixed_model("half", PROFILE | {"qcomm": IN_HALF}, HISTORY | {"qcomm": {"forward_precision": "fp16"}})
+    reduced = layouts(half, "row_wise") | {"user": row_wise(half.tables[0], [0, 1])}
+    return [*made, build_plan(half, here, reduced, ranks=RANKS)]
 
 
 def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path) -> None:
@@ -95,6 +99,9 @@ def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path
     for measurement in measurements:
         assert [verdict for verdict in measurement.verdicts if not verdict.passed and verdict.name != "throughput"] == []
         assert set(measurement.ranks[0].stages_us) == set(Stage)
+    errors = [next(each.detail for each in made.verdicts if each.name == "numerics") for made in measurements]
+    assert "0.001 is allowed" in errors[0]
+    assert "0.05 is allowed" in errors[2]
     # The hot block of `page` makes rank 0 the fuller one, though rank 1 has all of `shop`.
     assert [hot.rank for hot in made[1].hot_ranks or ()] == [0]
     measured, predicted = ([each.peak_bytes for each in measurements[1].ranks], [each.ddr_bytes for each in made[1].ranks])
@@ -133,6 +140,7 @@ def test_what_vectors_are_put_out_in_is_exported(here: HostSpec) -> None:
             "index_dedup runs on CUDA only: FBGEMM's jagged_unique_indices has no CPU kernel; module sparse.history has it",
         ),
         ({"output_data_type": "bf16"}, "vectors are put out in fp32 on CPUs; module sparse.history says bf16"),
+        ({"qcomm": {"backward_precision": "bf16"}}, "gloo sends vectors in fp32 and fp16; module sparse.history says bf16 in its qcomm"),
         ({"path": "dense.history"}, "dense is where the model that runs here has its dense layers: move the module dense.history"),
     ],
 )
@@ -144,11 +152,13 @@ def test_modules_that_can_not_run_here_are_refused(history: dict[str, Any], reas
 
 def test_what_an_emulation_of_sequences_stands_in_for() -> None:
     host = builtin_host("dgx-h100")
-    model = mixed_model("elsewhere", PROFILE, HISTORY | {"index_dedup": True, "output_data_type": "bf16"})
+    qcomm = {"forward_precision": "fp8", "backward_precision": "bf16"}
+    model = mixed_model("elsewhere", PROFILE, HISTORY | {"index_dedup": True, "output_data_type": "bf16", "qcomm": qcomm})
     plan = build_plan(model, host, layouts(model, "row_wise"), ranks=RANKS)
     refuse_impossible(plan)
     history = emulated_plan(plan).question.model.module_of(model.tables[2])
     assert (history.path, history.pooling, history.index_dedup, history.output_data_type) == ("sparse.history", "none", False, "fp32")
+    assert history.sent_in.to_data() == IN_HALF
     replicated = build_plan(model, host, layouts(model, "row_wise") | {"page": data_parallel(model.tables[2], RANKS)}, ranks=RANKS)
     with pytest.raises(NotRunnableHere, match="sequences that are data_parallel can't be emulated: page"):
         refuse_impossible(replicated)

@@ -160,11 +160,11 @@ def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLo
     if tier is Tier.REMOTE and (messages := cost.server_messages) is not None:
         message_us, per_byte_us = messages.per_trainer_message_us, per_byte_us + messages.per_trainer_byte_us
     ids_us = message_us + (load.global_lookups * 8 + load.global_bags * 8) / count * per_byte_us
-    vectors_us = message_us + load.global_bags * width * 4 / count * per_byte_us
+    values = load.global_bags * width / count
     for stages in trainers:
         stages[Stage.INPUT_DIST] += ids_us
-        stages[Stage.OUTPUT_DIST] += vectors_us
-        stages[Stage.GRADIENT_DIST] += vectors_us
+        stages[Stage.OUTPUT_DIST] += message_us + values * load.forward_bytes * per_byte_us
+        stages[Stage.GRADIENT_DIST] += message_us + values * load.backward_bytes * per_byte_us
 
 
 def _plan(

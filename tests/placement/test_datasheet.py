@@ -213,16 +213,43 @@ def test_only_a_stack_that_multiplies_in_tf32_is_faster_for_it() -> None:
 
 
 def test_dense_layers_are_priced_at_the_precision_that_the_model_says() -> None:
-    host = builtin_host("dgx-a100-40g")
-    (device,) = host.node.devices
-    assert device.tf32_flops is not None
-    assert device.fp16_flops is not None
-    spent = {
-        precision: stage_us(priced(model(local_batch_size=32_768, dense_precision=precision), host, FUSED), Stage.DENSE)
-        for precision in (None, *Precision)
-    }
-    assert spent[None] == spent[Precision.FP32] > spent[Precision.TF32] > spent[Precision.FP16] == spent[Precision.BF16]
-    assert spent[Precision.TF32] / spent[Precision.FP16] == pytest.approx(device.fp16_flops / device.tf32_flops)
+    def spent(host: str) -> dict[Precision | None, float]:
+        choices = (None, *Precision)
+        plans = (priced(square_layers(4096, dense_precision=each), builtin_host(host), FUSED) for each in choices)
+        return {each: stage_us(plan, Stage.DENSE) for each, plan in zip(choices, plans, strict=True)}
+
+    h100, a100 = spent("dgx-h100"), spent("dgx-a100-40g")
+    assert h100[None] == h100[Precision.FP32] > h100[Precision.TF32] > h100[Precision.FP16] == h100[Precision.BF16] > h100[Precision.FP8]
+    assert a100[Precision.FP8] == a100[Precision.FP32] > a100[Precision.FP16]
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("precision", Precision)
+def test_the_rate_that_products_reach_rises_with_their_size(name: str, precision: Precision) -> None:
+    (device,) = (host := builtin_host("dgx-h100")).node.devices
+    peaks = {Precision.FP32: device.fp32_flops, Precision.TF32: device.tf32_flops, Precision.FP8: device.fp8_flops}
+    peak, stack = peaks.get(precision, device.fp16_flops), builtin_stack(name)
+    assert peak is not None
+
+    def reached(width: int, batch: int) -> float:
+        spec = square_layers(width, local_batch_size=batch, dense_precision=precision)
+        return dense_part(spec).training_flops * batch / stage_us(priced(spec, host, FUSED, stack), Stage.DENSE) * 1e6 / peak
+
+    share = (stack.flops_share if precision is Precision.FP32 else stack.matrix_flops_share).typical
+    by_width, by_batch = ([reached(*size) for size in sizes] for sizes in (SQUARES, [(1024, batch) for batch in (8, 256, 8192, 262_144)]))
+    for rates in (by_width, by_batch):
+        assert rates == sorted(rates)
+        assert rates[0] < share / 10
+    assert share * 0.8 < by_width[-1] < share
+
+
+SQUARES = [(64, 512), (256, 2048), (1024, 8192), (16_384, 131_072)]
+"""(width, examples)"""
+
+
+def square_layers(width: int, **changes: Any) -> ModelSpec:
+    """Four dense layers of a width, but for what comes in and goes out."""
+    return model(**({"bottom_mlp": [], "dense_features": width, "top_mlp": [width] * 4 + [1]} | {"local_batch_size": 32_768} | changes))
 
 
 FASTER = ("memory_bandwidth", "system_link", "fp32_flops")
@@ -324,3 +351,12 @@ def test_hash_size_does_not_slow_a_cpu_host() -> None:
 def test_the_example_of_a_plan_reads_back() -> None:
     plan = priced(ModelSpec.model_validate(model_data()), gpu_host(), FUSED)
     assert Plan.model_validate_json(plan.canonical_json()) == plan
+
+
+def test_an_all_reduce_of_more_trainers_takes_more_steps_of_its_tree() -> None:
+    cost = datasheet_cost_model(gpu_host())
+    hop_us = builtin_stack("torchrec-eager").hop_us
+    assert hop_us is not None
+    starts = [cost.all_reduce.start_us(ranks) for ranks in (2, 16, 128)]
+    assert starts[1] - starts[0] == starts[2] - starts[1] == pytest.approx(3 * 2 * hop_us.typical)
+    assert starts[0] == pytest.approx(builtin_stack("torchrec-eager").collective_us.typical + 2 * hop_us.typical)

@@ -55,7 +55,11 @@ def test_a_model_without_modules_says_nothing_of_them() -> None:
 @pytest.mark.parametrize(
     ("change", "pointer", "rule"),
     [
-        ({"tables": {1: {"module": None}}}, "/tables/1/module", "is required, because the model names modules: sparse.ebc, sparse.ec"),
+        (
+            {"tables": {1: {"module": None}}},
+            "/tables/1/module",
+            "is required, because the model names several modules: sparse.ebc, sparse.ec",
+        ),
         ({"tables": {1: {"module": "ec"}}}, "/tables/1/module", "must be the path of a module; the model names sparse.ebc, sparse.ec"),
         ({"tables": {1: {"module": "sparse.ebc"}}}, "/modules/1", "has no table"),
         ({"modules": {1: {"path": "sparse.ebc"}}}, "/modules/1/path", "must be unique"),

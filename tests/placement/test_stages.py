@@ -59,7 +59,7 @@ def test_a_replicated_table_is_updated_whole_on_every_rank(optimizer: Optimizer,
 
     def all_reduce(cost: CostModel, kind: ShardingType) -> float:
         peak, no_bytes = PeakBatch(10, 4, 4), (0.0, 0.0, 0.0)
-        work = ShardWorkload(10.0, 5.0, peak, 4.0, 4.0, 4.0, no_bytes, no_bytes, 0.0, 4, True, (1, 4))
+        work = ShardWorkload(10.0, 5.0, peak, 4.0, 4.0, 4.0, no_bytes, no_bytes, no_bytes, (0.0, 0.0), 0.0, 4, True, (1, 4))
         sharding = TableSharding(kind, ComputeKernel.FUSED, DataType.FP32, optimizer)
         stages = shard_stages_us(cost, "gpu", sharding, SHAPE, work)
         return float(stages[Stage.ALL_REDUCE])

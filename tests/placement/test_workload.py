@@ -40,7 +40,7 @@ def test_a_server_sends_everything_over_the_network() -> None:
     found = work(ShardingType.TABLE_WISE, on_server=True)
     assert found.input_bytes == (0, 0, 16_896)
     assert found.output_bytes == (0, 0, 32_768)
-    assert found.of_each_trainer(topology(with_servers=True)) == (16_896 / 8, 32_768 / 8)
+    assert found.of_each_trainer(topology(with_servers=True)) == (16_896 / 8, 32_768 / 8, 32_768 / 8)
 
 
 def test_p95_counts_a_fuller_batch_and_unique_rows_follow() -> None:

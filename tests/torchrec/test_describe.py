@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import CommType, QCommsConfig, get_qcomm_codecs_registry
 from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
 from torchrec.distributed.planner import ParameterConstraints
 from torchrec.modules.embedding_configs import DataType, PoolingType
@@ -101,7 +103,7 @@ def test_of_several_optimizers_the_one_with_most_state() -> None:
 def _modules(spec: ModelSpec) -> list[dict[str, Any]]:
     """What differs from a module that sums without weights."""
     plain = Module(path="any").to_data()
-    return [{key: value for key, value in module.to_data().items() if value != plain[key]} for module in spec.modules or ()]
+    return [{key: value for key, value in module.to_data().items() if value != plain.get(key)} for module in spec.modules or ()]
 
 
 def test_one_module_that_sums_needs_no_name() -> None:
@@ -129,6 +131,22 @@ def test_modules_are_named_by_path_with_what_they_do() -> None:
 
 def test_a_collection_of_sequences_by_itself() -> None:
     assert _modules(describe(sequences(sequence("clicks")))) == [{"path": "ebc", "pooling": "none"}]
+
+
+def _sender(forward: CommType, backward: CommType) -> EmbeddingBagCollectionSharder:
+    config = QCommsConfig(forward_precision=forward, backward_precision=backward)
+    return EmbeddingBagCollectionSharder(qcomm_codecs_registry=get_qcomm_codecs_registry(config, device=torch.device("cuda")))
+
+
+@pytest.mark.parametrize(("forward", "backward"), [("fp16", "bf16"), ("fp8", "fp8"), ("fp32", "fp16")])
+def test_what_vectors_are_sent_in_is_read_from_the_sharder(forward: str, backward: str) -> None:
+    spec = describe(model(config("user")), [_sender(CommType(forward), CommType(backward))])
+    assert _modules(spec)[0]["qcomm"] == {"forward_precision": forward, "backward_precision": backward}
+
+
+def test_codecs_without_a_price_are_refused_by_name() -> None:
+    with pytest.raises(InvalidDocument, match="vectors are priced that are sent in fp32, fp16, bf16, fp8"):
+        describe(model(config("user")), [_sender(CommType.MX4, CommType.FP16)])
 
 
 def test_types_that_sequences_do_not_have() -> None:

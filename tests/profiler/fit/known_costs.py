@@ -37,6 +37,8 @@ TRUE = {
     "permutation fixed_us": 70.0,
     "per_permuted_vector_us": 0.02,
     "per_permuted_byte_us": 2e-3,
+    "conversion fixed_us": 9.0,
+    "per_converted_byte_us": 3e-4,
     **{f"type {kind}": 100.0 * (1 + number) for number, kind in enumerate(ShardingType)},
 }
 # Pieces of tables are exchanged as whole tables are.
@@ -96,6 +98,8 @@ def one_way_us(point: CollectivePoint) -> float:
         vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
         of_vector_us = TRUE["per_permuted_vector_us"] + 4 * point.columns * TRUE["per_permuted_byte_us"]
         return TRUE["permutation fixed_us"] + vectors * of_vector_us
+    if point.operation is Operation.CONVERSION:
+        return TRUE["conversion fixed_us"] + point.sent_bytes // 4 * 12 * TRUE["per_converted_byte_us"]
     name = COLLECTIVES[point.operation]
     bags = exchanged_examples(point.sent_bytes, point.ids_per_bag, 2) * FEATURES_OF_A_RANK * 2 if point.ids_per_bag else 0
     return TRUE[f"{name} fixed_us"] + point.sent_bytes * TRUE[f"{name} per_byte_us"] + bags * TRUE["per_exchanged_bag_us"]
@@ -113,7 +117,9 @@ def samples_of(design: Design) -> list[list[Sample]]:
         one_way = one_way_us(collective)
         # What two ranks send of a gradient is as large as the parameter; an exchange of vectors goes both ways.
         update = 0.0 if collective.optimizer is None else 50.0 + collective.sent_bytes * UPDATED[collective.optimizer]
-        backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.ALL_REDUCE: update}.get(collective.operation, one_way)
+        backward = {Operation.INPUT_ALL_TO_ALL: 0.0, Operation.CONVERSION: 0.0, Operation.ALL_REDUCE: update}.get(
+            collective.operation, one_way
+        )
         # To sum vectors takes longer than to gather their gradients.
         more = one_way / 4 if collective.operation is Operation.REDUCE_SCATTER else 0.0
         found.append(sample(Kind.COLLECTIVE, index, one_way + more, backward - more))
