@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from emplace.placement.arriving import of_dense_us, of_shards_us, on_wires_us
 from emplace.placement.host import DeviceType
-from emplace.placement.memory import rank_bytes, shard_bytes
+from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import Table
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -41,6 +42,8 @@ class DerivedLoads:
     """[N] system bytes of a node's ranks together."""
     stages_us: NDArray[np.float64]
     """[R, K]"""
+    arriving_us: NDArray[np.float64]
+    """[T] what arrives over each trainer's share of its node's network, beside the input (placement/arriving.py)."""
     step_time_us: float
     constant_us: float
     """The step without tables, which no placement changes."""
@@ -57,8 +60,8 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own = {kind: rank_bytes(model, in_order, is_server=kind[0], on_cuda=kind[1]) for kind in dict.fromkeys(kinds)}
     own_bytes = np.array([own[kind] for kind in kinds], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
-    stages = _base_stages_us(question, topology)
-    constant_us = step_us(question, stages)
+    stages, arriving = _base_stages_us(question, topology), _base_arriving_us(question, topology)
+    constant_us = step_us(question, topology, stages, arriving)
     for used in dict.fromkeys(placement.sharding_type for placement in placements):
         fixed = sharding_type_stages_us(question.cost_model, used, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
@@ -68,22 +71,31 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         np.add.at(hbm, parts.ranks, parts.hbm)
         np.add.at(ddr, parts.ranks, parts.ddr)
         parts.add_times(stages, topology)
+        parts.add_arrivals(arriving)
         shard_hbm.append(parts.hbm)
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_us(question, stages), constant_us)
+    step_time_us = step_us(question, topology, stages, arriving)
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, arriving, step_time_us, constant_us)
 
 
 def constant_us(question: Question, topology: Topology) -> float:
     """The step without tables, which no placement changes: its overhead, the dense layers, their all-reduce and their optimizer."""
-    return step_us(question, _base_stages_us(question, topology))
+    return step_us(question, topology, _base_stages_us(question, topology), _base_arriving_us(question, topology))
 
 
-def step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
-    """How long a step lasts in which ranks need so long in each stage ([R, K]): no less than its launches and its input."""
-    cost = question.cost_model
-    return max(cost.floor(question.model).time_us, cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum()))
+def step_us(question: Question, topology: Topology, stages_us: NDArray[np.float64], arriving_us: NDArray[np.float64]) -> float:
+    """How long a step lasts in which ranks need so long in each stage ([R, K]) and so much arrives at trainers ([T]): no less than its
+    launches, its input, and its wires."""
+    cost, model = question.cost_model, question.model
+    worked_us = cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum())
+    return max(cost.floor(model).time_us, on_wires_us(cost, model, arriving_us, topology), worked_us)
+
+
+def _base_arriving_us(question: Question, topology: Topology) -> NDArray[np.float64]:
+    """[T] before any table is placed."""
+    return np.full(len(topology.trainers), of_dense_us(question.cost_model, question.model, topology))
 
 
 def _base_stages_us(question: Question, topology: Topology) -> NDArray[np.float64]:
@@ -109,11 +121,19 @@ class ShardLoads:
     """[S, K]"""
     served_us: NDArray[np.float64]
     """[S, K] what each puts on every trainer, where it is on a server."""
+    arriving_us: NDArray[np.float64]
+    """[S, 2] of what arrives: on its own rank's share of the network, and on each trainer's."""
 
     def add_times(self, stages_us: NDArray[np.float64], topology: Topology) -> None:
         """Add to what ranks need in each stage ([R, K])."""
         np.add.at(stages_us, self.ranks, self.stages_us)
         stages_us[: len(topology.trainers)] += self.served_us.sum(axis=0)
+
+    def add_arrivals(self, arriving_us: NDArray[np.float64]) -> None:
+        """Add to what arrives at trainers ([T])."""
+        here = self.ranks < len(arriving_us)
+        np.add.at(arriving_us, self.ranks[here], self.arriving_us[here, 0])
+        arriving_us += self.arriving_us[:, 1].sum()
 
     @staticmethod
     def of(question: Question, placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> ShardLoads:
@@ -124,7 +144,7 @@ class ShardLoads:
         rows = np.array([shard.rows[1] - shard.rows[0] for shard in shards])
         columns = np.array([shard.columns[1] - shard.columns[0] for shard in shards])
         held_bytes, times_us = np.zeros((2, len(shards)), np.int64), np.zeros((2, len(shards), len(STAGES)))
-        parts = ShardLoads(numbers, *held_bytes, *times_us)
+        parts = ShardLoads(numbers, held_bytes[0], held_bytes[1], times_us[0], times_us[1], np.zeros((len(shards), 2)))
         devices = [topology.ranks[shard.rank].device for shard in shards]
         for device in dict.fromkeys(devices):
             where = np.array([each == device for each in devices])
@@ -136,6 +156,8 @@ class ShardLoads:
             parts.hbm[where], parts.ddr[where] = shard_bytes(sharding, shape, work.peak, on_cuda=on_cuda)
             for stage, time_us in shard_stages_us(question.cost_model, device, sharding, shape, work).items():
                 parts.stages_us[where, STAGES.index(stage)] = time_us
+            weight_bytes = shape.rows * row_bytes(table.data_type, shape.columns)
+            parts.arriving_us[where] = np.stack(of_shards_us(question.cost_model, work, weight_bytes, topology), axis=-1)
             if rank.is_server:
                 for stage, time_us in served_stages_us(question.cost_model, work, topology).items():
                     parts.served_us[where, STAGES.index(stage)] = time_us

@@ -35,6 +35,10 @@ class IngestCost(Document):
         slowest = max(self.per_network_byte_us, self.per_link_byte_us, self.per_core_byte_us)
         return model.local_batch_size * example_bytes(model) * slowest
 
+    def network_us(self, model: ModelSpec) -> float:
+        """Microseconds of a trainer's batch on its share of its node's network, were nothing else on it."""
+        return model.local_batch_size * example_bytes(model) * self.per_network_byte_us
+
     @property
     def slowest(self) -> str:
         """What limits it."""

@@ -82,8 +82,9 @@ def _table_costs(
     weight = _weights(question, loads.stages_us)
     for placement in placements:
         parts = ShardLoads.of(question, placement, tables[placement.name], of_table[placement.name], topology)
-        own_us = np.zeros_like(loads.stages_us)
+        own_us, own_arriving = np.zeros_like(loads.stages_us), np.zeros_like(loads.arriving_us)
         parts.add_times(own_us, topology)
+        parts.add_arrivals(own_arriving)
         adds, without = (own_us * weight).sum(axis=0), loads.stages_us - own_us
         if using[placement.sharding_type] == 1:
             fixed = sharding_type_stages_us(question.cost_model, placement.sharding_type, topology)
@@ -95,7 +96,7 @@ def _table_costs(
             share=time_us / loads.step_time_us,
             stages_us={stage: each for stage, each in zip(STAGES, adds.tolist(), strict=True) if each > 0},
             mean_us=float(own_us.sum()) / len(topology.ranks),
-            saved_us=loads.step_time_us - step_us(question, without),
+            saved_us=loads.step_time_us - step_us(question, topology, without, loads.arriving_us - own_arriving),
         )
 
 

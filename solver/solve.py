@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from importlib.metadata import version
 
+from emplace.placement.derived_loads import derive_loads
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.hot_rows import with_hot_ranks
 from emplace.placement.moving import moved_bytes
@@ -52,7 +53,7 @@ def solve_question(question: Question, monitor: Monitor | None = None, warm_star
             found = _or_else(_solved(answered, monitor, warm_start), found)
     else:
         answered, fewest, found = question, None, _solved(question, monitor, warm_start)
-    found = _with_floor(found, question)
+    found = _with_floor(found, answered)
     explanation = explain(answered, monitor) if found.is_infeasible else None
     if not found.is_settled and found.limit is not Limit.INTERRUPTED and monitor.is_answered(found.objective_us, found.lower_bound_us):
         found = replace(found, limit=Limit.TARGET)
@@ -89,19 +90,24 @@ def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Place
 
 
 def _with_floor(found: Result[Placement], question: Question) -> Result[Placement]:
-    """What was found of the devices' times, with steps that are no shorter than their launches and their input.
+    """What was found of the devices' times, with steps that are no shorter than their launches, their input and their wires.
 
-    The order of placements stays, so that the best one is a best one still; where moves have a price, the bound is looser than it could be.
+    Launches and input are the same for every placement, so the best one is a best one still. Wires are not: where input and exchanges
+    fill them, and where moves have a price, the bound is looser than it could be.
     """
     floor = question.cost_model.floor(question.model)
     if found.is_infeasible or floor.time_us == 0:
         return found
     if floor.time_us > found.lower_bound_us:
         found = replace(found, lower_bound_us=floor.time_us, bound=floor.name)
-    if found.solution is None:
-        return found
     raw = found.solution
-    placed = replace(raw, step_time_us=max(raw.step_time_us, floor.time_us), constant_us=max(raw.constant_us, floor.time_us))
+    if raw is None:
+        return found
+    topology = question.topology(with_servers=any(rank.is_server for rank in raw.ranks))
+    derived = derive_loads(question, raw.tables, topology)
+    placed = replace(raw, step_time_us=derived.step_time_us, constant_us=derived.constant_us)
+    if placed.constant_us > found.lower_bound_us:
+        found = replace(found, lower_bound_us=placed.constant_us, bound="network")
     return replace(found, solution=placed, objective_us=placed.cost_us)
 
 

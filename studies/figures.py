@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emplace.placement.beside_stages import beside_stages_us
+from emplace.placement.beside_stages import beside_stages_us, waits_for
 from emplace.placement.document import Document
 from emplace.placement.plan import Plan, PlanStatus
 from emplace.placement.price_range import step_range
@@ -63,7 +63,7 @@ def figures_of(plan: Plan) -> Figures:
         throughput=plan.throughput_samples_per_s,
         throughput_range=None if spread is None else (examples * 1e6 / spread.slow_us, examples * 1e6 / spread.fast_us),
         stages_us=stages,
-        binds=Binding(stage=floor, share=1.0, resource=_most(gains)) if (floor := _floor(plan)) else _binding(stages, step_us, gains),
+        binds=Binding(stage=floor, share=1.0, resource=_most(gains)) if (floor := waits_for(plan)) else _binding(stages, step_us, gains),
         trainers=plan.num_trainers,
         running=running(plan),
         elasticities=gains,
@@ -75,14 +75,8 @@ def _stages_us(plan: Plan) -> dict[str, float]:
     stages = {str(stage.stage): stage.time_us for stage in made_of.stages}
     beside_us = beside_stages_us(plan)
     if beside_us > 0:
-        stages[_floor(plan) or OVERHEAD] = beside_us
+        stages[waits_for(plan) or OVERHEAD] = beside_us
     return stages
-
-
-def _floor(plan: Plan) -> str:
-    """What devices wait for; "" where they don't."""
-    floor = plan.question.cost_model.floor(plan.question.model)
-    return floor.name if floor.time_us >= (plan.step_time_us or 0.0) else ""
 
 
 def _binding(stages: dict[str, float], step_us: float, gains: tuple[Elasticity, ...]) -> Binding:

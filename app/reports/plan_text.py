@@ -12,7 +12,7 @@ from emplace.app.reports.diagnosis_text import diagnosis_view
 from emplace.app.reports.explanation_text import explanation_view
 from emplace.app.reports.figures import bar, count, microseconds, percent, rate
 from emplace.app.reports.tables import facts, plain_table, section
-from emplace.placement.beside_stages import beside_stages_us
+from emplace.placement.beside_stages import beside_stages_us, waits_for
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.derived_loads import constant_us
@@ -117,10 +117,9 @@ def _power(plan: Plan) -> str | None:
 
 
 def _decided(plan: Plan) -> str:
-    question = plan.sized_question
-    floor = question.cost_model.floor(question.model)
-    if floor.time_us >= (plan.step_time_us or 0.0):
-        return f"nothing of the step: devices wait {microseconds(beside_stages_us(plan))} of it for {floor.name}"
+    if awaited := waits_for(plan):
+        decides = "nothing of the step but what fills the network" if awaited == "network" else "nothing of the step"
+        return f"{decides}: devices wait {microseconds(beside_stages_us(plan))} of it for {awaited}"
     decided_us = (plan.step_time_us or 0.0) - constant_us(plan.sized_question, plan.topology())
     rest = "the rest is dense layers and overhead"
     return f"{microseconds(decided_us)}   {percent(decided_us / (plan.step_time_us or 1.0))} of the step, gap {percent(plan.placement_gap)}; {rest}"

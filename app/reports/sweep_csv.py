@@ -11,7 +11,7 @@ from emplace.studies.figures import OVERHEAD
 from emplace.studies.measured import PointMeasurement
 from emplace.studies.sweep import Sweep, SweepPoint
 
-_STAGES = (*map(str, Stage), OVERHEAD, "launches", "input")
+_STAGES = (*map(str, Stage), OVERHEAD, "launches", "input", "network")
 
 
 def sweep_csv(sweep: Sweep) -> str:

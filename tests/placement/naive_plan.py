@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emplace.placement.cost_model import CostModel
+from emplace.placement.dense_part import dense_part
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.memory import rank_bytes, shard_bytes
+from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table, Tier
 from emplace.placement.plan import (
     CostModelReference,
@@ -53,6 +54,7 @@ def naive_plan(
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
+    arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
         (hbm if rank.type is DeviceType.CUDA else ddr)[rank.rank] += own
@@ -61,6 +63,7 @@ def naive_plan(
         for number, rows, columns in boxes(table, choice[0], topology, turn, on_server=with_servers):
             rank = topology.ranks[number]
             shard_hbm, shard_ddr, times = _price(question, table, load, choice, rank, rows, columns, topology)
+            _arrive(arriving, question, table, load, choice[0], rank, rows, columns, topology)
             shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
             hbm[number] += shard_hbm
             ddr[number] += shard_ddr
@@ -77,7 +80,7 @@ def naive_plan(
         for stage, time_us in sharding_type_stages_us(question.cost_model, kind, topology).items():
             for of_rank in stages:
                 of_rank[stage] += time_us
-    return _plan(question, topology, tuple(placements), stages, hbm, ddr)
+    return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr)
 
 
 def boxes(table: Table, kind: ShardingType, topology: Topology, turn: int, *, on_server: bool = False) -> list[Box]:
@@ -167,19 +170,79 @@ def _serve(trainers: list[dict[Stage, float]], question: Question, load: TableLo
         stages[Stage.GRADIENT_DIST] += message_us + values * load.backward_bytes * per_byte_us
 
 
+def _base_arriving(question: Question, topology: Topology) -> float:
+    """What arrives of the dense layers' gradients on a trainer's share of its node's network."""
+    nodes, per_byte_us = topology.trainer_nodes, question.cost_model.all_reduce.per_inter_node_byte_us
+    return 2 * (nodes - 1) / nodes / topology.trainers_per_node * 4 * dense_part(question.model).parameters * per_byte_us
+
+
+def _arrive(
+    arriving: list[float],
+    question: Question,
+    table: Table,
+    load: TableLoad,
+    kind: ShardingType,
+    rank: Rank,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    topology: Topology,
+) -> None:
+    """Ids and gradients to the shard, its vectors to their examples, a replica's gradients to all that hold one."""
+    cost, num_rows, width = question.cost_model, rows[1] - rows[0], columns[1] - columns[0]
+    per_byte_us, trainers = cost.all_to_all.per_inter_node_byte_us, range(len(topology.trainers))
+    if rank.is_server:
+        if rank.serves is Tier.REMOTE:
+            for each in trainers:
+                arriving[each] += load.global_bags * width * load.forward_bytes / len(trainers) * per_byte_us
+        return
+    if kind is ShardingType.DATA_PARALLEL:
+        share = 2 * (topology.trainer_nodes - 1) / topology.trainer_nodes / topology.trainers_per_node
+        arriving[rank.rank] += share * num_rows * float(row_bytes(table.data_type, width)) * cost.all_reduce.per_inter_node_byte_us
+        return
+    work = shard_workload(load, kind, load.row_share(rows[0], num_rows, table.num_embeddings), width, topology, on_server=False)
+    arriving[rank.rank] += (
+        float(work.input_bytes[1]) * cost.id_exchange.per_inter_node_byte_us + float(work.gradient_bytes[1]) * per_byte_us
+    )
+    for each in trainers:
+        arriving[each] += float(work.output_bytes[1]) / len(trainers) * per_byte_us
+
+
+def _fullest_wire(question: Question, topology: Topology, arriving: list[float]) -> float:
+    cost, model, local = question.cost_model, question.model, topology.trainers_per_node
+    if cost.ingest is None:
+        return 0.0
+    ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
+    example = 8 * ids + 4 * model.num_features + 4 * (model.dense_features + 1)
+    input_us = model.local_batch_size * example * cost.ingest.per_network_byte_us
+    if not input_us:
+        return 0.0
+    nodes = [arriving[first : first + local] for first in range(0, len(arriving), local)]
+    return input_us + max(sum(of_node) / local for of_node in nodes)
+
+
 def _plan(
     question: Question,
     topology: Topology,
     tables: tuple[TablePlacement, ...],
     stages: list[dict[Stage, float]],
+    arriving: list[float],
     hbm: list[int],
     ddr: list[int],
 ) -> Plan:
     cost, model = question.cost_model, question.model
     floor = max(0.0 if each is None else each.time_us(model) for each in (cost.launches, cost.ingest))
-    step = max(floor, question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage))
+    step = max(
+        floor,
+        _fullest_wire(question, topology, arriving),
+        question.cost_model.step_overhead_us + sum(max(rank[stage] for rank in stages) for stage in Stage),
+    )
     bases = [_base(question, topology, rank) for rank in topology.ranks]
-    nothing = max(floor, question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage))
+    base_arriving = [_base_arriving(question, topology)] * len(topology.trainers)
+    nothing = max(
+        floor,
+        _fullest_wire(question, topology, base_arriving),
+        question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage),
+    )
     totals = [sum(rank.values()) for rank in stages]
     of_trainers = totals[: len(topology.trainers)]
     node_ddr = [0] * len(topology.node_ddr_capacity_bytes)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emplace.placement.audit import audit
+from emplace.placement.beside_stages import waits_for
 from emplace.placement.catalog import builtin_host, builtin_model, builtin_stack, host_names, stack_names
 from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model, follows_datasheet
@@ -17,11 +18,12 @@ from emplace.placement.derived_loads import derive_loads
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, Precision, ShardingType
-from emplace.placement.plan import Plan
+from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.placement.price_range import step_range
 from emplace.placement.stack import Cost, Pace, Share, Stack
 from emplace.placement.stages import Stage, sharding_type_stages_us
 from emplace.placement.topology import build_topology
+from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host, gpu_host_data, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 
@@ -85,6 +87,47 @@ def test_a_step_is_no_shorter_than_its_input_takes_to_arrive() -> None:
     assert audit(plan) == []
     at_hand = HostSpec.model_validate(data | {"fingerprint": "this machine"})
     assert step_us(priced(spec, at_hand, FUSED)) < step_us(plan) / 2
+
+
+@pytest.mark.parametrize(("choice", "with_servers"), [(FUSED, False), (FUSED, True), (ROWS, False), (REPLICATED, False)])
+def test_input_and_exchanges_share_a_wire(choice: Choice, with_servers: bool) -> None:
+    """Neither alone needs as long, nor do all stages one after the other: bytes that arrive at a node take longest."""
+    data = gpu_host_data()
+    data["node"]["network"] = "8Gbit/s"
+    data["remote_servers"]["network"] = "1000Gbit/s"
+    spec, host = model(local_batch_size=65_536), HostSpec.model_validate(data)
+    prices = datasheet_cost_model(host).model_copy(update={"launches": None})
+    plan = naive_plan(spec, host, [choice] * len(spec.tables), cost_model=prices, with_servers=with_servers)
+    assert audit(plan) == []
+    share = builtin_stack("torchrec-eager").network_share.typical
+    ids = sum(feature.lengths.mean for table in spec.tables for feature in table.features)
+    batch_bytes = 65_536 * (8 * ids + 4 * spec.num_features + 4 * (spec.dense_features + 1))
+    vector_bytes = sum(table.embedding_dim * len(table.features) for table in spec.tables) * 4 * 65_536
+    away = {FUSED: 1.0 if with_servers else 0.5, ROWS: 0.5, REPLICATED: 0.0}[choice]
+    least_us = (batch_bytes + away * vector_bytes) * host.devices_per_node / (8e9 / 8 * share) * 1e6
+    assert step_us(plan) >= least_us >= prices.floor(spec).time_us
+    assert waits_for(plan) == ("" if step_us(plan) == pytest.approx(worked_us(plan)) else "network")
+
+
+def test_a_wire_that_input_and_exchanges_fill_is_what_a_step_waits_for() -> None:
+    data = gpu_host_data(remote_servers=None)
+    data["node"]["network"] = "20Gbit/s"
+    spec, host = one_table(ids=400, local_batch_size=16_384), HostSpec.model_validate(data)
+    for table in (limited := spec.to_data())["tables"]:
+        table["constraints"] = {"sharding_types": ["row_wise", "table_wise"], "tiers": ["hbm"]}
+    made = solve_question(
+        Question(model=ModelSpec.model_validate(limited), host=host, cost_model=datasheet_cost_model(host), options=PlanOptions())
+    )
+    assert audit(made) == []
+    assert waits_for(made) == "network"
+    assert worked_us(made) < step_us(made)
+    assert made.question.cost_model.floor(spec).time_us < step_us(made)
+    assert (made.lower_bound_us or 0.0) < step_us(made)
+
+
+def worked_us(plan: Plan) -> float:
+    stages = [[rank.stages_us.get(stage, 0.0) for stage in Stage] for rank in plan.ranks]
+    return float(plan.question.cost_model.step_overhead_us + sum(max(of_stage) for of_stage in zip(*stages, strict=True)))
 
 
 def test_few_cores_and_a_shared_link_hold_the_input_up() -> None:

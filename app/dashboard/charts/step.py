@@ -8,7 +8,7 @@ import numpy as np
 
 from emplace.app.dashboard.charts.ranks import rank_label, shown_ranks
 from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
-from emplace.placement.beside_stages import beside_stages_us
+from emplace.placement.beside_stages import beside_stages_us, waits_for
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage, stage_lengths_us
 
@@ -58,7 +58,7 @@ def step_chart(plan: Plan, *, by_load: bool = False) -> StepChart:
     spans = _spans(stages, lengths_us.tolist(), loads_us.argmax(axis=0).tolist())
     beside_us = beside_stages_us(plan)
     if beside_us > 0:
-        title = f"waiting for {name}" if (name := awaited(plan)) else OVERHEAD
+        title = f"waiting for {name}" if (name := waits_for(plan)) else OVERHEAD
         end_us = spans[-1].end_us if spans else 0.0
         spans.append(StageSpan(OVERHEAD, title, end_us, end_us + beside_us))
     order = shown_ranks([rank.step_time_us for rank in plan.ranks], by_load=by_load)
@@ -75,12 +75,6 @@ def step_chart(plan: Plan, *, by_load: bool = False) -> StepChart:
         for index in order
     )
     return StepChart(tuple(spans), ranks, plan.step_time_us or 0.0, plan.lower_bound_us or None, len(plan.ranks) - len(order))
-
-
-def awaited(plan: Plan) -> str:
-    """What devices wait for where the step is as long as it takes: "launches" or "input"; "" where they wait for nothing."""
-    floor = plan.sized_question.cost_model.floor(plan.sized_question.model)
-    return floor.name if floor.time_us >= (plan.step_time_us or 0.0) > 0 else ""
 
 
 def _spans(stages: list[Stage], lengths_us: list[float], slowest: list[int]) -> list[StageSpan]:

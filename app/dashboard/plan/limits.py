@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from emplace.app.dashboard.charts.stage_titles import STAGE_TITLES
-from emplace.app.dashboard.charts.step import awaited
 from emplace.app.dashboard.loaded import LoadedPlan
 from emplace.app.dashboard.units import time_unit
 from emplace.app.diff import describe_ranks
-from emplace.placement.beside_stages import beside_stages_us
+from emplace.placement.beside_stages import beside_stages_us, waits_for
 from emplace.placement.diagnosis import HardwareChange, StageCost, TableCost
 from emplace.placement.stages import Stage
 
 _NAMED = 4
 _NOTABLE = 0.01
 """Share of a step from which on a wait is worth a sentence."""
+_WAITS = {
+    "launches": "The process needs {} to launch a step, whatever the placement",
+    "input": "The input of a step needs {} to arrive, whatever the placement",
+    "network": "Input and exchanges need {} to arrive over the network",
+}
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,9 @@ def _sentences(loaded: LoadedPlan) -> Iterator[str]:
     step_us = plan.step_time_us or 1.0
     unit = time_unit([step_us])
     decided_us = max(0.0, step_us - diagnosis.constant_us)
-    if name := awaited(plan):
+    if name := waits_for(plan):
         waited = unit.show(beside_stages_us(plan))
-        needs = "The process needs {} to launch a step" if name == "launches" else "The input of a step needs {} to arrive"
-        yield f"{needs.format(unit.show(step_us))}: devices wait {waited} of it, and no placement makes it shorter."
+        yield f"{_WAITS[name].format(unit.show(step_us))}: devices wait {waited} of it."
         return
     yield (
         f"Where tables are placed decides {unit.show(decided_us)} ({decided_us / step_us:.0%}) of the step; the other "

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.charts.memory import MemoryChart, memory_charts
 from emplace.app.dashboard.charts.search import SearchChart, search_chart
-from emplace.app.dashboard.charts.step import StepChart, awaited, step_chart
+from emplace.app.dashboard.charts.step import StepChart, step_chart
 from emplace.app.dashboard.loaded import KEPT, LoadedPlan, find_row, loaded
 from emplace.app.dashboard.plan.limits import Limits, limits
 from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
@@ -29,6 +29,7 @@ from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.figures import percent
 from emplace.app.reports.options_text import set_options
 from emplace.app.web.dependencies import TheService
+from emplace.placement.beside_stages import waits_for
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.plan import Explanation, Plan, PlanOptions, PlanStatus
 from emplace.placement.reading import from_data
@@ -126,7 +127,7 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
         step=None if placed is None else step_chart(placed.plan, by_load=by_load),
         memory=[] if placed is None else memory_charts(placed.plan, by_load=by_load),
         search=search_chart(events),
-        awaited="" if placed is None else awaited(placed.plan),
+        awaited="" if placed is None else waits_for(placed.plan),
         num_tables=0 if placed is None else len(placed.plan.tables),
         runs=run_lines,
         running=next((run for run in run_lines if not State(run.state).is_final), None),
