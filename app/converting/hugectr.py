@@ -9,6 +9,7 @@ from typing import Any
 
 from emplace.app.converting.converted import MOST_FEATURES, MOST_ROWS, MOST_WIDE, Converted, padding_notes, table, wanted, whole
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.modules import DEFAULT_PATH
 from emplace.placement.reading import parse_json
 
 _OPTIMIZERS = {"sgd": "sgd", "adam": "adam", "adagrad": "adagrad"}
@@ -67,7 +68,8 @@ class _Graph:
             data["local_batch_size"] = max(1, whole // self._gpus())
             self._notes.append(f"batchsize {whole} over {self._gpus()} GPUs")
         if self._solver.get("mixed_precision"):
-            data["dense_precision"] = "fp16"
+            # Vectors leave the embedding in half precision then, and are exchanged so (TypeEmbeddingComp in HugeCTR's sources).
+            data |= {"dense_precision": "fp16", "modules": [{"path": DEFAULT_PATH, "output_data_type": "fp16"}]}
         left_out = sorted(
             kind for kind in kinds if kind not in _LAYERS | _NO_COST | {"Data"} and "Embedding" not in kind and "Loss" not in kind
         )

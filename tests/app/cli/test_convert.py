@@ -125,6 +125,7 @@ def test_a_graph_of_hugectr(emplace_here: Emplace, tmp_path: Path) -> None:
     assert [each["features"][0]["length"] for each in model["tables"]] == [{"fixed": 3}, {"fixed": 3}, {"fixed": 2}]
     assert (model["dense_features"], model["bottom_mlp"], model["top_mlp"]) == (13, [32, 16], [1])
     assert (model["local_batch_size"], model["dense_precision"], model["interaction"]) == (1024, "fp16", "cat")
+    assert [each["output_data_type"] for each in model["modules"]] == ["fp16"]
     assert notes == [
         "linear: ids of a slot are not given; 2 each, of at most 10 in all",
         "embedding_dim is rounded up to a multiple of 4 in linear",
