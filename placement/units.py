@@ -23,7 +23,7 @@ _SIZE_UNITS = {
     "TiB": 2**40,
 }
 _RATE_UNITS: dict[str, float] = {f"{unit}/s": factor for unit, factor in _SIZE_UNITS.items()}
-_RATE_UNITS |= {"Mbit/s": 10**6 / 8, "Gbit/s": 10**9 / 8}
+_RATE_UNITS |= {"Mbit/s": 10**6 / 8, "Gbit/s": 10**9 / 8, "Tbit/s": 10**12 / 8}
 _FLOP_UNITS = {"GFLOP/s": 10**9, "TFLOP/s": 10**12}
 
 MAX_SIZE_BYTES = 2**47

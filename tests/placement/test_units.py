@@ -39,6 +39,7 @@ def test_what_is_no_size(bad: object) -> None:
 
 def test_rates_count_bits_and_bytes() -> None:
     assert parse_rate("25Gbit/s") == 3.125e9
+    assert parse_rate("3.2Tbit/s") == 400e9
     assert parse_rate("900GB/s") == 9e11
     assert parse_flops("15.7TFLOP/s") == 1.57e13
 
