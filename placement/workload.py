@@ -264,7 +264,7 @@ def _sent_bytes(load: TableLoad, sharding_type: ShardingType) -> tuple[Any, Any]
     sent = load.forward_bytes, load.backward_bytes
     if sharding_type not in ROW_SPLIT:
         return sent
-    forward, backward = (_either(load.is_pooled, np.maximum(each, REDUCED_BYTES), each) for each in sent)
+    forward, backward = (_either(load.is_pooled & (each < REDUCED_BYTES), REDUCED_BYTES, each) for each in sent)
     return forward, backward
 
 
@@ -272,8 +272,8 @@ def _copied_bytes(load: TableLoad, sent: tuple[Any, Any]) -> Any:
     """A value is copied once to be sent. To be converted it is clamped first, and of a sequence put in order before that (TorchRec's
     comm_ops.py, fp32_to_fp16_with_clamp of FBGEMM's quantize_utils.py)."""
     between = _either(load.is_pooled, load.value_bytes, 2 * load.value_bytes)
-    copies = (each + np.where(np.equal(each, load.value_bytes), 0, between) for each in sent)
-    return np.maximum(*copies)
+    forward, backward = (each + _either(each == load.value_bytes, 0, between) for each in sent)
+    return _either(forward > backward, forward, backward)
 
 
 def _on_links(vector_bytes: Any, shares: tuple[float, float, float]) -> LinkBytes:
@@ -282,7 +282,7 @@ def _on_links(vector_bytes: Any, shares: tuple[float, float, float]) -> LinkByte
 
 def _converted_bytes(value_bytes: Any, sent_bytes: Any) -> Any:
     """Bytes of a value that are read and written to convert it there, and back."""
-    return np.where(np.equal(value_bytes, sent_bytes), 0, 2 * (value_bytes + sent_bytes))
+    return _either(value_bytes == sent_bytes, 0, 2 * (value_bytes + sent_bytes))
 
 
 def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pooled: Any) -> Any:
