@@ -11,16 +11,16 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from emplace.hardware.gpus import read_gpus
 from emplace.runtime.failure import ERROR_FILE, LOG_FILE, exit_line
 from emplace.runtime.process import die_with, die_with_parent, sigterm_as_exit
 from emplace.runtime.start import import_large
-
-if TYPE_CHECKING:
-    from torch.distributed import TCPStore
 
 _POLL_S = 0.1
 _HOST = "127.0.0.1"
@@ -31,34 +31,33 @@ def main() -> None:
     count, logs, sys.argv = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
     if not read_gpus():  # FBGEMM's import starts CUDA, which a fork can't go on with
         import_large(sys.argv[0])
-    agent, ranks = os.getpid(), dict[int, int]()
-    with socket.create_server((_HOST, 0), backlog=count) as meeting:
-        port = meeting.getsockname()[1]
-        for rank in range(count):
-            if (pid := _fork(logs / str(rank) / LOG_FILE)) == 0:
-                die_with(agent, signal.SIGKILL)
-                meeting.close()
-                os.environ |= _environment(rank, count, port) | {"TORCHELASTIC_ERROR_FILE": str(logs / str(rank) / ERROR_FILE)}
-                import_large(sys.argv[0]).main()
-                return
-            ranks[rank] = pid
-        store = _store(meeting.detach(), port)
+    meeting = socket.create_server((_HOST, 0), backlog=count)
+    port = meeting.getsockname()[1]
+    ranks = [_started(logs / str(rank), _environment(rank, count, port)) for rank in range(count)]
+    store = _store(meeting.detach(), port)
     with sigterm_as_exit():
-        codes = _watch(ranks)
+        failures = _watch(ranks)
     del store  # the ranks needed it until now
-    failed = [exit_line(rank, code) for rank, code in codes.items() if code != 0]
-    print("\n".join(failed))
-    sys.exit(len(failed) > 0)
+    print("\n".join(failures))
+    sys.exit(len(failures) > 0)
 
 
-def _fork(log: Path) -> int:
-    """What os.fork() returns. What the fork prints goes to `log`."""
-    log.parent.mkdir(parents=True)
-    with log.open("wb") as file:
-        if (pid := os.fork()) == 0:
-            os.dup2(file.fileno(), sys.stdout.fileno())
-            os.dup2(file.fileno(), sys.stderr.fileno())
-        return pid
+def _started(folder: Path, environment: dict[str, str]) -> BaseProcess:
+    """A rank. What it prints and what it raises is found in the folder."""
+    folder.mkdir(parents=True)
+    environment["TORCHELASTIC_ERROR_FILE"] = str(folder / ERROR_FILE)
+    with (folder / LOG_FILE).open("wb") as log:
+        rank = get_context("fork").Process(target=_run_rank, args=(os.getpid(), log, environment))
+        rank.start()
+    return rank
+
+
+def _run_rank(agent: int, log: BinaryIO, environment: dict[str, str]) -> None:
+    die_with(agent, signal.SIGKILL)
+    os.dup2(log.fileno(), sys.stdout.fileno())
+    os.dup2(log.fileno(), sys.stderr.fileno())
+    os.environ |= environment
+    import_large(sys.argv[0]).main()
 
 
 def _environment(rank: int, count: int, port: int) -> dict[str, str]:
@@ -74,34 +73,26 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
     }
 
 
-def _store(listening: int, port: int) -> TCPStore:
-    """Where the ranks meet. It has threads, so no fork may come after it."""
-    from torch.distributed import TCPStore
+def _store(listening: int, port: int) -> object:
+    """Where the ranks meet, for as long as it is kept. It has threads, so no fork may come after it."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # torch does not say that it exports it
 
     return TCPStore(_HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listening)
 
 
-def _watch(ranks: dict[int, int]) -> dict[int, int]:
-    """Wait for the processes of the ranks; the exit codes of those that ended by themselves. Once one fails, the others are ended."""
-    codes = dict[int, int]()
+def _watch(ranks: Sequence[BaseProcess]) -> list[str]:
+    """Wait for the ranks, and once one has failed end the others; a line for each that failed by itself."""
     try:
-        while len(codes) < len(ranks):
-            failed = any(codes.values())
+        while None in (codes := [rank.exitcode for rank in ranks]) and not any(codes):
             time.sleep(_POLL_S)
-            codes |= {rank: code for rank in ranks.keys() - codes.keys() if (code := _exit_code(ranks[rank], os.WNOHANG)) is not None}
-            if failed:  # a rank whose end another one noticed first has had the time to end, too
-                break
-        return codes
+        if any(codes):
+            time.sleep(_POLL_S)  # for a rank whose end another one noticed before this process did
+        return [exit_line(number, rank.exitcode) for number, rank in enumerate(ranks) if rank.exitcode]
     finally:
-        for pid in (ranks[rank] for rank in ranks.keys() - codes.keys()):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-
-
-def _exit_code(pid: int, options: int) -> int | None:
-    """Negative for a signal; None while it runs."""
-    ended, status = os.waitpid(pid, options)
-    return os.waitstatus_to_exitcode(status) if ended else None
+        for rank in ranks:
+            rank.kill()
+        for rank in ranks:
+            rank.join()
 
 
 if __name__ == "__main__":
