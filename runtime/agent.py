@@ -54,6 +54,7 @@ def _started(folder: Path, environment: dict[str, str]) -> BaseProcess:
 
 def _run_rank(agent: int, log: BinaryIO, environment: dict[str, str]) -> None:
     die_with(agent, signal.SIGKILL)
+    os.setsid()  # where Linux shares cores out by session (sched(7), autogroup), each rank gets a share of its own
     os.dup2(log.fileno(), sys.stdout.fileno())
     os.dup2(log.fileno(), sys.stderr.fileno())
     os.environ |= environment

@@ -32,6 +32,7 @@ def test_ranks_are_forks_of_one_process_that_imports_their_program(tmp_path: Pat
     assert first["imported_by"] == second["imported_by"] == first["parent"] == second["parent"] != os.getpid()
     assert len({first["imported_by"], first["pid"], second["pid"]}) == 3
     for rank, one in enumerate((first, second)):
+        assert one["session"] == one["pid"]
         here = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
         assert one["told"] == here | {"OMP_NUM_THREADS": threads_per_rank(2)}
 
