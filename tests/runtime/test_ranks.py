@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,18 @@ from emplace.runtime.ranks import RanksFailed, run_ranks, threads_per_rank
 pytestmark = pytest.mark.torch
 
 PROGRAM = "tests.runtime.programs.telling_rank"
+
+
+REAL_PROGRAMS = ("emplace.executor.rank", "emplace.profiler.measure.rank")
+THREADS_AFTER_A_FORK = """
+import os, sys
+from importlib import import_module
+for program in sys.argv[1:]:
+    import_module(program)
+if os.fork() == 0:
+    os._exit(0)
+print(len(os.listdir("/proc/self/task")))
+"""
 
 
 def run(folder: Path, how: str) -> None:
@@ -35,6 +49,13 @@ def test_ranks_are_forks_of_one_process_that_imports_their_program(tmp_path: Pat
         assert one["session"] == one["pid"]
         here = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
         assert one["told"] == here | {"OMP_NUM_THREADS": threads_per_rank(2)}
+
+
+def test_what_ranks_import_starts_no_threads_that_a_fork_would_miss() -> None:
+    """A rank whose OpenMP threads are in its parent waits for them for ever. OpenBLAS ends its own before a fork."""
+    command = [sys.executable, "-c", THREADS_AFTER_A_FORK, *REAL_PROGRAMS]
+    done = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "2"}, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1\n"
 
 
 def test_with_a_gpu_each_rank_imports_its_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
