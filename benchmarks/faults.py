@@ -51,7 +51,7 @@ _DISK = "8m"
 CAUSES = {
     "raises": "rank 1 failed: ValueError: no such row",
     "killed": "rank 1 was killed by SIGKILL",
-    "agent killed": "torchrun was killed by SIGKILL",
+    "agent killed": "the ranks' parent process was killed by SIGKILL",
     "hangs": r"did not end within .* rank 1 was last seen drawn: comparing updates",
     "memory limit": "rank 1 failed: .*(memory|MemoryError|bad_alloc)",
     "memory killer": "rank 1 was killed by SIGKILL; the kernel sends it when memory runs out",
@@ -130,7 +130,7 @@ def store_plan(folder: Path, host: HostSpec) -> Path:
 def inject(fault: str, stored: Path, tally: Tally) -> None:
     """Run the stored plan, with `fault` happening to it, and count what it leaves. Raises NotPermitted."""
     before = stored.read_bytes()
-    program = ["-m", "emplace.runtime.start", "benchmarks.faulty_rank", fault]
+    program = ["benchmarks.faulty_rank", fault]
     started_at = time.monotonic()
     with _place(fault) as workdir:
         launch = Launch(STEPS, 0, workdir, _timeout_s(fault), should_stop=_stop(fault, workdir), program=program)

@@ -1,4 +1,4 @@
-"""A rank to which something happens: `python -m emplace.runtime.start benchmarks.faulty_rank FAULT JOB.json`, started by torchrun.
+"""A rank to which something happens: main() with the arguments FAULT JOB.json, in a fork of emplace.runtime.agent.
 
 It is emplace.executor.rank; what happens, happens to rank 1 alone, for real, where it would compare updates: all ranks have joined by then.
 """

@@ -1,1 +1,1 @@
-"""Runs a plan for real and checks that what ran is right: TorchRec under torchrun, one process a rank."""
+"""Runs a plan for real and checks that what ran is right: TorchRec, one process a rank."""

@@ -29,9 +29,9 @@ from emplace.placement.reading import read_file
 from emplace.runtime.files import write_whole
 from emplace.runtime.process import die_with
 from emplace.runtime.rank_process import leave
+from emplace.runtime.ranks import threads_per_rank
 from emplace.runtime.start import import_large
 from emplace.runtime.temporary import temporary_folder
-from emplace.runtime.torchrun import threads_per_rank
 
 
 @record

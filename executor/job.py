@@ -14,7 +14,7 @@ class Job(Document):
 
     plans: tuple[Plan, ...]
     local_world_size: int
-    """Ranks per node of the plans' topology, which torchrun's own may only emulate."""
+    """Ranks per node of the plans' topology, which the launch's own may only emulate."""
     warmup_steps: int
     steps: int
     staged_steps: int

@@ -1,4 +1,4 @@
-"""Runs the ranks of one job under torchrun, passes their progress on, and says how they failed."""
+"""Runs the ranks of one job, passes their progress on, and says how they failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from emplace.executor.errors import ExecutionCancelled, ExecutionFailed
 from emplace.executor.job import job_path, progress_path
-from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
+from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
 
 
 def _tell_nobody(_: str) -> None:
@@ -34,8 +34,8 @@ class Launch:
     """Told lines of progress."""
     should_stop: Callable[[], bool] = _never
     """Asked several times a second; the run is cancelled once it says so."""
-    program: Sequence[str] = ("-m", "emplace.runtime.start", "emplace.executor.rank")
-    """What each rank runs, with the job's file as its last argument."""
+    program: Sequence[str] = ("emplace.executor.rank",)
+    """The module whose main() each rank runs, and its arguments; the job's file comes last."""
     rounds: int = 1
     """With more than one, the plans take turns, so that whatever else the machine does slows all of them alike. All are in memory then,
     and each one's peak is measured in a pass as long as the warm-up."""

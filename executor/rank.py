@@ -1,6 +1,6 @@
-"""The program of one rank: `python -m emplace.runtime.start emplace.executor.rank JOB.json`, started by torchrun.
+"""The program of one rank: main() with the argument JOB.json, in a fork of emplace.runtime.agent.
 
-Trains every plan of the job and writes one report per plan. Whatever goes wrong ends up in torchrun's error file.
+Trains every plan of the job and writes one report per plan. Whatever goes wrong ends up in the rank's error file.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +35,6 @@ from emplace.runtime.batches import draw_batch
 from emplace.runtime.dlrm import Batch
 from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
-from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.reference_step import reference_step
 from emplace.runtime.repeated_step import RepeatedStep
@@ -60,8 +58,6 @@ def main() -> None:
 
 @record
 def _run_recorded() -> None:
-    # Workers have sessions of their own: without this, an agent killed by SIGKILL would leave them behind.
-    die_with_parent(signal.SIGKILL)
     path = Path(sys.argv[1])
     with in_use(path.parent):
         run_job(read_file(path, Job))
@@ -73,7 +69,7 @@ def run_job(job: Job) -> list[list[RankReport]]:
 
     Rank 0 returns the reports of all ranks, one list a rank; the others return an empty list.
     """
-    # torchrun knows one machine; the plan may stand for several nodes on it.
+    # The launch knows one machine; the plan may stand for several nodes on it.
     os.environ["LOCAL_WORLD_SIZE"] = str(job.local_world_size)
     tell = Telling(Path(job.folder), int(os.environ["RANK"]))
     tell.phase("joining the others")

@@ -6,8 +6,8 @@ EmplaceError
  |- ToolError                   the request is fine, but this machine or installation can't do it
  |   |- MissingPackage          the question takes a package that is not installed; says which, and how to install it
  |   `- NotRunnableHere         the plan can't be executed on this machine; says why (executor.errors)
- |- RanksFailed                 processes under torchrun ended early (runtime.torchrun); profiler and executor say so as errors of their own
- |   `- RanksTimedOut           they did not end in time (runtime.torchrun)
+ |- RanksFailed                 processes that train or measure ended early (runtime.ranks); profiler and executor say so as errors of their own
+ |   `- RanksTimedOut           they did not end in time (runtime.ranks)
  `- ExecutionFailed             a rank failed, or the run took too long; says which and why (executor.errors)
      `- ExecutionCancelled      someone asked it to stop (executor.errors)
 """

@@ -23,13 +23,13 @@ from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
+from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
 from emplace.runtime.temporary import temporary_folder
-from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
 
 Report = Callable[[str], None]
 
 MAX_PROFILED_RANKS = 64
-_PROGRAM = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
+_PROGRAM = "emplace.profiler.measure.rank"
 _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """A launch may take so long beyond twice the budget: half of the points are measured even where that takes longer than the budget."""
@@ -115,7 +115,7 @@ def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Pa
     arguments = [str(scratch / "design.json"), str(kept), str(deadline)]
     progress = _Progress(design, report, kept)
     try:
-        run_ranks([*_PROGRAM, *arguments], ranks, scratch, 2 * design.budget_s + _OVERRUN_S, progress)
+        run_ranks([_PROGRAM, *arguments], ranks, scratch, 2 * design.budget_s + _OVERRUN_S, progress)
     except RanksTimedOut as late:
         raise ToolError(f"the measurement {late}") from None
     except RanksFailed as failure:

@@ -10,11 +10,14 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-_FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
+_EXIT_LINE = re.compile(r"^rank (\d+) ended with exit code (-?\d+)$", re.MULTILINE)
 _LOST_PEER = re.compile(r"closed by peer|reset by peer|broken pipe|timed out waiting|remote process exited|nccl.*abort", re.IGNORECASE)
 _NO_THREAD = os.strerror(errno.EAGAIN)
 """All that a thread says that could not be started."""
 _SHOWN_LINES = 15
+
+ERROR_FILE, LOG_FILE = "error.json", "output.log"
+"""What a rank raised and what it printed, in a folder of its own among the logs, which is named by its number."""
 
 DISK_FULL = os.EX_IOERR
 """The exit code of a rank that found the disk full: it could not write down why it failed."""
@@ -41,16 +44,21 @@ class _Raised:
         return bool(_LOST_PEER.search(self.message))
 
 
+def exit_line(rank: int, code: int) -> str:
+    """How the agent says in its summary that a rank ended; a negative code is a signal."""
+    return f"rank {rank} ended with exit code {code}"
+
+
 def root_cause(logs: Path, agent_log: str) -> Cause:
-    """Why a launch failed, from torchrun's error files (one per rank that raised) and the exit codes in its summary.
+    """Why a launch failed, from the error files (one per rank that raised) and the exit codes in the agent's summary.
 
     A rank that a signal killed is to blame first, unless it had raised before: its peers only report lost connections. Then comes the
     earliest error that is not such a report, then a full disk, then any error, then an exit code, then the agent's last words.
     """
-    exit_codes = {int(rank): int(code) for rank, code in _FAILED_RANK.findall(agent_log)}
+    exit_codes = {int(rank): int(code) for rank, code in _EXIT_LINE.findall(agent_log)}
     raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
     silent = exit_codes.keys() - {error.rank for error in raised}
-    killed = {rank: -exit_codes[rank] for rank in silent if exit_codes[rank] < 0 and exit_codes[rank] != -signal.SIGTERM}
+    killed = {rank: -exit_codes[rank] for rank in silent if exit_codes[rank] < 0}
     if killed:
         rank = min(killed)
         return Cause(f"rank {rank} was killed by {_killed_by(killed[rank], logs, rank)}", rank)
@@ -62,7 +70,7 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     if exit_codes:
         rank = min(exit_codes)
         return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}{_last_words(logs, rank)}", rank)
-    return Cause(f"torchrun failed{_tail(agent_log)}")
+    return Cause(f"the ranks could not be started{_tail(agent_log)}")
 
 
 def _hint(message: str) -> str:
@@ -76,9 +84,9 @@ def _killed_by(number: int, logs: Path, rank: int) -> str:
 
 
 def _raised(logs: Path) -> list[_Raised]:
-    """The errors that ranks raised. torchrun writes each to <run id>/attempt_<n>/<rank>/error.json."""
+    """The errors that ranks raised."""
     errors = []
-    for path in logs.glob("*/attempt_*/*/error.json"):
+    for path in logs.glob(f"*/{ERROR_FILE}"):
         try:
             message = json.loads(path.read_text(encoding="utf-8"))["message"]
         except json.JSONDecodeError:
@@ -88,8 +96,8 @@ def _raised(logs: Path) -> list[_Raised]:
 
 
 def _last_words(logs: Path, rank: int) -> str:
-    """The end of what a rank wrote to stderr: an abort in native code says why there, and nowhere else."""
-    return _tail("".join(path.read_text(errors="replace") for path in logs.glob(f"*/attempt_*/{rank}/stderr.log")))
+    """The end of what a rank printed: an abort in native code says why there, and nowhere else."""
+    return _tail((logs / str(rank) / LOG_FILE).read_text(errors="replace"))
 
 
 def _tail(text: str) -> str:

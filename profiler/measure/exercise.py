@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import count
 from typing import Protocol
 
@@ -24,8 +25,6 @@ from emplace.runtime.clock import now_us, work_us
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
 _STEPS_TOGETHER = 6
 """Whole steps that one exercise takes in a row. The first finds another exercise's data in the caches and does not count."""
-_OTHER_DATA = torch.zeros(2**20)
-"""4 MiB: more than a core's own caches, less than the caches that cores share."""
 
 _FEWEST_BATCHES, _MOST_BATCHES = 6, 32
 _ROTATED_BYTES = 2**27
@@ -122,8 +121,14 @@ _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Ki
 
 def _cold(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
     """Microseconds of an action that finds other data in the core's own caches."""
-    _OTHER_DATA.add_(1.0)
+    _other_data().add_(1.0)
     return _time(action, clock, device)
+
+
+@cache
+def _other_data() -> torch.Tensor:
+    """4 MiB: more than a core's own caches, less than the caches that cores share."""
+    return torch.zeros(2**20)
 
 
 def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:

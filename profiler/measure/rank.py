@@ -1,4 +1,4 @@
-"""The program of one rank: `python -m emplace.runtime.start emplace.profiler.measure.rank DESIGN.json OUT_DIRECTORY DEADLINE`, started by torchrun.
+"""The program of one rank: main() with the arguments DESIGN.json OUT_DIRECTORY DEADLINE, in a fork of emplace.runtime.agent.
 
 Measures the design round by round and appends one JSON line per point to OUT_DIRECTORY/rank-N.jsonl, until the monotonic
 clock of the machine shows DEADLINE seconds (or later, until as much is measured as a fit needs). What the file holds already is
@@ -8,7 +8,6 @@ not measured again; the ranks' files hold the same.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -29,14 +28,12 @@ from emplace.profiler.measure.lookup import LookupExercise
 from emplace.profiler.measure.rounds import rounds
 from emplace.profiler.measure.step import step_exercise
 from emplace.runtime.allocator import keep_freed_memory
-from emplace.runtime.process import die_with_parent
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.reference_step import reference_step
 
 
 @record
 def main() -> None:
-    die_with_parent(signal.SIGKILL)
     folder, rank = Path(sys.argv[1]).parent, int(os.environ["RANK"])
     tell_phase(folder, rank, "joining the others")
     design, deadline = read_file(Path(sys.argv[1]), Design), float(sys.argv[3])

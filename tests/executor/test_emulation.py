@@ -76,7 +76,7 @@ def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(tmp_path: Path)
 def test_an_emulation_that_does_otherwise_does_not_hold(tmp_path: Path) -> None:
     model = make_model("moved")
     plan = build_plan(model, builtin_host("dgx-h100"), mixed_layouts(model), ranks=2)
-    program = ["-m", "emplace.runtime.start", "tests.executor.programs.wrong_rank"]
+    program = ["tests.executor.programs.wrong_rank"]
     measurement = emulate_plan(plan, Launch(steps=2, seed=7, workdir=tmp_path, timeout_s=240, program=program))
     assert [verdict.name for verdict in measurement.verdicts if verdict.passed is False] == ["placement"]
     assert measurement.emulated is not None

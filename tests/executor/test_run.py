@@ -1,4 +1,4 @@
-"""Plans really run under torchrun, one launch for several plans, and every verdict holds."""
+"""Plans really run, one launch for several plans, and every verdict holds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.executor.plans import build_plan, make_model, mixed_layouts
 
 pytestmark = pytest.mark.torch
 
-PROGRAM = ["-m", "emplace.runtime.start", "tests.executor.programs.wrong_rank"]
+PROGRAM = ["tests.executor.programs.wrong_rank"]
 
 
 @pytest.fixture(scope="module")

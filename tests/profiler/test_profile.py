@@ -1,4 +1,4 @@
-"""A real, very small profile: FBGEMM, gloo and torchrun at work; and what is left when it is interrupted."""
+"""A real, very small profile: FBGEMM and gloo at work; and what is left when it is interrupted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import rank_path, read_samples
 from emplace.profiler.profile import profile_host, profile_with
-from emplace.runtime.torchrun import RanksFailed, RanksTimedOut, run_ranks
+from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
 
 pytestmark = pytest.mark.torch
 
@@ -45,7 +45,7 @@ TINY = replace(
     max_collective_bytes=2**16,
     max_dense_flops=1e7,
 )
-RANK = ("-m", "emplace.runtime.start", "emplace.profiler.measure.rank")
+RANK = "emplace.profiler.measure.rank"
 PROFILE = """
 import sys
 from pathlib import Path
@@ -126,7 +126,7 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(profiled: Profiled) 
 def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp_path: Path, stop: signal.Signals, cleans_up: bool) -> None:
     process = subprocess.Popen([sys.executable, "-c", PROFILE, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("measured-*/rank-0.jsonl")))
-    # torchrun's agent and two ranks name their folder in their command lines
+    # the agent and two ranks name their folder in their command lines
     assert len(processes_naming(tmp_path)) >= 4
     process.send_signal(stop)
     assert process.wait(30) != 0
@@ -161,7 +161,7 @@ def test_the_second_sweep_measures_everything_again(tmp_path: Path) -> None:
     design = design.model_copy(update={"steps": ()})
     (tmp_path / "design.json").write_text(design.canonical_json())
     a_minute_from_now = str(time.monotonic() + 60)
-    run_ranks([*RANK, str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, tmp_path, 120, lambda: None)
+    run_ranks([RANK, str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, tmp_path, 120, lambda: None)
     (samples,) = read_samples(tmp_path, 1)
     first, second = ([one for one in samples if one.sweep == sweep] for sweep in range(2))
     assert first + second == samples
@@ -189,12 +189,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(RanksFailed, match=r"(?s)rank 0 failed: .*nowhere\.json"):
-        run_ranks([*RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 60, lambda: None)
+        run_ranks([RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 60, lambda: None)
 
 
 def test_a_measurement_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(RanksTimedOut, match="did not end within 1 s; rank 0 was last seen starting"):
-        run_ranks([*RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 1, lambda: None)
+        run_ranks([RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 1, lambda: None)
     wait_for(lambda: not processes_naming(tmp_path))
 
 

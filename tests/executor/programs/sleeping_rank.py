@@ -8,7 +8,9 @@ from pathlib import Path
 
 from emplace.runtime.rank_process import tell_phase
 
-if sys.argv[1] == "deaf":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-tell_phase(Path(sys.argv[2]).parent, int(os.environ["RANK"]), "asleep")
-time.sleep(600)
+
+def main() -> None:
+    if sys.argv[1] == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell_phase(Path(sys.argv[2]).parent, int(os.environ["RANK"]), "asleep")
+    time.sleep(600)

@@ -1,4 +1,4 @@
-"""Ranks under torchrun: started, watched, and none left behind, however it ends."""
+"""Ranks on this machine: started, watched, and none left behind, however it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emplace.runtime.rank_process import kill_ranks, last_seen
 _LOGS = "logs"
 _POLL_S = 0.1
 _PATIENCE_S = 5.0
-"""The time that the agent has to end its ranks after SIGTERM; then it is killed."""
+"""The time that the agent has to end its ranks after SIGTERM; then they are killed with it."""
 
 
 class RanksFailed(EmplaceError):
@@ -35,16 +35,16 @@ class RanksTimedOut(RanksFailed):
 
 
 def run_ranks(program: Sequence[str], ranks: int, folder: Path, limit_s: float, on_poll: Callable[[], None]) -> None:
-    """Run `torchrun ... PROGRAM` with `ranks` local ranks until all have ended well; no process survives.
+    """Run main() of the module that `program` begins with, its arguments after it, in `ranks` processes until all have ended well.
 
-    Logs and temporary files go under `folder`, where ranks also write who they are (`rank_process.tell_phase`). `on_poll` is called
-    several times a second, and may raise to end it all. Raises RanksFailed when a rank fails, RanksTimedOut after `limit_s` seconds.
+    No process survives. Logs and temporary files go under `folder`, where ranks also write who they are (`rank_process.tell_phase`).
+    `on_poll` is called several times a second, and may raise to end it all. Raises RanksFailed when a rank fails, RanksTimedOut after
+    `limit_s` seconds.
     """
-    arguments = ["--standalone", "--max-restarts=0", f"--nproc-per-node={ranks}", f"--log-dir={folder / _LOGS}", "--redirects=3", *program]
     deadline = time.monotonic() + limit_s
     agent = running(
         "emplace.runtime.agent",
-        arguments,
+        [str(ranks), str(folder / _LOGS), *program],
         patience_s=_PATIENCE_S,
         environment=_environment(ranks, folder),
         stdout=subprocess.PIPE,
@@ -61,8 +61,8 @@ def run_ranks(program: Sequence[str], ranks: int, folder: Path, limit_s: float, 
                     time.sleep(_POLL_S)
         finally:
             kill_ranks(folder, ranks)
-    if process.returncode < 0:
-        raise RanksFailed(f"torchrun was killed by {signal.Signals(-process.returncode).name}, and all ranks with it")
+    if killed_by := _signal(process.returncode):
+        raise RanksFailed(f"the ranks' parent process was killed by {killed_by.name}, and all ranks with it")
     if process.returncode > 0:
         cause = root_cause(folder / _LOGS, heard.text())
         raise RanksFailed(cause.message, cause.rank)
@@ -71,6 +71,12 @@ def run_ranks(program: Sequence[str], ranks: int, folder: Path, limit_s: float, 
 def threads_per_rank(ranks: int) -> int:
     """Threads of each rank: its share of the cores that this process may use, at least one. Profiles and runs must not differ in it."""
     return max(1, usable_cores(len(os.sched_getaffinity(0))) // ranks)
+
+
+def _signal(returncode: int) -> signal.Signals | None:
+    """What ended a process. One that cleaned up before it went (`sigterm_as_exit`) says it as a shell does."""
+    number = -returncode if returncode < 0 else returncode - 128
+    return signal.Signals(number) if number > 0 else None
 
 
 def _environment(ranks: int, folder: Path) -> dict[str, str]:
