@@ -129,7 +129,13 @@ def many(gate: Gate, folder: Path) -> Iterator[dict[str, Any]]:
         (models / f"suite{number}.yaml").write_text(text)
     hosts = [word for host in HOSTS_AT_ONCE for word in ("--host", host)]
     ran = gate.run("check", "models/*.yaml", *hosts, cwd=folder, home=folder / "home-many")
-    yield {"part": "many", "what": f"{_MANY} models on {len(HOSTS_AT_ONCE)} hosts", "seconds": ran.seconds, "peak_mb": ran.peak_mb, "code": ran.code}
+    yield {
+        "part": "many",
+        "what": f"{_MANY} models on {len(HOSTS_AT_ONCE)} hosts",
+        "seconds": ran.seconds,
+        "peak_mb": ran.peak_mb,
+        "code": ran.code,
+    }
 
 
 PARTS = {"start": start, "fits": fits, "budget": budget, "many": many}
@@ -142,8 +148,10 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
         own = [line for line in lines if line["part"] == part]
         seconds = [line["seconds"] for line in own]
         slowest = max(own, key=lambda line: line["seconds"])
-        memory = max((line.get("peak_mb", line.get("megabytes", 0.0)) for line in own))
-        codes = ", ".join(f"{code}: {sum(line.get('code') == code for line in own)}" for code in sorted({line.get("code", 0) for line in own}))
+        memory = max(line.get("peak_mb", line.get("megabytes", 0.0)) for line in own)
+        codes = ", ".join(
+            f"{code}: {sum(line.get('code') == code for line in own)}" for code in sorted({line.get("code", 0) for line in own})
+        )
         where = f" ({slowest['what']})" if "what" in slowest and len(own) > 1 else ""
         yield (
             f"| {part} | {len(own)} | {statistics.median(seconds):.2f} s | {slowest['seconds']:.2f} s{where} "

@@ -108,6 +108,7 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(profiled: Profiled) 
         "all_to_all",
         "reduce_scatter",
         "permutation",
+        "conversion",
         "all_reduce",
         "sgd of replicated parameters",
         "adagrad of replicated parameters",
