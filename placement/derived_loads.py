@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import Table
@@ -58,7 +59,8 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own_bytes = np.array([own[kind] for kind in kinds], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     stages = _base_stages_us(question, topology)
-    constant_us = step_us(question, stages)
+    floor_us = least_us(question)
+    constant_us = step_us(question.cost_model, stages, floor_us)
     for used in dict.fromkeys(placement.sharding_type for placement in placements):
         fixed = sharding_type_stages_us(question.cost_model, used, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
@@ -72,18 +74,23 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_us(question, stages), constant_us)
+    step_time_us = step_us(question.cost_model, stages, floor_us)
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, step_time_us, constant_us)
 
 
 def constant_us(question: Question, topology: Topology) -> float:
     """The step without tables, which no placement changes: its overhead, the dense layers, their all-reduce and their optimizer."""
-    return step_us(question, _base_stages_us(question, topology))
+    return step_us(question.cost_model, _base_stages_us(question, topology), least_us(question))
 
 
-def step_us(question: Question, stages_us: NDArray[np.float64]) -> float:
-    """How long a step lasts in which ranks need so long in each stage ([R, K]): no less than its launches and its input."""
-    cost = question.cost_model
-    return max(cost.floor(question.model).time_us, cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum()))
+def least_us(question: Question) -> float:
+    """What a step's launches and its input take, whatever its devices need."""
+    return question.cost_model.floor(question.model).time_us
+
+
+def step_us(cost: CostModel, stages_us: NDArray[np.float64], floor_us: float) -> float:
+    """How long a step lasts in which ranks need so long in each stage ([R, K]): no less than `floor_us`."""
+    return max(floor_us, cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum()))
 
 
 def _base_stages_us(question: Question, topology: Topology) -> NDArray[np.float64]:
