@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.charts.memory import MemoryChart, memory_charts
 from emplace.app.dashboard.charts.search import SearchChart, search_chart
-from emplace.app.dashboard.charts.step import StepChart, awaited, step_chart
+from emplace.app.dashboard.charts.step import StepChart, step_chart
 from emplace.app.dashboard.loaded import KEPT, LoadedPlan, find_row, loaded
 from emplace.app.dashboard.plan.limits import Limits, limits
 from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
@@ -62,7 +62,15 @@ class RunLine:
     created_at: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Charts:
+    """A plan as it is drawn. It is made once, so that its part of the page is."""
+
+    step: StepChart
+    memory: list[MemoryChart]
+
+
+@dataclass(frozen=True, eq=False)
 class Derived:
     """What takes longer than to read a plan: it stands below the charts, which don't wait for it."""
 
@@ -85,10 +93,8 @@ class PlanView:
     priority: Priority
     error: str | None
     explanation: Explanation | None
-    step: StepChart | None
-    memory: list[MemoryChart]
+    charts: Charts | None
     search: SearchChart | None
-    awaited: str
     num_tables: int
     runs: list[RunLine]
     running: RunLine | None
@@ -123,16 +129,19 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
         priority=Priority.of_rank(row.priority),
         error=row.error,
         explanation=None if plan is None else plan.explanation,
-        step=None if placed is None else step_chart(placed.plan, by_load=by_load),
-        memory=[] if placed is None else memory_charts(placed.plan, by_load=by_load),
+        charts=None if placed is None else _charts(placed, by_load=by_load),
         search=search_chart(events),
-        awaited="" if placed is None else awaited(placed.plan),
         num_tables=0 if placed is None else len(placed.plan.tables),
         runs=run_lines,
         running=next((run for run in run_lines if not State(run.state).is_final), None),
         extrapolated=() if plan is None else plan.extrapolated,
         derived=None if placed is None else Later(partial(_derived, placed)),
     )
+
+
+@lru_cache(maxsize=KEPT)
+def _charts(found: LoadedPlan, *, by_load: bool) -> Charts:
+    return Charts(step_chart(found.plan, by_load=by_load), memory_charts(found.plan, by_load=by_load))
 
 
 @lru_cache(maxsize=KEPT)
