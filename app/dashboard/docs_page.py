@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +46,13 @@ class Docs:
 @router.get("/docs")
 async def docs(request: Request) -> Response:
     """The API."""
-    paths = request.app.openapi()["paths"]
-    found = [_operation(method.upper(), path, each) for path, methods in paths.items() for method, each in methods.items()]
+    page = request.app.openapi()
+    schemas = page["components"]["schemas"]
+    found = [_operation(method.upper(), path, each, schemas) for path, methods in page["paths"].items() for method, each in methods.items()]
     return show(request, "docs.html", Docs(found))
 
 
-def _operation(method: str, path: str, described: dict[str, Any]) -> Operation:
+def _operation(method: str, path: str, described: dict[str, Any], schemas: dict[str, Any]) -> Operation:
     body = described.get("requestBody", {}).get("content", {}).get("application/json", {})
     kinds = body["schema"].get("oneOf", [body["schema"]]) if body else []
     return Operation(
@@ -58,18 +60,20 @@ def _operation(method: str, path: str, described: dict[str, Any]) -> Operation:
         method=method,
         path=path,
         says=described.get("description") or described["summary"],
-        parameters=[_parameter(each) for each in described.get("parameters", [])],
+        parameters=[_parameter(each, schemas) for each in described.get("parameters", [])],
         bodies=[kind["$ref"].rpartition("/")[2] for kind in kinds],
         examples={name: json.dumps(each["value"], indent=2) for name, each in body.get("examples", {}).items()},
         answers=[status for status in described["responses"] if status != "default"],
     )
 
 
-def _parameter(described: dict[str, Any]) -> Parameter:
-    return Parameter(described["name"], described["in"], described["required"], described.get("description") or _values(described["schema"]))
+def _parameter(described: dict[str, Any], schemas: dict[str, Any]) -> Parameter:
+    says = described.get("description") or ", ".join(_values(described["schema"], schemas))
+    return Parameter(described["name"], described["in"], described["required"], says.replace("`", ""))
 
 
-def _values(schema: dict[str, Any]) -> str:
+def _values(schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[str]:
     """The values that it may have, where they are few."""
-    kinds = schema.get("anyOf", [schema])
-    return " or ".join(value for kind in kinds for value in kind.get("enum", []))
+    for kind in schema.get("anyOf", [schema]):
+        named = schemas[kind["$ref"].rpartition("/")[2]] if "$ref" in kind else kind
+        yield from named.get("enum", [])

@@ -21,6 +21,7 @@ from emplace.app.dashboard import tones, units
 from emplace.app.dashboard.addresses import with_query
 from emplace.app.dashboard.drawing import DRAWINGS
 from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.app.reports.sweep_text import short
 from emplace.placement.units import show_gib
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ _PARTS_KEPT = 64
 """Parts of pages that are not drawn again: the largest are 0.3 MB."""
 
 _templates = Jinja2Templates(_HERE / "templates")
-_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib, **DRAWINGS)
+_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, short=short, size=show_gib, **DRAWINGS)
 _templates.env.globals.update(tones=tones, units=units, with_query=with_query)
 _templates.env.trim_blocks = _templates.env.lstrip_blocks = True
 
