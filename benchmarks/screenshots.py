@@ -18,7 +18,7 @@ from typing import Any, Literal
 import httpx
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, FloatRect, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Playwright, ViewportSize, sync_playwright
 
 ASKED: dict[str, dict[str, Any]] = {
     "m3": {"model": "m3", "host": "big-basin-16g"},
@@ -53,9 +53,8 @@ def main(url: str, folder: Path) -> None:
             "host": "/hosts/big-basin-16g",
             **run,
         }
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser = launched(playwright)
         for name, path in views.items():
             picture(browser, url + path, folder / f"{name}.png")
         for name in ("list", "plan"):
@@ -64,6 +63,12 @@ def main(url: str, folder: Path) -> None:
         picture(browser, f"{url}/plans/{ids['large']}?ranks=load", folder / "plan-1000x128.png")
         picture(browser, f"{url}/plans/{ids['large']}/map", folder / "map-1000x128.png")
         browser.close()
+
+
+def launched(playwright: Playwright) -> Browser:
+    """The machine's Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    return playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
 
 
 def planned(api: httpx.Client, question: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from benchmarks.json_lines import emit
-from benchmarks.markdown import head
+from benchmarks.markdown import beside_reach
 from benchmarks.service_load import Request, by_chance, closed_loop, get, post, small_question
 from benchmarks.service_process import ServedService
 
@@ -172,13 +172,6 @@ def _empty_queue(client: httpx.Client) -> None:
             client.post(f"/v1/plans/{each['id']}/cancel")
 
 
-def table(lines: list[dict[str, Any]]) -> Iterator[str]:
-    yield head("part", "figures", "reach")
-    for line in lines:
-        shown = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in line.items() if isinstance(value, int | float))
-        yield f"| {line['part']} | {shown} | {REACH[line['part']]} |"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0)
@@ -192,7 +185,7 @@ def main() -> None:
             for line in PARTS[name](service, asked.scale):
                 lines.append(line)
                 emit(line, asked.out)
-    print("\n".join(table(lines)))
+    print("\n".join(beside_reach(lines, REACH)))
 
 
 if __name__ == "__main__":

@@ -98,3 +98,8 @@ class ServedService:
         """What the API process has in memory."""
         pages = int((Path("/proc") / str(self._process.pid) / "statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> float:
+        """What the API process took of the cores since it was started: the same on a busy machine as on a quiet one, or nearly."""
+        fields = (Path("/proc") / str(self._process.pid) / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -47,9 +47,8 @@ def _reduced_us(cost: CostModel, parameter_bytes: Any, nodes: int, trainers_per_
     return parameter_bytes * all_reduce_share(nodes, trainers_per_node)[1] * cost.all_reduce.per_inter_node_byte_us
 
 
-def on_wires_us(cost: CostModel, model: ModelSpec, arriving_us: NDArray[np.float64], topology: Topology) -> float:
+def on_wires_us(input_us: float, arriving_us: NDArray[np.float64], topology: Topology) -> float:
     """Microseconds of the fullest wire: the input of its trainers and what else arrives at them ([T] each on an equal share of it)."""
-    input_us = 0.0 if cost.ingest is None else cost.ingest.network_us(model)
     if input_us == 0:
         return 0.0  # without input, a step's stages take at least as long
     return input_us + float(arriving_us.reshape(topology.trainer_nodes, -1).mean(axis=1).max())

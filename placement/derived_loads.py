@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.placement.arriving import of_dense_us, of_shards_us, on_wires_us
+from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import Table
@@ -61,7 +62,8 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own_bytes = np.array([own[kind] for kind in kinds], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     stages, arriving = _base_stages_us(question, topology), _base_arriving_us(question, topology)
-    constant_us = step_us(question, topology, stages, arriving)
+    length = StepLength.of(question, topology)
+    constant_us = length.time_us(stages, arriving)
     for used in dict.fromkeys(placement.sharding_type for placement in placements):
         fixed = sharding_type_stages_us(question.cost_model, used, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
@@ -76,21 +78,37 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    step_time_us = step_us(question, topology, stages, arriving)
+    step_time_us = length.time_us(stages, arriving)
     return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, arriving, step_time_us, constant_us)
 
 
 def constant_us(question: Question, topology: Topology) -> float:
     """The step without tables, which no placement changes: its overhead, the dense layers, their all-reduce and their optimizer."""
-    return step_us(question, topology, _base_stages_us(question, topology), _base_arriving_us(question, topology))
+    length = StepLength.of(question, topology)
+    return length.time_us(_base_stages_us(question, topology), _base_arriving_us(question, topology))
 
 
-def step_us(question: Question, topology: Topology, stages_us: NDArray[np.float64], arriving_us: NDArray[np.float64]) -> float:
-    """How long a step lasts in which ranks need so long in each stage ([R, K]) and so much arrives at trainers ([T]): no less than its
-    launches, its input, and its wires."""
-    cost, model = question.cost_model, question.model
-    worked_us = cost.step_overhead_us + float(stage_lengths_us(stages_us, cost).sum())
-    return max(cost.floor(model).time_us, on_wires_us(cost, model, arriving_us, topology), worked_us)
+@dataclass(frozen=True)
+class StepLength:
+    """How long the steps of a question last: no less than what a step waits for, whatever is placed where."""
+
+    cost: CostModel
+    topology: Topology
+    floor_us: float
+    """Launches, or the input by itself."""
+    input_us: float
+    """The input on a trainer's share of its node's network."""
+
+    @staticmethod
+    def of(question: Question, topology: Topology) -> StepLength:
+        """The question's."""
+        cost, model = question.cost_model, question.model
+        return StepLength(cost, topology, cost.floor(model).time_us, 0.0 if cost.ingest is None else cost.ingest.network_us(model))
+
+    def time_us(self, stages_us: NDArray[np.float64], arriving_us: NDArray[np.float64]) -> float:
+        """Microseconds of a step in which ranks need so long in each stage ([R, K]) and so much arrives at trainers ([T])."""
+        worked_us = self.cost.step_overhead_us + float(stage_lengths_us(stages_us, self.cost).sum())
+        return max(self.floor_us, on_wires_us(self.input_us, arriving_us, self.topology), worked_us)
 
 
 def _base_arriving_us(question: Question, topology: Topology) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.derived_loads import STAGES, DerivedLoads, ShardLoads, derive_loads, step_us
+from emplace.placement.derived_loads import STAGES, DerivedLoads, ShardLoads, StepLength, derive_loads
 from emplace.placement.diagnosis import Diagnosis, StageCost, TableCost
 from emplace.placement.plan import Plan, Question, TablePlacement
 from emplace.placement.stages import Stage, sharding_type_stages_us, slowest_share, stage_lengths_us
@@ -79,7 +79,7 @@ def _table_costs(
     tables = {table.name: table for table in question.model.tables}
     of_table = dict(zip(tables, model_loads(question.model, topology, question.options.objective), strict=True))
     using = Counter(placement.sharding_type for placement in placements)
-    weight = _weights(question, loads.stages_us)
+    weight, length = _weights(question, loads.stages_us), StepLength.of(question, topology)
     for placement in placements:
         parts = ShardLoads.of(question, placement, tables[placement.name], of_table[placement.name], topology)
         own_us, own_arriving = np.zeros_like(loads.stages_us), np.zeros_like(loads.arriving_us)
@@ -96,7 +96,7 @@ def _table_costs(
             share=time_us / loads.step_time_us,
             stages_us={stage: each for stage, each in zip(STAGES, adds.tolist(), strict=True) if each > 0},
             mean_us=float(own_us.sum()) / len(topology.ranks),
-            saved_us=loads.step_time_us - step_us(question, topology, without, loads.arriving_us - own_arriving),
+            saved_us=loads.step_time_us - length.time_us(without, loads.arriving_us - own_arriving),
         )
 
 

@@ -16,7 +16,9 @@ from emplace.app.database.tables import IdempotencyRow
 from emplace.app.web.problems import Refused
 from emplace.placement.errors import BrokenRule
 
-IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=255)]
+IdempotencyKey = Annotated[
+    str | None, Header(min_length=1, max_length=255, description="a second request with the same key gets what the first one made")
+]
 
 
 def once(session: Session, key: str | None, route: str, body: dict[str, Any], make: Callable[[], str]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,19 +100,23 @@ class LoadedPlan:
         ]
 
 
-@lru_cache(maxsize=KEPT)
-def _loaded(document: str) -> LoadedPlan:
-    return LoadedPlan(read_text(document, Plan, source="plan", as_json=True))
+_kept: OrderedDict[str, LoadedPlan] = OrderedDict()
+"""By the ids of plans. Several threads read it: each step on it is one that no other can come between."""
 
 
 def find_row(session: Session, plan_id: str) -> PlanRow:
-    """The row with its documents. Raises Refused where there is none."""
-    row = plans.find(session, plan_id, with_document=True)
+    """The row, without its documents. Raises Refused where there is none."""
+    row = plans.find(session, plan_id)
     if row is None:
         raise not_found("plan", plan_id)
     return row
 
 
 def loaded(row: PlanRow) -> LoadedPlan | None:
-    """The plan of a row that was read with its document; None where it has none."""
-    return None if row.document is None else _loaded(row.document)
+    """The plan of a row, within its session; None where it has none. Its document is read unless the plan is kept."""
+    found = _kept.get(row.id)
+    if found is None and row.document is not None:
+        found = _kept[row.id] = LoadedPlan(read_text(row.document, Plan, source="plan", as_json=True))
+        if len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found

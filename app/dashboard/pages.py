@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter
 
-from emplace.app.dashboard import actions
+from emplace.app.dashboard import actions, docs_page
 from emplace.app.dashboard.ask import ask_page
 from emplace.app.dashboard.catalog import hosts_page, models_page, profiles_page
 from emplace.app.dashboard.compare import compare_page
 from emplace.app.dashboard.plan import map_page, plan_page, tables_page
 from emplace.app.dashboard.plans import list_page
-from emplace.app.dashboard.rendering import render
 from emplace.app.dashboard.runs import drift_page, run_page
 from emplace.app.dashboard.studies import compare_studies_page, new_study_page, studies_page, study_page
 from emplace.app.dashboard.what_if import what_if_page
@@ -35,21 +33,7 @@ _VIEWS = (
     models_page,
     hosts_page,
     profiles_page,
+    docs_page,
 )
 for view in _VIEWS:
     router.include_router(view.router)
-
-
-@router.get("/docs", response_class=HTMLResponse)
-async def docs(request: Request) -> HTMLResponse:
-    """The API, to be read."""
-    paths = request.app.openapi()["paths"]
-    return render(
-        request, "docs.html", operations=[(method.upper(), path, each) for path, all_ in paths.items() for method, each in all_.items()]
-    )
-
-
-@router.get("/docs/try", response_class=HTMLResponse)
-async def docs_to_try(request: Request) -> HTMLResponse:
-    """The API, to be tried."""
-    return render(request, "docs_try.html")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
+import zlib
+from collections.abc import Callable, Hashable, Iterator
+from functools import cached_property, lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Template
+from markupsafe import Markup
 from pydantic_core import to_jsonable_python
 from starlette.templating import Jinja2Templates
 
@@ -19,6 +21,7 @@ from emplace.app.dashboard import tones, units
 from emplace.app.dashboard.addresses import with_query
 from emplace.app.dashboard.drawing import DRAWINGS
 from emplace.app.reports.figures import microseconds, percent, rate
+from emplace.app.reports.sweep_text import short
 from emplace.placement.units import show_gib
 
 T = TypeVar("T")
@@ -34,8 +37,11 @@ _HEADERS = {
 _PART = 32_000
 """Characters that are sent together: less than a chart of many ranks, which goes out as soon as it is drawn."""
 
+_PARTS_KEPT = 64
+"""Parts of pages that are not drawn again: the largest are 0.3 MB."""
+
 _templates = Jinja2Templates(_HERE / "templates")
-_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, size=show_gib, **DRAWINGS)
+_templates.env.filters.update(us=microseconds, percent=percent, rate=rate, short=short, size=show_gib, **DRAWINGS)
 _templates.env.globals.update(tones=tones, units=units, with_query=with_query)
 _templates.env.trim_blocks = _templates.env.lstrip_blocks = True
 
@@ -59,10 +65,28 @@ def show(request: Request, template: str, view: Any, *, status: int = HTTPStatus
     """The view as a page; its data as JSON where the address says `format=json`."""
     if request.query_params.get("format") == "json":
         return JSONResponse(to_jsonable_python(view, exclude_none=True, inf_nan_mode="null", fallback=_plain), status)
-    page = _templates.env.get_template(template)
-    return StreamingResponse(
-        _in_parts(page, {"request": request, "view": view, "twin": with_query(request, format="json")}), status, _HEADERS, "text/html"
-    )
+    values = {"request": request, "view": view, "twin": with_query(request, format="json")}
+    parts, headers = _in_parts(_templates.env.get_template(template), values), _HEADERS | {"Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return StreamingResponse(packed(parts), status, headers | {"Content-Encoding": "gzip"}, "text/html")
+    return StreamingResponse(parts, status, headers, "text/html")
+
+
+@lru_cache(maxsize=_PARTS_KEPT)
+def _once(template: str, part: Hashable, **values: Hashable) -> Markup:
+    """A part of a page that many look at, drawn once for as long as `part` is remembered: of what never changes."""
+    return Markup(_templates.env.get_template(template).render(part=part, **values))
+
+
+_templates.env.globals["once"] = _once
+
+
+def packed(parts: Iterator[str]) -> Iterator[bytes]:
+    """Packed with gzip, each part to its end: a browser draws it while the next is made."""
+    packer = zlib.compressobj(level=1, wbits=31)
+    for part in parts:
+        yield packer.compress(part.encode()) + packer.flush(zlib.Z_SYNC_FLUSH)
+    yield packer.flush()
 
 
 def _plain(value: Any) -> Any:

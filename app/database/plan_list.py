@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, and_, func, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Select, func, or_, select
+from sqlalchemy.orm import Session
 
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
@@ -97,17 +97,11 @@ def _sorted(query: Select[Any], wanted: WantedPlans) -> Select[Any]:
     """Plans without the figure come last in either order, and of equal ones the newest first."""
     if wanted.sort is PlanColumn.ASKED:
         return query.order_by(PlanRow.id.desc() if wanted.descending else PlanRow.id.asc())
-    if wanted.sort is PlanColumn.MEASURED:
-        run = _newest_runs()
-        query, column = query.outerjoin(run, run.c.plan_id == PlanRow.id), run.c.step_time_us
-    else:
-        column = _COLUMNS[wanted.sort]
-    return query.order_by(column.is_(None), column.desc() if wanted.descending else column.asc(), PlanRow.id.desc())
+    column = _newest_run_us() if wanted.sort is PlanColumn.MEASURED else _COLUMNS[wanted.sort]
+    return query.order_by((column.desc() if wanted.descending else column.asc()).nulls_last(), PlanRow.id.desc())
 
 
-def _newest_runs() -> Any:
-    """The newest run of each plan that measured it. Every column is in the index `ix_runs_measured`: no row is read."""
-    measured = select(RunRow.plan_id, func.max(RunRow.id).label("id")).where(RunRow.state == State.DONE, RunRow.emulate.is_(False))
-    newest, run = measured.group_by(RunRow.plan_id).cte("newest"), aliased(RunRow)
-    same = and_(run.plan_id == newest.c.plan_id, run.state == State.DONE, run.emulate.is_(False), run.id == newest.c.id)
-    return select(run.plan_id, run.step_time_us).join(newest, same).cte("measured")
+def _newest_run_us() -> Any:
+    """The step of the newest run that measured a plan: looked up for each plan in the index `ix_runs_measured`, without reading a row."""
+    measured = RunRow.state == State.DONE, RunRow.emulate.is_(False), RunRow.plan_id == PlanRow.id
+    return select(RunRow.step_time_us).where(*measured).order_by(RunRow.id.desc()).limit(1).scalar_subquery()

@@ -16,7 +16,9 @@ from emplace.studies.sized_job import SizeOutcome
 from emplace.studies.sweep import Sweep
 
 MOST_SERIES = 8
-_LABELS, _BARS, _ROW, _END = 250, 360, 26, 110
+_BARS, _ROW, _END = 360, 26, 110
+_CHARACTER = 7.2
+"""Width of one at the size of labels, about."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +67,22 @@ def sizing_svg(found: Sizing) -> str:
 
 
 def _bars_svg(bars: Sequence[_Bar], title: str) -> str:
-    width, height = _LABELS + _BARS + _END, 34 + _ROW * len(bars)
+    labels = round(24 + _CHARACTER * max((len(bar.label) for bar in bars), default=0))
+    width, height = labels + _BARS + _END, 34 + _ROW * len(bars)
     most = max((max(bar.value, *(bar.span or ())) if bar.span else bar.value for bar in bars), default=1.0) or 1.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_LABELS}" y="18" fill="#333">{escape(title)}</text>',
+        f'<text x="{labels}" y="18" fill="#333">{escape(title)}</text>',
     ]
     for number, bar in enumerate(bars):
         top, length = 28 + _ROW * number, _BARS * bar.value / most
-        parts.append(f'<text x="{_LABELS - 8}" y="{top + 14}" text-anchor="end" fill="#333">{escape(bar.label)}</text>')
-        parts.append(f'<rect x="{_LABELS}" y="{top}" width="{length:.1f}" height="18" fill="{bar.colour}"/>')
+        parts.append(f'<text x="{labels - 8}" y="{top + 14}" text-anchor="end" fill="#333">{escape(bar.label)}</text>')
+        parts.append(f'<rect x="{labels}" y="{top}" width="{length:.1f}" height="18" fill="{bar.colour}"/>')
         end = length
         if bar.span is not None and all(map(math.isfinite, bar.span)):
-            low, high = (_LABELS + _BARS * each / most for each in sorted(bar.span))
-            end = max(length, high - _LABELS)
+            low, high = (labels + _BARS * each / most for each in sorted(bar.span))
+            end = max(length, high - labels)
             parts.append(f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{top + 9}" y2="{top + 9}" stroke="#333" stroke-width="2"/>')
-        parts.append(f'<text x="{_LABELS + end + 6:.1f}" y="{top + 14}" fill="#333">{short(bar.value)}</text>')
+        parts.append(f'<text x="{labels + end + 6:.1f}" y="{top + 14}" fill="#333">{short(bar.value)}</text>')
     return "\n".join([*parts, "</svg>\n"])

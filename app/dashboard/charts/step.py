@@ -41,13 +41,15 @@ class RankTime:
 
 @dataclass(frozen=True)
 class StepChart:
-    """Spans add up to `step_us`, the predicted step. `bound_us` is what no plan is faster than."""
+    """Spans add up to `step_us`, the predicted step. `bound_us` is what no plan is faster than; `awaited` is what devices wait
+    for, if for anything (placement.beside_stages.waits_for)."""
 
     spans: tuple[StageSpan, ...]
     ranks: tuple[RankTime, ...]
     step_us: float
     bound_us: float | None
     left_out: int
+    awaited: str = ""
 
 
 def step_chart(plan: Plan, *, by_load: bool = False) -> StepChart:
@@ -56,9 +58,9 @@ def step_chart(plan: Plan, *, by_load: bool = False) -> StepChart:
     loads_us = np.array([[rank.stages_us.get(stage, 0.0) for stage in stages] for rank in plan.ranks])
     lengths_us = stage_lengths_us(loads_us, plan.question.cost_model)
     spans = _spans(stages, lengths_us.tolist(), loads_us.argmax(axis=0).tolist())
-    beside_us = beside_stages_us(plan)
+    beside_us, name = beside_stages_us(plan), waits_for(plan)
     if beside_us > 0:
-        title = f"waiting for {name}" if (name := waits_for(plan)) else OVERHEAD
+        title = f"waiting for {name}" if name else OVERHEAD
         end_us = spans[-1].end_us if spans else 0.0
         spans.append(StageSpan(OVERHEAD, title, end_us, end_us + beside_us))
     order = shown_ranks([rank.step_time_us for rank in plan.ranks], by_load=by_load)
@@ -74,7 +76,7 @@ def step_chart(plan: Plan, *, by_load: bool = False) -> StepChart:
         )
         for index in order
     )
-    return StepChart(tuple(spans), ranks, plan.step_time_us or 0.0, plan.lower_bound_us or None, len(plan.ranks) - len(order))
+    return StepChart(tuple(spans), ranks, plan.step_time_us or 0.0, plan.lower_bound_us or None, len(plan.ranks) - len(order), name)
 
 
 def _spans(stages: list[Stage], lengths_us: list[float], slowest: list[int]) -> list[StageSpan]:

@@ -29,7 +29,6 @@ from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.reports.figures import percent
 from emplace.app.reports.options_text import set_options
 from emplace.app.web.dependencies import TheService
-from emplace.placement.beside_stages import waits_for
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.plan import Explanation, Plan, PlanOptions, PlanStatus
 from emplace.placement.reading import from_data
@@ -63,7 +62,15 @@ class RunLine:
     created_at: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Charts:
+    """A plan as it is drawn. It is made once, so that its part of the page is."""
+
+    step: StepChart
+    memory: list[MemoryChart]
+
+
+@dataclass(frozen=True, eq=False)
 class Derived:
     """What takes longer than to read a plan: it stands below the charts, which don't wait for it."""
 
@@ -86,10 +93,8 @@ class PlanView:
     priority: Priority
     error: str | None
     explanation: Explanation | None
-    step: StepChart | None
-    memory: list[MemoryChart]
+    charts: Charts | None
     search: SearchChart | None
-    awaited: str
     num_tables: int
     runs: list[RunLine]
     running: RunLine | None
@@ -124,16 +129,19 @@ def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
         priority=Priority.of_rank(row.priority),
         error=row.error,
         explanation=None if plan is None else plan.explanation,
-        step=None if placed is None else step_chart(placed.plan, by_load=by_load),
-        memory=[] if placed is None else memory_charts(placed.plan, by_load=by_load),
+        charts=None if placed is None else _charts(placed, by_load=by_load),
         search=search_chart(events),
-        awaited="" if placed is None else waits_for(placed.plan),
         num_tables=0 if placed is None else len(placed.plan.tables),
         runs=run_lines,
         running=next((run for run in run_lines if not State(run.state).is_final), None),
         extrapolated=() if plan is None else plan.extrapolated,
         derived=None if placed is None else Later(partial(_derived, placed)),
     )
+
+
+@lru_cache(maxsize=KEPT)
+def _charts(found: LoadedPlan, *, by_load: bool) -> Charts:
+    return Charts(step_chart(found.plan, by_load=by_load), memory_charts(found.plan, by_load=by_load))
 
 
 @lru_cache(maxsize=KEPT)

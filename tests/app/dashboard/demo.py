@@ -77,6 +77,14 @@ class Site:
             "/docs",
         ]
 
+    def refusals(self) -> dict[str, int]:
+        """Addresses at which a browser is told why there is no view, and with which status."""
+        gone = f"/plans/{'0' * 32}"
+        lost = dict.fromkeys(
+            ("/no-such-page", gone, f"{gone}/tables", f"{self.plan('plain')}/runs/none", "/models/none", "/studies/none"), 404
+        )
+        return lost | {f"{self.plan('fixable')}/map": 409, f"/compare?plan={self.ids['plain']}": 422, "/?page=0": 422}
+
 
 @contextmanager
 def serving(url: str, home: Path, warm: WarmProcess) -> Iterator[Site]:

@@ -91,6 +91,18 @@ def test_pages_of_a_long_list_hold_every_plan_once(site: Site) -> None:
     assert sorted(seen) == [f"{number:032x}" for number in range(120)]
 
 
+def test_the_newest_measurement_is_what_plans_are_sorted_by(site: Site) -> None:
+    with site.database.writing() as session:
+        session.execute(insert(PlanRow), [many_row(number) for number in range(3)])
+        newer = run_row(0) | {"id": "f" * 32, "step_time_us": 5000.0}
+        emulated = run_row(2) | {"id": "e" * 32, "emulate": True, "step_time_us": 9000.0}
+        session.execute(insert(RunRow), [*map(run_row, range(3)), newer, emulated])
+    with site.database.reading() as session:
+        for descending, order in ((True, [0, 2, 1]), (False, [1, 2, 0])):
+            rows = find_plans(session, WantedPlans(model="many", sort=PlanColumn.MEASURED, descending=descending)).plans
+            assert [int(row.id, 16) for row in rows] == order
+
+
 def many_row(number: int) -> dict[str, object]:
     """A finished plan, as the list sees it."""
     return {

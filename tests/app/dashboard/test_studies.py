@@ -95,3 +95,10 @@ def test_sizings_and_rankings_are_asked_for_without_scripts(site: Site) -> None:
         assert status == 422, page
         [error] = [line for line in page.splitlines() if f'id="error-{field}-1"' in line]
         assert said in error
+
+
+def test_the_names_of_bars_are_whole(page: Page, site: Site) -> None:
+    page.goto(site.study("ranked"))
+    names = page.locator("svg.study text[text-anchor=end]")
+    assert max(len(name) for name in names.all_text_contents()) > 40
+    assert min(names.evaluate_all("all => all.map((it) => it.getBBox().x)")) >= 0
