@@ -23,23 +23,10 @@ MOST_CASES, MOST_OPTIONS = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
 
 
-def bound_by_cases(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> float:
-    """A bound on what the cover bounds, of as many cases as its options allow, until it is enough; 0 where they allow none."""
-    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
-    if most < 3:
-        return 0.0
-    search = _Cases(cover, clock)
-    heap = [search.all()]
-    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not clock.is_over:
-        if (halves := search.split(heap[0])) is None:
-            break
-        heapq.heapreplace(heap, halves[0])
-        heapq.heappush(heap, halves[1])
-    return heap[0].bound_us
-
-
 @dataclass(frozen=True, order=True)
-class _Case:
+class Case:
+    """Some placements of a cover; what is in none of a list of cases is no placement."""
+
     bound_us: float
     number: int
     """The earlier one comes first where bounds are equal."""
@@ -49,6 +36,21 @@ class _Case:
     """[O] the share of each option in the relaxation."""
 
 
+def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> list[Case]:
+    """As many cases as the cover's options allow, until the lowest bound, which comes first, is enough; none where they allow none."""
+    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
+    if most < 3:
+        return []
+    search = _Cases(cover, clock)
+    heap = [search.all()]
+    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not clock.is_over:
+        if (halves := search.split(heap[0])) is None:
+            break
+        heapq.heapreplace(heap, halves[0])
+        heapq.heappush(heap, halves[1])
+    return sorted(heap)
+
+
 class _Cases:
     def __init__(self, cover: Cover, clock: Clock) -> None:
         self._cover, self._clock = cover, clock
@@ -56,11 +58,11 @@ class _Cases:
         self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
         self.bounded = 0
 
-    def all(self) -> _Case:
+    def all(self) -> Case:
         """The case that says nothing."""
         return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
 
-    def split(self, case: _Case) -> tuple[_Case, _Case] | None:
+    def split(self, case: Case) -> tuple[Case, Case] | None:
         """On the way that most of a table has; None where no mix weighs anything to speak of."""
         table, way, weight_us = self._heaviest_mix(case.taken)
         if weight_us <= BOUND_PRECISION * case.bound_us:
@@ -82,10 +84,10 @@ class _Cases:
         heaviest = int(others_us.argmax())
         return heaviest, int(main[heaviest]), float(others_us[heaviest])
 
-    def _bounded(self, least_us: float, allowed: Bools) -> _Case:
+    def _bounded(self, least_us: float, allowed: Bools) -> Case:
         self.bounded += 1
         found = bounder_of(self._cover.with_cover_options(allowed), self._clock).bound()
         taken = np.zeros(len(allowed))
         if found.feasible:
             taken[allowed] = found.near.part.spread(found.near.relaxation.x, 0.0, 1.0)
-        return _Case(max(found.value_us, least_us), self.bounded, allowed, taken)
+        return Case(max(found.value_us, least_us), self.bounded, allowed, taken)
