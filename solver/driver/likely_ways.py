@@ -7,7 +7,9 @@ a search is short.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -24,21 +26,24 @@ from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.by_cases import Case
 from emplace.solver.result import Limit, Result
 
+Ways = frozenset[tuple[int, Way]]
+"""(table of a cover, way)"""
+
 
 def solve_likely_first(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """The best placement of the program that is found, and its bound: first with likely ways alone, then with all from the best of these.
 
-    Where there is a single case the relaxation mixes no ways, and the search begins with what it leans to anyway; a warm start has its own.
+    Where all cases take the same ways the search begins with what it leans to anyway; a warm start has its own.
     """
-    priced = program.priced
-    if len(program.cases) < 2 or priced.problem.warm_start is not None:
+    priced, likely = program.priced, _likely_ways(program)
+    if len(likely) < 2 or priced.problem.warm_start is not None:
         return solve_program(priced, budget, monitor, program.bound_us, program.bounder)
     best, left = Result[Placement](None, np.inf, program.bound_us, program.bound, Limit.WORK), 1.0
-    for case in program.cases[:MOST_LIKELY]:
-        if case.bound_us >= best.objective_us * (1 - budget.gap):
+    for ways, bound_us in islice(likely.items(), MOST_LIKELY):
+        if bound_us >= best.objective_us * (1 - budget.gap):
             break
         here = monitor.part(others_best_us=best.objective_us).sharing(LIKELY_SHARE / left)
-        best = best.united_with(solve_program(_with_likely(priced, case), budget.share(LIKELY_SHARE), here, program.bound_us))
+        best = best.united_with(solve_program(_with_ways(priced, ways), budget.share(LIKELY_SHARE), here, program.bound_us))
         left -= LIKELY_SHARE
         if best.limit is Limit.INTERRUPTED or best.gap <= budget.gap or monitor.is_answered(best.objective_us, best.lower_bound_us):
             return best
@@ -48,21 +53,27 @@ def solve_likely_first(program: TypeProgram, budget: Budget, monitor: Monitor) -
     return replace(found.merged_with(best), moves=found.moves + best.moves)
 
 
-def _with_likely(priced: PricedQuestion, case: Case) -> PricedQuestion:
-    """The program with the ways that tables have in the case's relaxation; a table that is offered none of these keeps all."""
-    assert priced.cover is not None
-    kept = _of_ways(priced, _taken_ways(priced.cover, case))
-    every = np.ones_like(kept)
-    return with_only(priced, or_all(first_option(priced.problem), kept, every))
+def _likely_ways(program: TypeProgram) -> dict[Ways, float]:
+    """What tables have in the relaxations of the cases, the lowest bound first, with the bound of the first case that has it."""
+    found: dict[Ways, float] = {}
+    for case in program.cases:
+        if math.isfinite(case.bound_us) and program.priced.cover is not None:
+            found.setdefault(_taken_ways(program.priced.cover, case), case.bound_us)
+    return found
 
 
-def _taken_ways(cover: Cover, case: Case) -> frozenset[tuple[int, Way]]:
-    """(table of the cover, way)"""
+def _taken_ways(cover: Cover, case: Case) -> Ways:
     taken = np.flatnonzero((case.taken > 0) & (cover.way >= 0))
     return frozenset((int(cover.option_table[option]), cover.ways[cover.way[option]]) for option in taken)
 
 
-def _of_ways(priced: PricedQuestion, ways: frozenset[tuple[int, Way]]) -> Bools:
+def _with_ways(priced: PricedQuestion, ways: Ways) -> PricedQuestion:
+    """The program with these ways; a table that is offered none of its ways keeps all."""
+    kept = _of_ways(priced, ways)
+    return with_only(priced, or_all(first_option(priced.problem), kept, np.ones_like(kept)))
+
+
+def _of_ways(priced: PricedQuestion, ways: Ways) -> Bools:
     """[O] whether all tables of an option have one of their `ways`; what fixed tables load has."""
     place = {table: number for number, table in enumerate(sorted(table for item in priced.items for table in item))}
     kept = np.ones(priced.problem.num_options, dtype=bool)

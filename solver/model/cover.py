@@ -47,6 +47,9 @@ class Cover(Problem):
     way: Ints
     """[O] index into `ways`; -1 of what fixed tables load."""
     ways: tuple[Way, ...]
+    pieces: Ints
+    """[O] how many pieces a table is in that takes the option, at least: options of different numbers are never mixed in one way. 1 where
+    they may be."""
 
     def types_of(self, options: Bools) -> frozenset[ShardingType]:
         """The sharding types of the options in `options` ([O])."""
@@ -72,4 +75,5 @@ class Cover(Problem):
             least_ddr_bytes=self.least_ddr_bytes[kept],
             sharding_type=self.sharding_type[kept],
             way=self.way[kept],
+            pieces=self.pieces[kept],
         )

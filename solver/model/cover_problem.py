@@ -59,6 +59,7 @@ def cover_of(offered: Problem, device_kind: Ints, question: Question, pricer: Co
         sharding_type=_repeated(blocks, [list(ShardingType).index(block.sharding_type) for block in blocks], np.full(count, -1))[order],
         way=_repeated(blocks, [ways.index(way) for way in of_blocks], np.full(count, -1))[order],
         ways=ways,
+        pieces=joined("pieces", np.ones(count, np.int64)),
     )
 
 

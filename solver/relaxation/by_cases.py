@@ -1,7 +1,8 @@
-"""The bound of a cover by cases: a table has one way, a sharding type and a kernel on trainers or on servers; the class relaxation mixes them.
+"""The bound of a cover by cases: a table has one way, a sharding type and a kernel on trainers or on servers, and is in some number of
+pieces; the class relaxation mixes them.
 
-A case says of some tables that they have a way, or have another one. The case with the lowest bound is split in two, on the table whose
-mix weighs most, so what is lowest in the end holds for every placement.
+A case says of some tables that they have a way, or have another one; that they are in at most so many pieces, or in more. The case with
+the lowest bound is split in two, on the table whose mix weighs most, so what is lowest in the end holds for every placement.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from math import inf
 
 import numpy as np
 
-from emplace.solver.budget import BOUND_PRECISION
+from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
 from emplace.solver.relaxation.bound import bounder_of
 
+LEAST_SHARE = 1e-9
+"""Less of a table than this is none; a case without placements takes nothing."""
 MOST_CASES, MOST_OPTIONS = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
 
@@ -63,17 +66,17 @@ class _Cases:
         return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
 
     def split(self, case: Case) -> tuple[Case, Case] | None:
-        """On the way that most of a table has; None where no mix weighs anything to speak of."""
-        table, way, weight_us = self._heaviest_mix(case.taken)
-        if weight_us <= BOUND_PRECISION * case.bound_us:
-            return None
-        here = self._cover.option_table == table
-        has_way = self._cover.way == way
-        with_way, without = case.allowed & (~here | has_way), case.allowed & ~(here & has_way)
-        return self._bounded(case.bound_us, with_way), self._bounded(case.bound_us, without)
+        """On the way that most of a table has; where ways are hardly mixed, on the number of its pieces. None where no mix weighs anything
+        to speak of."""
+        for table, chosen, weight_us in (self._heaviest_mix_of_ways(case.taken), self._heaviest_mix_of_pieces(case.taken)):
+            if weight_us > BOUND_PRECISION * case.bound_us:
+                here = self._cover.option_table == table
+                one, other = case.allowed & (~here | chosen), case.allowed & ~(here & chosen)
+                return self._bounded(case.bound_us, one), self._bounded(case.bound_us, other)
+        return None
 
-    def _heaviest_mix(self, taken: Floats) -> tuple[int, int, float]:
-        """(table, the way that most of it has, microseconds of all that has another)."""
+    def _heaviest_mix_of_ways(self, taken: Floats) -> tuple[int, Bools, float]:
+        """(table, the options [O] of the way that most of it has, microseconds of all that has another)."""
         table, way = self._cover.option_table, np.maximum(self._cover.way, 0)
         shape = (self._cover.num_tables, int(way.max()) + 1)
         share, time_us = np.zeros(shape), np.zeros(shape)
@@ -82,7 +85,21 @@ class _Cases:
         main = share.argmax(axis=1)
         others_us = time_us.sum(axis=1) - time_us[np.arange(len(main)), main]
         heaviest = int(others_us.argmax())
-        return heaviest, int(main[heaviest]), float(others_us[heaviest])
+        return heaviest, way == main[heaviest], float(others_us[heaviest])
+
+    def _heaviest_mix_of_pieces(self, taken: Floats) -> tuple[int, Bools, float]:
+        """(table, the options [O] of no more pieces than it has in the mean, microseconds of all that has more, or fewer if that is less)."""
+        table, pieces = self._cover.option_table, self._cover.pieces
+        mean = self._by_table(taken * pieces) / np.maximum(self._by_table(taken), LEAST_SHARE)
+        is_few = pieces <= mean[table] * (1 + BOUND_ROUNDING)
+        few_us, many_us = (self._by_table(np.where(these, taken * self._time_us, 0.0)) for these in (is_few, ~is_few))
+        mixed_us = np.minimum(few_us, many_us)
+        heaviest = int(mixed_us.argmax())
+        return heaviest, is_few, float(mixed_us[heaviest])
+
+    def _by_table(self, values: Floats) -> Floats:
+        """[T] sums over the options ([O]) of tables."""
+        return np.bincount(self._cover.option_table, weights=values, minlength=self._cover.num_tables).astype(np.float64)
 
     def _bounded(self, least_us: float, allowed: Bools) -> Case:
         self.bounded += 1

@@ -11,7 +11,7 @@ from benchmarks.exhaustive import best_below
 from benchmarks.small_questions import small_question
 from emplace.placement.access import Access, IcdfAccess, ZipfAccess, access_distribution
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.model import Tier
+from emplace.placement.model import ShardingType, Tier
 from emplace.placement.plan import PlanOptions
 from emplace.planning import build_question
 from emplace.solver.driver.variants import variants
@@ -46,6 +46,17 @@ def test_no_table_is_on_trainers_and_servers_at_once() -> None:
     cover = price(asked, beside_servers.topology, beside_servers.tiers).cover
     assert cover is not None
     assert cases_of(cover)[0].bound_us > 1.02 * bound_of(cover).value_us
+
+
+def test_no_table_is_in_few_pieces_and_in_many_at_once() -> None:
+    """The relaxation mixes few pieces, which are long, and many, of which each costs something; by cases it doesn't."""
+    asked = build_question(builtin_model("dlrm-dcnv2"), builtin_host("zion"), PlanOptions())
+    [trainers] = variants(asked)
+    cover = price(asked, trainers.topology, trainers.tiers).cover
+    assert cover is not None
+    cut = [list(ShardingType).index(kind) for kind in (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL)]
+    cover = cover.with_cover_options(np.isin(cover.sharding_type, cut))
+    assert cases_of(cover)[0].bound_us > 1.008 * bound_of(cover).value_us
 
 
 def test_a_table_too_large_for_one_device_pays_for_two_pieces() -> None:
