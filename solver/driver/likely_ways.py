@@ -33,10 +33,10 @@ Ways = frozenset[tuple[int, Way]]
 def solve_likely_first(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result[Placement]:
     """The best placement of the program that is found, and its bound: first with likely ways alone, then with all from the best of these.
 
-    Where all cases take the same ways the search begins with what it leans to anyway; a warm start has its own.
+    A warm start has ways already.
     """
     priced, likely = program.priced, _likely_ways(program)
-    if len(likely) < 2 or priced.problem.warm_start is not None:
+    if not likely or priced.problem.warm_start is not None:
         return solve_program(priced, budget, monitor, program.bound_us, program.bounder)
     best, left = Result[Placement](None, np.inf, program.bound_us, program.bound, Limit.WORK), 1.0
     for ways, bound_us in islice(likely.items(), MOST_LIKELY):
