@@ -75,6 +75,8 @@ TYPE_SET_SHARES = (0.6, 0.1, 0.1, 0.1, 0.1)
 """The shares of sets of sharding types in the order of their bounds; the first is nearly always the best."""
 LEAST_TYPE_COST_SHARE = 0.5
 """The share of the program with options of the least work alone, where ranks share cores; the rest is for all options."""
+LIKELY_SHARE, MOST_LIKELY = 0.1, 3
+"""The share of each case that is searched with the ways alone that its relaxation takes, and how many; the rest is for all ways."""
 UNRESTRICTED_SHARE = 0.5
 """The share of the program that does not know of tables to keep apart: it has the bound. The rest is for keeping them apart."""
 LEAST_RETRY_SHARE = 0.1

@@ -8,6 +8,7 @@ from dataclasses import replace
 from emplace.placement.plan import Question
 from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
 from emplace.solver.driver.at_once import Programs, answered_at_once, packed_at_once
+from emplace.solver.driver.likely_ways import solve_likely_first
 from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, least_work_us, shared_bound_us
 from emplace.solver.driver.solve_program import solve_program
@@ -134,7 +135,7 @@ def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result
     if program.priced.question.cost_model.ranks_per_core > 1:
         found = _solve_shared(program.priced, budget, monitor)
     else:
-        found = solve_program(program.priced, budget, monitor, program.bound_us, program.bounder)
+        found = solve_likely_first(program, budget, monitor)
     found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
     return _unsettled(found, budget) if program.unpaid_us > 0 else found
 

@@ -33,7 +33,7 @@ from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bounder_of
-from emplace.solver.relaxation.by_cases import bound_by_cases
+from emplace.solver.relaxation.by_cases import Case, cases_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -57,6 +57,8 @@ class TypeProgram:
     """What a plan of the program may cost beside: for types that it need not use."""
     bounder: Bounder | None = None
     """That has bounded the program without its types' costs, where that is kept: under a limit of time."""
+    cases: tuple[Case, ...] = ()
+    """Of its cover, the lowest bound first, without its types' costs; none where there is no bound by cases."""
 
 
 def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
@@ -103,7 +105,7 @@ class TypeSearch:
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
-        self._cases_us: dict[Types, float] = {}
+        self._cases: dict[Types, tuple[Case, ...]] = {}
         self._computed = 0
         self._most_bounds = min(max(FEW_BOUNDS, MOST_BOUNDED // max(priced.relaxed.num_options, 1)), MANY_BOUNDS)
         self._order = count()
@@ -152,10 +154,12 @@ class TypeSearch:
         while self.others_us < cost_us:
             value, _, required, allowed = heapq.heappop(self._heap)
             if (program := self._restricted(allowed, required)) is not None:
-                by_cases_us = self._by_cases(allowed, cost_us - self._total(required)) + self._total(required)
+                cases = self._by_cases(allowed, cost_us - self._total(required))
+                by_cases_us = (cases[0].bound_us if cases else 0.0) + self._total(required)
                 if by_cases_us <= max(value, self.others_us * (1 + AS_GOOD)):
                     name = self.name if by_cases_us <= value else f"{self.name}, by cases"
-                    return TypeProgram(program, max(value, by_cases_us), name, self._total(allowed - required), self._bounders.get(allowed))
+                    unpaid_us, bounder = self._total(allowed - required), self._bounders.get(allowed)
+                    return TypeProgram(program, max(value, by_cases_us), name, unpaid_us, bounder, cases)
                 if math.isfinite(by_cases_us):
                     self._push(by_cases_us, required, allowed)
             self._decide_below(cost_us)
@@ -258,16 +262,16 @@ class TypeSearch:
             return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
         return bound.value_us, bound.name, chosen
 
-    def _by_cases(self, allowed: Types, enough_us: float) -> float:
-        """A higher bound of the program with `allowed` only, costs of types apart; 0 where there is none."""
-        if allowed not in self._cases_us:
+    def _by_cases(self, allowed: Types, enough_us: float) -> tuple[Case, ...]:
+        """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none."""
+        if allowed not in self._cases:
             program = None if self._left_s <= 0 or self._monitor.stopped() else self._restricted(allowed, frozenset())
-            self._cases_us[allowed] = 0.0
+            self._cases[allowed] = ()
             if program is not None and program.cover is not None and program.question.cost_model.ranks_per_core <= 1:
                 clock = self._monitor.within(self._left_s).clock
-                self._cases_us[allowed] = bound_by_cases(program.cover, clock, enough_us)
+                self._cases[allowed] = tuple(cases_of(program.cover, clock, enough_us))
                 self._left_s = clock.left_s
-        return self._cases_us[allowed]
+        return self._cases[allowed]
 
     def _new_bound(self, allowed: Types) -> tuple[float, Types]:
         program = self._restricted(allowed, frozenset())

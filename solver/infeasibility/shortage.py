@@ -16,7 +16,7 @@ from emplace.placement.model import Constraints, ShardingType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
-from emplace.solver.model.build import price
+from emplace.solver.model.build import price_bytes
 from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.model.layouts import Layout, permits, trains_fused
 from emplace.solver.model.priced import PricedQuestion
@@ -45,8 +45,8 @@ class Shortage:
 
 @dataclass(frozen=True)
 class Case:
-    """One of a question's programs with everything about it that is provably too much. `priced` holds all options,
-    also those that fit nowhere."""
+    """One of a question's programs with everything about it that is provably too much. `priced` holds the bytes of all options,
+    also of those that fit nowhere, and no times."""
 
     name: str
     priced: PricedQuestion
@@ -66,7 +66,7 @@ def cases(question: Question) -> list[Case]:
     """One for each program of the question. Raises InvalidDocument for ranks that the host can't have."""
     found = []
     for variant in variants(question):
-        priced = price(question, variant.topology, variant.tiers, only_fitting=False)
+        priced = price_bytes(question, variant.topology, variant.tiers)
         without = tuple(table_reasons(priced))
         found.append(Case(variant.name, priced, tuple(rank_reasons(priced)), without, tuple(shortages(priced))))
     return found

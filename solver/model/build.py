@@ -21,6 +21,7 @@ from emplace.solver.model.concrete import ConcretePlacer
 from emplace.solver.model.concrete_items import concrete_items, program_options
 from emplace.solver.model.conflicts import crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
+from emplace.solver.model.cover import Cover
 from emplace.solver.model.cover_options import CoverPricer
 from emplace.solver.model.cover_problem import cover_of
 from emplace.solver.model.equal_types import superfluous_types
@@ -37,44 +38,46 @@ def price(
     topology: Topology,
     tiers: frozenset[Tier],
     *,
-    only_fitting: bool = True,
     may_be_concrete: bool = True,
     with_cover: bool = True,
     held: Mapping[str, TablePlacement] | None = None,
 ) -> PricedQuestion:
-    """Every option within `tiers`, priced; `only_fitting` drops those too large for any target; `held` tables stay so.
+    """Every option within `tiers` that fits some target, priced; `held` tables stay so.
 
     Of a small question every placement is an option (solver/model/concrete.py), unless that may not be; of others there is a cover, for
     who asks for more than plans. Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
     """
-    pricer = ShardPricer(question, topology)
-    own_bytes = pricer.rank_bytes
-    fixed = fixed_tables(question, topology, held or {})
-    load = pricer.fixed_load(fixed)
-    hbm_capacity, ddr_capacity = _capacities(topology, own_bytes, load)
-    around = _Around(question, topology, tiers, pricer, own_bytes, fixed, load, hbm_capacity, ddr_capacity)
-    concrete = _concrete(around) if only_fitting and may_be_concrete else None
+    around = _Around.of(question, topology, tiers, held or {}, PLACED_STAGES)
+    concrete = _concrete(around) if may_be_concrete else None
     if concrete is not None:
         return concrete
+    offered = _offered(around, only_fitting=True)
+    return replace(offered, cover=_cover(around, offered.problem)) if with_cover else offered
+
+
+def price_bytes(question: Question, topology: Topology, tiers: frozenset[Tier]) -> PricedQuestion:
+    """Every option within `tiers`, also those that fit nowhere, with its bytes alone: a program without stages."""
+    return _offered(_Around.of(question, topology, tiers, {}, ()), only_fitting=False)
+
+
+def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
+    """The program of all layouts; without a cover."""
+    question, topology, fixed, load = around.question, around.topology, around.fixed, around.load
     kinds = _Kinds.of(topology)
-    room = LargestRoom(kinds.examples, kinds.of_device, topology, hbm_capacity, ddr_capacity) if only_fitting else None
+    room = LargestRoom(kinds.examples, kinds.of_device, topology, around.hbm_capacity, around.ddr_capacity) if only_fitting else None
     superfluous = superfluous_types(question, topology, fixed)
-    everything = layouts(topology, question.cost_model, question.model.optimizer, tiers)
+    everything = layouts(topology, question.cost_model, question.model.optimizer, around.tiers)
     offered = tuple(layout for layout in everything if layout.sharding_type not in superfluous)
-    by_layout = LayoutPricer(pricer, question.model, kinds.examples, room, fixed)
+    by_layout = LayoutPricer(around.pricer, question.model, kinds.examples, room, fixed)
     blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]
-    options = JoinedOptions(blocks, len(kinds.examples))
+    options = JoinedOptions(blocks, len(kinds.examples), len(around.pricer.stages))
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)
     conflicts = (*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))
-    types = frozenset(ShardingType) - superfluous
-    of_cover = _Kinds.of(topology, pricer.hottest_place())
-    cover_pricer = CoverPricer(question, topology, tiers, types, of_cover.examples, of_cover.of_device, pricer)
     is_trainer = np.array([not rank.is_server for rank in topology.ranks])
-    problem = _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed)
     return PricedQuestion(
         question,
         topology,
-        problem,
+        _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed),
         items.items,
         offered,
         items.options.layout,
@@ -82,11 +85,19 @@ def price(
         items.apart,
         replace(fixed, conflicts=conflicts),
         (load.hbm_bytes, load.ddr_bytes),
-        pricer,
-        own_bytes,
+        around.pricer,
+        around.own_bytes,
         options.slack_bytes,
-        cover_of(problem, of_cover.of_device, question, cover_pricer, fixed, load.time_us) if only_fitting and with_cover else None,
+        None,
     )
+
+
+def _cover(around: _Around, offered: Problem) -> Cover:
+    question, topology, fixed = around.question, around.topology, around.fixed
+    kinds = _Kinds.of(topology, around.pricer.hottest_place())
+    types = frozenset(ShardingType) - superfluous_types(question, topology, fixed)
+    pricer = CoverPricer(question, topology, around.tiers, types, kinds.examples, kinds.of_device, around.pricer)
+    return cover_of(offered, kinds.of_device, question, pricer, fixed, around.load.time_us)
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,22 @@ class _Around:
     load: RankLoads
     hbm_capacity: Ints
     ddr_capacity: Ints
+
+    @classmethod
+    def of(
+        cls,
+        question: Question,
+        topology: Topology,
+        tiers: frozenset[Tier],
+        held: Mapping[str, TablePlacement],
+        stages: tuple[Stage, ...],
+    ) -> _Around:
+        """With prices of these stages."""
+        pricer = ShardPricer(question, topology, stages)
+        fixed = fixed_tables(question, topology, held)
+        load = pricer.fixed_load(fixed)
+        capacities = _capacities(topology, pricer.rank_bytes, load)
+        return cls(question, topology, tiers, pricer, pricer.rank_bytes, fixed, load, *capacities)
 
 
 def _concrete(around: _Around) -> PricedQuestion | None:
@@ -175,7 +202,7 @@ def _problem(
     allowed: Bools | None,
 ) -> Problem:
     question, topology = around.question, around.topology
-    constant_us, stage_base_us = _without_tables(question, topology)
+    constant_us, stage_base_us = _without_tables(question, topology, around.pricer.stages)
     node = np.array([rank.node for rank in topology.ranks])
     return Problem(
         device_kind=device_kind,
@@ -199,15 +226,15 @@ def _problem(
 
 def step_without_tables_us(question: Question, topology: Topology) -> float:
     """What a step takes before any table is placed: no plan takes less."""
-    constant_us, stage_base_us = _without_tables(question, topology)
+    constant_us, stage_base_us = _without_tables(question, topology, PLACED_STAGES)
     return constant_us + float(stage_base_us.sum())
 
 
-def _without_tables(question: Question, topology: Topology) -> tuple[float, Floats]:
+def _without_tables(question: Question, topology: Topology, stages: tuple[Stage, ...]) -> tuple[float, Floats]:
     """What a step takes beside the stages of tables, and what each of these ([K]) takes on every rank before any is placed."""
     base = rank_stages_us(question.cost_model, question.model, topology)
     constant_us = question.cost_model.step_overhead_us + _dense_us(question, topology, base[Stage.DENSE])
-    return constant_us, np.array([base.get(stage, 0.0) for stage in PLACED_STAGES])
+    return constant_us, np.array([base.get(stage, 0.0) for stage in stages])
 
 
 def _dense_us(question: Question, topology: Topology, trainer_us: float) -> float:

@@ -15,7 +15,7 @@ from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import DataType
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.stages import PLACED_STAGES, served_stages_us, shard_stages_us
+from emplace.placement.stages import PLACED_STAGES, Stage, served_stages_us, shard_stages_us
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT, TableLoad, model_loads, shard_workload
 from emplace.solver.model.fixed import Fixed
@@ -71,8 +71,10 @@ class RankLoads:
 class ShardPricer:
     """Prices shards, over many tables of one data type at once."""
 
-    def __init__(self, question: Question, topology: Topology) -> None:
+    def __init__(self, question: Question, topology: Topology, stages: tuple[Stage, ...] = PLACED_STAGES) -> None:
         self._question, self._topology = question, topology
+        self.stages = stages
+        """[K] those that times are of; none where only bytes are wanted."""
         loads = model_loads(question.model, topology, question.options.objective)
         self._table_loads = loads
         self._loads = [np.array([getattr(load, field.name) for load in loads]) for field in fields(TableLoad)]
@@ -140,7 +142,7 @@ class ShardPricer:
     def fixed_load(self, fixed: Fixed) -> RankLoads:
         """What fixed tables put on every rank."""
         ranks = self._topology.ranks
-        load = RankLoads(np.zeros((len(ranks), len(PLACED_STAGES))), np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64))
+        load = RankLoads(np.zeros((len(ranks), len(self.stages))), np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64))
         for table, placement in fixed.placements.items():
             for shard, price in self.placed_shards(placement, table):
                 load.time_us[shard.rank] += price.time_us[0, 0]
@@ -155,14 +157,18 @@ class ShardPricer:
         columns = shape.columns
         share = self._row_share(table, shape) if sharding.sharding_type in ROW_SPLIT else RowShare.even(1.0)
         work = shard_workload(load, sharding.sharding_type, share, columns, self._topology, on_server=rank.is_server)
-        stages = shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work)
         hbm, ddr = shard_bytes(sharding, shape, work.peak, on_cuda=rank.type is DeviceType.CUDA)
-        served = served_stages_us(self._question.cost_model, work, self._topology) if rank.is_server else {}
-        time_us, served_us = (
-            np.stack([np.broadcast_to(each.get(stage, 0.0), columns.shape) for stage in PLACED_STAGES], axis=-1)
-            for each in (stages, served)
-        )
+        time_us, served_us = np.zeros((2, *columns.shape, len(self.stages)))
+        if self.stages:
+            self._fill(time_us, shard_stages_us(self._question.cost_model, rank.device, sharding, shape, work))
+        if self.stages and rank.is_server:
+            self._fill(served_us, served_stages_us(self._question.cost_model, work, self._topology))
         return ShardPrices(time_us, np.broadcast_to(hbm, columns.shape), np.broadcast_to(ddr, columns.shape), served_us)
+
+    def _fill(self, times_us: Floats, of_stages: dict[Stage, Any]) -> None:
+        """[..., K] with what is known of each stage."""
+        for number, stage in enumerate(self.stages):
+            times_us[..., number] = of_stages.get(stage, 0.0)
 
     def _row_share(self, table: Ints, shape: ShardShape) -> RowShare:
         """[n, 1] what blocks of rows take of their tables."""

@@ -10,11 +10,20 @@ mean in sums over devices, and the least of them on a single one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from emplace.placement.model import ShardingType
+from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
+
+
+class Way(NamedTuple):
+    """How a table is placed, whatever lies where and in how many pieces: a table has one way."""
+
+    sharding_type: ShardingType
+    kernel: ComputeKernel
+    on_server: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +45,11 @@ class Cover(Problem):
     sharding_type: Ints
     """[O] place in ShardingType; -1 of what fixed tables load."""
     way: Ints
-    """[O] the same number for the same sharding type and kernel, on trainers or on servers: a table has one; -1 of what fixed tables load."""
+    """[O] index into `ways`; -1 of what fixed tables load."""
+    ways: tuple[Way, ...]
+    pieces: Ints
+    """[O] how many pieces a table is in that takes the option, at least: options of different numbers are never mixed in one way. 1 where
+    they may be."""
 
     def types_of(self, options: Bools) -> frozenset[ShardingType]:
         """The sharding types of the options in `options` ([O])."""
@@ -62,4 +75,5 @@ class Cover(Problem):
             least_ddr_bytes=self.least_ddr_bytes[kept],
             sharding_type=self.sharding_type[kept],
             way=self.way[kept],
+            pieces=self.pieces[kept],
         )

@@ -18,7 +18,7 @@ from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
-from emplace.solver.model.piece_bands import PricedWidths, bands_by_number, bands_by_width, least_within
+from emplace.solver.model.piece_bands import PieceBand, PricedWidths, bands_by_number, bands_by_width, least_within
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
 _ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
@@ -41,6 +41,7 @@ class CoverBlock:
     """[n]"""
     count: Floats
     share: Floats
+    pieces: Ints
     mean_us: Floats
     """[n, G, K]"""
     least_us: Floats
@@ -158,7 +159,7 @@ class CoverPricer:
         for band in bands:
             taken = [band.together(each.of(band.some)) for each in means], [band.widest(each.of(band.some)) for each in leasts]
             share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
-            yield self._block(kind, kernel, place, table[band.some], band.count, share, *taken)
+            yield self._block(kind, kernel, place, table[band.some], replace(band, share=share), *taken)
 
     def _block(
         self,
@@ -166,8 +167,7 @@ class CoverPricer:
         kernel: ComputeKernel,
         place: list[int],
         table: Ints,
-        count: Floats,
-        share: Floats,
+        band: PieceBand,
         means: list[PricedWidths],
         leasts: list[PricedWidths],
     ) -> CoverBlock:
@@ -182,9 +182,8 @@ class CoverPricer:
             least_us[:, self._is_trainer] += least.served_us[:, None]
         on_device = place[0] if kind in _ON_DEVICES else -1
         on_server, scope = not self._is_trainer[place[0]], self._scope(kind)
-        return CoverBlock(
-            kind, kernel, scope, on_server, on_device, table, count, share, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr
-        )
+        shape_of = kind, kernel, scope, on_server, on_device, table, band.count, band.share, band.pieces
+        return CoverBlock(*shape_of, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
 
     def _scope(self, kind: ShardingType) -> Scope:
         """What a unit is on. Where there is one node, what is on a node is on all devices."""

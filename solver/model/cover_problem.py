@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import Question
-from emplace.solver.model.cover import Cover
+from emplace.solver.model.cover import Cover, Way
 from emplace.solver.model.cover_options import CoverBlock, CoverPricer
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.indexing import Number
@@ -39,6 +39,8 @@ def cover_of(offered: Problem, device_kind: Ints, question: Question, pricer: Co
     shared = {field.name: getattr(offered, field.name) for field in fields(Problem) if not field.name.startswith(("option_", "unit_"))}
     items: list[tuple[int, ...]] = [(index,) for index in np.flatnonzero(free).tolist()]
     mean_us = joined("mean_us", loads)
+    of_blocks = [Way(block.sharding_type, block.kernel, block.on_server) for block in blocks]
+    ways = tuple(dict.fromkeys(of_blocks))
     return Cover(
         **shared | {"device_kind": device_kind, "allowed": allowed_with_loads(question.model, items, fixed, loaded, offered.num_devices)},
         option_table=table[order],
@@ -55,15 +57,10 @@ def cover_of(offered: Problem, device_kind: Ints, question: Question, pricer: Co
         least_hbm_bytes=joined("least_hbm_bytes", nothing),
         least_ddr_bytes=joined("least_ddr_bytes", nothing),
         sharding_type=_repeated(blocks, [list(ShardingType).index(block.sharding_type) for block in blocks], np.full(count, -1))[order],
-        way=_repeated(blocks, _ways(blocks), np.full(count, -1))[order],
+        way=_repeated(blocks, [ways.index(way) for way in of_blocks], np.full(count, -1))[order],
+        ways=ways,
+        pieces=joined("pieces", np.ones(count, np.int64)),
     )
-
-
-def _ways(blocks: list[CoverBlock]) -> list[int]:
-    """A number for each sharding type and kernel, on trainers or on servers."""
-    ways = [(block.sharding_type, block.kernel, block.on_server) for block in blocks]
-    number = {way: index for index, way in enumerate(dict.fromkeys(ways))}
-    return [number[way] for way in ways]
 
 
 def _repeated(blocks: list[CoverBlock], values: list[int], of_loads: Ints) -> Ints:

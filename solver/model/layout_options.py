@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emplace.placement.model import DataType, ModelSpec, ShardingType
 from emplace.placement.sharding import ShardShape
-from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.colocation import OptionArrays
 from emplace.solver.model.costing import ShardPricer, ShardPrices
 from emplace.solver.model.fixed import Fixed
+from emplace.solver.model.indexing import Number
 from emplace.solver.model.layouts import Layout, open_to, piece_widths
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -93,7 +94,7 @@ class LayoutPricer:
         """All options of a layout for tables [n] of one data type, whether they fit anywhere or not."""
         columns = piece_widths(self._pricer.tables.columns[table], layout.pieces) // layout.column_blocks
         shape = (*columns.shape, len(self._kinds))
-        time_us = np.zeros((*shape, len(PLACED_STAGES)))
+        time_us = np.zeros((*shape, len(self._pricer.stages)))
         hbm_bytes, ddr_bytes, slack = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for kind, rank in enumerate(self._kinds):
             if rank.is_server != layout.on_server or layout.device not in (None, rank.device):
@@ -130,7 +131,7 @@ class LayoutPricer:
 class JoinedOptions:
     """Blocks laid side by side, then ordered by table and layout."""
 
-    def __init__(self, blocks: list[OptionBlock], num_kinds: int) -> None:
+    def __init__(self, blocks: list[OptionBlock], num_kinds: int, stages: int) -> None:
         table = np.concatenate([np.empty(0, np.int64), *(block.table for block in blocks)])
         layout = np.concatenate([np.empty(0, np.int64), *(np.full(len(block.table), block.layout) for block in blocks)])
         units = np.concatenate([np.empty(0, np.int64), *(np.full(len(block.table), block.hbm_bytes.shape[1]) for block in blocks)])
@@ -138,16 +139,15 @@ class JoinedOptions:
         first_unit = np.append(0, np.cumsum(units[order]))
         starts = (np.cumsum(units) - units)[order]
         gather = np.repeat(starts - first_unit[:-1], units[order]) + np.arange(first_unit[-1])
-        stages = len(PLACED_STAGES)
-        times = [np.empty((0, num_kinds, stages)), *(block.time_us.reshape(-1, num_kinds, stages) for block in blocks)]
+        times = [np.empty((0, num_kinds, stages)), *(_by_unit(block.time_us) for block in blocks)]
         none = np.empty((0, num_kinds), np.int64)
         self.arrays = OptionArrays(
             table=table[order],
             layout=layout[order],
             first_unit=first_unit,
             time_us=np.concatenate(times)[gather],
-            hbm_bytes=np.concatenate([none, *(block.hbm_bytes.reshape(-1, num_kinds) for block in blocks)])[gather],
-            ddr_bytes=np.concatenate([none, *(block.ddr_bytes.reshape(-1, num_kinds) for block in blocks)])[gather],
+            hbm_bytes=np.concatenate([none, *(_by_unit(block.hbm_bytes) for block in blocks)])[gather],
+            ddr_bytes=np.concatenate([none, *(_by_unit(block.ddr_bytes) for block in blocks)])[gather],
         )
         self.slack_bytes = self._slack(blocks)
 
@@ -157,3 +157,8 @@ class JoinedOptions:
         for block in blocks:
             np.maximum.at(largest, block.table, block.slack_bytes)
         return int(largest.sum())
+
+
+def _by_unit(values: NDArray[Number]) -> NDArray[Number]:
+    """[n * pieces, ...] from [n, pieces, ...]."""
+    return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])

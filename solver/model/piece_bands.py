@@ -43,6 +43,8 @@ class PieceBand:
     """[n] the fewest pieces, so that units are real ones where there is one width."""
     share: Floats
     """[n] the least share of its table that is of the option where any of it is."""
+    pieces: Ints
+    """[n] how many pieces a table is in that is wholly of the band's options, the fewest; 1 where it is a mix of bands."""
     together: Callable[[PricedWidths], PricedWidths]
     """From pieces of every width to a unit: what all pieces take, over their count."""
     widest: Callable[[PricedWidths], PricedWidths]
@@ -65,7 +67,7 @@ def _number_band(some: Ints, columns: Ints, fewest: Ints, most: Ints) -> PieceBa
     def widest(priced: PricedWidths) -> PricedWidths:
         return _each(priced, lambda part: widest_of_pieces(part, columns, most))
 
-    return PieceBand(some, fewest.astype(np.float64), np.ones(len(some)), together, widest)
+    return PieceBand(some, fewest.astype(np.float64), np.ones(len(some)), fewest, together, widest)
 
 
 def bands_by_width(columns: Ints, widths: Ints) -> Iterator[PieceBand]:
@@ -89,7 +91,7 @@ def _width_band(some: Ints, pieces: Floats, within: Bools) -> PieceBand:
     def widest(priced: PricedWidths) -> PricedWidths:
         return _each(priced, lambda part: least_within(part, within))
 
-    return PieceBand(some, fewest, 1 / most, together, widest)
+    return PieceBand(some, fewest, 1 / most, np.ones(len(some), np.int64), together, widest)
 
 
 def _each(priced: PricedWidths, reduced: Callable[[Floats], Floats]) -> PricedWidths:

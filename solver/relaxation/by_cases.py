@@ -1,7 +1,8 @@
-"""The bound of a cover by cases: a table has one way, a sharding type and a kernel on trainers or on servers; the class relaxation mixes them.
+"""The bound of a cover by cases: a table has one way, a sharding type and a kernel on trainers or on servers, and is in some number of
+pieces; the class relaxation mixes them.
 
-A case says of some tables that they have a way, or have another one. The case with the lowest bound is split in two, on the table whose
-mix weighs most, so what is lowest in the end holds for every placement.
+A case says of some tables that they have a way, or have another one; that they are in at most so many pieces, or in more. The case with
+the lowest bound is split in two, on the table whose mix weighs most, so what is lowest in the end holds for every placement.
 """
 
 from __future__ import annotations
@@ -12,34 +13,23 @@ from math import inf
 
 import numpy as np
 
-from emplace.solver.budget import BOUND_PRECISION
+from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
 from emplace.solver.relaxation.bound import bounder_of
 
+LEAST_SHARE = 1e-9
+"""Less of a table than this is none; a case without placements takes nothing."""
 MOST_CASES, MOST_OPTIONS = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
 
 
-def bound_by_cases(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> float:
-    """A bound on what the cover bounds, of as many cases as its options allow, until it is enough; 0 where they allow none."""
-    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
-    if most < 3:
-        return 0.0
-    search = _Cases(cover, clock)
-    heap = [search.all()]
-    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not clock.is_over:
-        if (halves := search.split(heap[0])) is None:
-            break
-        heapq.heapreplace(heap, halves[0])
-        heapq.heappush(heap, halves[1])
-    return heap[0].bound_us
-
-
 @dataclass(frozen=True, order=True)
-class _Case:
+class Case:
+    """Some placements of a cover; what is in none of a list of cases is no placement."""
+
     bound_us: float
     number: int
     """The earlier one comes first where bounds are equal."""
@@ -49,6 +39,21 @@ class _Case:
     """[O] the share of each option in the relaxation."""
 
 
+def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> list[Case]:
+    """As many cases as the cover's options allow, until the lowest bound, which comes first, is enough; none where they allow none."""
+    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
+    if most < 3:
+        return []
+    search = _Cases(cover, clock)
+    heap = [search.all()]
+    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not clock.is_over:
+        if (halves := search.split(heap[0])) is None:
+            break
+        heapq.heapreplace(heap, halves[0])
+        heapq.heappush(heap, halves[1])
+    return sorted(heap)
+
+
 class _Cases:
     def __init__(self, cover: Cover, clock: Clock) -> None:
         self._cover, self._clock = cover, clock
@@ -56,22 +61,22 @@ class _Cases:
         self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
         self.bounded = 0
 
-    def all(self) -> _Case:
+    def all(self) -> Case:
         """The case that says nothing."""
         return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
 
-    def split(self, case: _Case) -> tuple[_Case, _Case] | None:
-        """On the way that most of a table has; None where no mix weighs anything to speak of."""
-        table, way, weight_us = self._heaviest_mix(case.taken)
-        if weight_us <= BOUND_PRECISION * case.bound_us:
-            return None
-        here = self._cover.option_table == table
-        has_way = self._cover.way == way
-        with_way, without = case.allowed & (~here | has_way), case.allowed & ~(here & has_way)
-        return self._bounded(case.bound_us, with_way), self._bounded(case.bound_us, without)
+    def split(self, case: Case) -> tuple[Case, Case] | None:
+        """On the way that most of a table has; where ways are hardly mixed, on the number of its pieces. None where no mix weighs anything
+        to speak of."""
+        for table, chosen, weight_us in (self._heaviest_mix_of_ways(case.taken), self._heaviest_mix_of_pieces(case.taken)):
+            if weight_us > BOUND_PRECISION * case.bound_us:
+                here = self._cover.option_table == table
+                one, other = case.allowed & (~here | chosen), case.allowed & ~(here & chosen)
+                return self._bounded(case.bound_us, one), self._bounded(case.bound_us, other)
+        return None
 
-    def _heaviest_mix(self, taken: Floats) -> tuple[int, int, float]:
-        """(table, the way that most of it has, microseconds of all that has another)."""
+    def _heaviest_mix_of_ways(self, taken: Floats) -> tuple[int, Bools, float]:
+        """(table, the options [O] of the way that most of it has, microseconds of all that has another)."""
         table, way = self._cover.option_table, np.maximum(self._cover.way, 0)
         shape = (self._cover.num_tables, int(way.max()) + 1)
         share, time_us = np.zeros(shape), np.zeros(shape)
@@ -80,12 +85,26 @@ class _Cases:
         main = share.argmax(axis=1)
         others_us = time_us.sum(axis=1) - time_us[np.arange(len(main)), main]
         heaviest = int(others_us.argmax())
-        return heaviest, int(main[heaviest]), float(others_us[heaviest])
+        return heaviest, way == main[heaviest], float(others_us[heaviest])
 
-    def _bounded(self, least_us: float, allowed: Bools) -> _Case:
+    def _heaviest_mix_of_pieces(self, taken: Floats) -> tuple[int, Bools, float]:
+        """(table, the options [O] of no more pieces than it has in the mean, microseconds of all that has more, or fewer if that is less)."""
+        table, pieces = self._cover.option_table, self._cover.pieces
+        mean = self._by_table(taken * pieces) / np.maximum(self._by_table(taken), LEAST_SHARE)
+        is_few = pieces <= mean[table] * (1 + BOUND_ROUNDING)
+        few_us, many_us = (self._by_table(np.where(these, taken * self._time_us, 0.0)) for these in (is_few, ~is_few))
+        mixed_us = np.minimum(few_us, many_us)
+        heaviest = int(mixed_us.argmax())
+        return heaviest, is_few, float(mixed_us[heaviest])
+
+    def _by_table(self, values: Floats) -> Floats:
+        """[T] sums over the options ([O]) of tables."""
+        return np.bincount(self._cover.option_table, weights=values, minlength=self._cover.num_tables).astype(np.float64)
+
+    def _bounded(self, least_us: float, allowed: Bools) -> Case:
         self.bounded += 1
         found = bounder_of(self._cover.with_cover_options(allowed), self._clock).bound()
         taken = np.zeros(len(allowed))
         if found.feasible:
             taken[allowed] = found.near.part.spread(found.near.relaxation.x, 0.0, 1.0)
-        return _Case(max(found.value_us, least_us), self.bounded, allowed, taken)
+        return Case(max(found.value_us, least_us), self.bounded, allowed, taken)

@@ -13,7 +13,7 @@ from emplace.placement.host import MAX_RANKS, HostSpec
 from emplace.placement.lengths import MAX_LENGTH
 from emplace.placement.model import DataType, ModelSpec, Optimizer
 from emplace.placement.plan import PlanOptions, Question
-from emplace.solver.model.build import price
+from emplace.solver.model.build import price_bytes
 from emplace.solver.model.indexing import devices_covered, unit_option
 from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
@@ -59,7 +59,7 @@ def test_the_largest_table_that_is_counted_does_not_overflow(
         middle = (fewest + most) // 2
         fewest, most = (middle, most) if is_counted(question(middle)) else (fewest, middle)
     largest = question(fewest)
-    problem = price(largest, largest.topology(with_servers=True), largest.allowed_tiers, only_fitting=False).problem
+    problem = price_bytes(largest, largest.topology(with_servers=True), largest.allowed_tiers).problem
     units = [(problem.unit_hbm_bytes, problem.hbm_capacity), (problem.unit_ddr_bytes, problem.ddr_capacity)]
     for unit_bytes, capacity in units:
         assert unit_bytes.dtype == capacity.dtype == np.int64

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ShardingType, Tier
 from emplace.placement.topology import build_topology
-from emplace.solver.model.build import price
+from emplace.solver.model.build import price, price_bytes
 from emplace.solver.model.layouts import CACHE_HITS, Layout, piece_widths, table_columns
 from emplace.solver.model.priced import PricedQuestion
 from tests.solver.questions import cpu_host, gpu_host, question, table
@@ -25,9 +25,7 @@ def priced(
     host: HostSpec, tiers: set[Tier], with_servers: bool = False, optimizer: str = "rowwise_adagrad", **one_table: Any
 ) -> PricedQuestion:
     spec = table("t", **({"rows": 100_000, "dim": 64} | one_table))
-    return price(
-        question(host, [spec], optimizer), build_topology(host, None, None, with_servers=with_servers), frozenset(tiers), only_fitting=False
-    )
+    return price_bytes(question(host, [spec], optimizer), build_topology(host, None, None, with_servers=with_servers), frozenset(tiers))
 
 
 def offered(host: HostSpec, tiers: set[Tier], **more: Any) -> list[Layout]:
