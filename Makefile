@@ -12,6 +12,8 @@ TEST_LIMIT := 30m
 # A quarter of their time tests wait for processes, so three at once keep two cores busy.
 TESTS_AT_ONCE := 3
 SOURCES := $(wildcard $(PACKAGES) migrations benchmarks examples tests setup.py)
+# What one process compiles, those that tests start by the hundred need not.
+export PYTHONDONTWRITEBYTECODE =
 NATIVE := $(wildcard solver/native/*.cpp solver/native/*.hpp)
 
 .PHONY: help setup demo test test-others lint format serve clean
