@@ -26,6 +26,7 @@ from emplace.placement.plan import (
 from emplace.placement.workload import Objective
 from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
 from emplace.solver.driver.fewest_devices import smallest_size
+from emplace.solver.driver.filled_wires import solve_on_filled_wires
 from emplace.solver.driver.replan import replan
 from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.infeasibility.explain import explain
@@ -79,7 +80,8 @@ def _refuse_cold(question: Question, warm_start: Plan) -> None:
 def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
     if question.options.start is not None:
         return replan(question, monitor)
-    return solve_variants(question, monitor, None if warm_start is None else {table.name: table for table in warm_start.tables})
+    placed = None if warm_start is None else {table.name: table for table in warm_start.tables}
+    return solve_on_filled_wires(question, monitor, placed) or solve_variants(question, monitor, placed)
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:

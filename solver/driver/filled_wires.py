@@ -1,0 +1,88 @@
+"""Jobs on one node whose input fills its network, so that what servers send over it makes steps longer, whatever the devices need.
+
+A step is as long as the devices take, or the wire for input and vectors (placement/arriving.py). So for any weight w from 0 to 1 no
+step is shorter than (1 - w) devices + w (input + vectors), and that is a step of the integer program, but for a constant, where servers'
+vectors are dearer. Its best plan has little on the wire, and its bound holds for all plans.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from emplace.placement.derived_loads import constant_us
+from emplace.placement.derived_plan import derive_plan, imported_record
+from emplace.placement.model import Tier
+from emplace.placement.plan import Question
+from emplace.solver.driver.lower_bound import lower_bound
+from emplace.solver.driver.solve_variants import solve_variants
+from emplace.solver.model.extract import Placement
+from emplace.solver.model.warm_start import Placed
+from emplace.solver.progress import Monitor
+from emplace.solver.result import Limit, Result
+
+WEIGHT = 0.95
+"""Of the wire."""
+_HALF = 0.5
+
+
+def solve_on_filled_wires(question: Question, monitor: Monitor, warm_start: Placed | None) -> Result[Placement] | None:
+    """The best plan found and a bound; None where the devices may take longer than the input, or a target is asked for.
+
+    Half of the limit is for plans with little on the wire. Where these are not close to the bound, the rest is for the devices alone.
+    """
+    input_us = _input_us(question)
+    if input_us == 0 or monitor.target_us is not None or lower_bound(question)[0] > input_us:
+        return None
+    half = _with_half(question)
+    light = solve_variants(_with_dear_vectors(half), monitor.sharing(_HALF).silent(), warm_start)
+    if light.is_infeasible:
+        return light
+    bound_us = (1 - WEIGHT) * light.lower_bound_us + WEIGHT * input_us
+    found = _as_it_is(question, replace(light, lower_bound_us=max(input_us, bound_us), bound="network"))
+    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED:
+        found = found.merged_with(_as_it_is(question, solve_variants(half, monitor.part(has_incumbents=False), warm_start)))
+    return replace(found, limit=_limit(found, question))
+
+
+def _limit(found: Result[Placement], question: Question) -> Limit:
+    if found.limit is Limit.INTERRUPTED:
+        return found.limit
+    return Limit.GAP if found.gap <= question.options.gap else Limit.WORK
+
+
+def _input_us(question: Question) -> float:
+    """Of one node with servers, the time of the input on its network; else 0."""
+    ingest, alone = question.cost_model.ingest, question.topology(with_servers=False)
+    if ingest is None or alone.trainer_nodes > 1 or Tier.REMOTE not in question.allowed_tiers:
+        return 0.0
+    return ingest.network_us(question.model)
+
+
+def _with_half(question: Question) -> Question:
+    limit = question.options.work_limit
+    halved = {} if limit is None else {"work_limit": _HALF * limit}
+    return question.model_copy(update={"options": question.options.model_copy(update=halved)})
+
+
+def _with_dear_vectors(question: Question) -> Question:
+    """Each of a server's vectors costs WEIGHT / (1 - WEIGHT) of its time on the wire more, at most: gradients go the other way."""
+    sent = [module.sent_in for module in question.model.modules or ()]
+    there_and_back = 1 + max((each.backward_precision.value_bytes / each.forward_precision.value_bytes for each in sent), default=1.0)
+    links, more = question.cost_model.all_to_all, WEIGHT / (1 - WEIGHT) / there_and_back
+    dear = links.model_copy(update={"per_inter_node_byte_us": links.per_inter_node_byte_us * (1 + more)})
+    # Ids cost what they did.
+    prices = question.cost_model.model_copy(update={"all_to_all": dear, "input_dist": question.cost_model.id_exchange})
+    return question.model_copy(update={"cost_model": prices})
+
+
+def _as_it_is(question: Question, found: Result[Placement]) -> Result[Placement]:
+    """The plan found as the question prices it, wires and all."""
+    if found.solution is None:
+        return replace(found, objective_us=math.inf)
+    topology = question.topology(with_servers=any(rank.is_server for rank in found.solution.ranks))
+    plan = derive_plan(question, found.solution.tables, topology, imported_record(question, ""))
+    assert plan.step_time_us is not None
+    assert plan.imbalance is not None
+    placed = Placement(plan.tables, plan.ranks, plan.nodes, plan.step_time_us, plan.imbalance, constant_us(question, topology))
+    return replace(found, solution=placed, objective_us=placed.cost_us, lower_bound_us=min(found.lower_bound_us, placed.cost_us))

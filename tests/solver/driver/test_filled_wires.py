@@ -1,0 +1,101 @@
+"""Plans where input fills the network of one node: what servers send over it decides, and the devices wait."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import product
+
+import pytest
+
+from emplace.placement.audit import audit
+from emplace.placement.beside_stages import waits_for
+from emplace.placement.datasheet import datasheet_cost_model
+from emplace.placement.derived_loads import derive_loads
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
+from emplace.placement.plan import Plan, PlanOptions, Question, Shard, TablePlacement
+from emplace.solver.driver.filled_wires import solve_on_filled_wires
+from emplace.solver.driver.solve_variants import solve_variants
+from emplace.solver.progress import Monitor
+from emplace.solver.solve import solve_question
+from tests.placement.example_models import gpu_host_data, model_data
+
+TABLES = 5
+
+
+@cache
+def question(network: str = "1Gbit/s", memory: str = "5GB/s") -> Question:
+    """Five tables of equal bytes, of which the devices hold some. Those with many ids have few vectors: they are for the devices to look up,
+    and for the wire to bring."""
+    data = gpu_host_data(nodes=1)
+    data["node"] |= {"network": network}
+    data["node"]["devices"][0] |= {"count": 2, "hbm_capacity": "600MiB"}
+    data["remote_servers"] |= {"network": "100Gbit/s", "memory_bandwidth": memory}
+    limits = {"sharding_types": ["table_wise"], "compute_kernels": ["fused"], "tiers": ["hbm", "remote"]}
+    tables = [
+        {
+            "name": f"t{index}",
+            "num_embeddings": 1_500_000,
+            "embedding_dim": 32,
+            "features": [
+                {"name": f"f{index}-{number}", "length": {"fixed": 200 if index < 3 else 3}} for number in range(1 if index < 3 else 12)
+            ],
+            "constraints": limits,
+        }
+        for index in range(TABLES)
+    ]
+    spec = model_data(tables=tables, interaction="cat", local_batch_size=4096, together=None, apart=None)
+    host = HostSpec.model_validate(data)
+    prices = datasheet_cost_model(host).model_copy(update={"launches": None})
+    return Question(model=ModelSpec.model_validate(spec), host=host, cost_model=prices, options=PlanOptions(work_limit=1.0))
+
+
+def best_of_all(asked: Question) -> float:
+    """Every table on each device and server."""
+    topology, least_us = asked.topology(with_servers=True), math.inf
+    for ranks in product(range(len(topology.ranks)), repeat=TABLES):
+        tables = tuple(_on(asked, index, rank) for index, rank in enumerate(ranks))
+        loads = derive_loads(asked, tables, topology)
+        if all(held <= rank.hbm_capacity_bytes for held, rank in zip(loads.rank_hbm.tolist(), topology.ranks, strict=True)):
+            least_us = min(least_us, loads.step_time_us)
+    return least_us
+
+
+def _on(asked: Question, index: int, rank: int) -> TablePlacement:
+    table = asked.model.tables[index]
+    whole = Shard(rank=rank, rows=(0, table.num_embeddings), columns=(0, table.embedding_dim), hbm_bytes=0, ddr_bytes=0)
+    return TablePlacement(name=table.name, sharding_type=ShardingType.TABLE_WISE, compute_kernel=ComputeKernel.FUSED, shards=(whole,))
+
+
+def planned(asked: Question) -> Plan:
+    plan = solve_question(asked)
+    assert audit(plan) == []
+    return plan
+
+
+@pytest.mark.parametrize(("memory", "awaited"), [("3GB/s", "network"), ("4GB/s", ""), ("10GB/s", "network")])
+def test_a_plan_is_the_best_with_its_wire_and_its_bound_holds_for_all(memory: str, awaited: str) -> None:
+    asked = question(memory=memory)
+    plan, best_us = planned(asked), best_of_all(asked)
+    assert waits_for(plan) == awaited
+    assert plan.lower_bound_us is not None
+    assert plan.step_time_us == pytest.approx(best_us)
+    assert asked.cost_model.floor(asked.model).time_us < plan.lower_bound_us <= best_us
+
+
+def test_the_devices_alone_would_have_chosen_otherwise() -> None:
+    found = solve_variants(question(), Monitor())
+    assert found.solution is not None
+    step_us = derive_loads(question(), found.solution.tables, question().topology(with_servers=True)).step_time_us
+    assert step_us > 1.2 * (planned(question()).step_time_us or 0.0)
+
+
+def test_where_devices_take_longer_than_the_input_nothing_is_dear() -> None:
+    fast = question("400Gbit/s")
+    assert solve_on_filled_wires(fast, Monitor(), None) is None
+    assert waits_for(planned(fast)) == ""
+
+
+def test_a_target_is_answered_without() -> None:
+    assert solve_on_filled_wires(question(), Monitor().wanting(1.0), None) is None
