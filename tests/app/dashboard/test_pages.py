@@ -128,9 +128,9 @@ def test_the_list_fits_and_a_phone_sees_the_status(browser: Browser, site: Site)
         context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_no_view_keeps_anyone_out(browser: Browser, site: Site, width: int, scheme: Literal["light", "dark"]) -> None:
-    """axe-core finds nothing: on a desktop, dark, and on a phone. Nothing is wrong in the console, nor asked from elsewhere."""
+    """axe-core finds nothing: dark on a desktop, light on a phone. Nothing is wrong in the console, nor asked from elsewhere."""
     context = browser.new_context(base_url=site.url, viewport={"width": width, "height": 844}, color_scheme=scheme)
     page = context.new_page()
     wrong: list[str] = []
