@@ -41,7 +41,7 @@ def of_dense_us(cost: CostModel, model: ModelSpec, topology: Topology) -> float:
 
 
 def _reduced_us(cost: CostModel, parameter_bytes: Any, nodes: int, trainers_per_node: int) -> Any:
-    """Of gradients that are reduced, or that dense servers answer with parameters, or averages of them."""
+    """Microseconds of gradients that are reduced, or of the parameters that dense servers answer them with."""
     if cost.dense_servers is not None:
         return parameter_bytes / trainers_per_node * cost.dense_servers.per_trainer_byte_us / cost.dense_servers.every
     return parameter_bytes * all_reduce_share(nodes, trainers_per_node)[1] * cost.all_reduce.per_inter_node_byte_us

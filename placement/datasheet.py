@@ -273,7 +273,7 @@ class _Prices:
         )
 
     def per_doubling_us(self) -> float | None:
-        """Of an all-reduce: a level more of its tree, up and down."""
+        """Microseconds of a level of an all-reduce's tree, up and down; None where the stack does not say."""
         return None if self.stack.hop_us is None else 2 * self.stack.hop_us.at(self.pace)
 
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:

@@ -31,9 +31,9 @@ class Qcomm(Document):
     """Precisions of a module's exchanges; fp32 leaves values as they are put out."""
 
     forward_precision: CommPrecision = CommPrecision.FP32
-    """Of vectors on their way to trainers."""
+    """What vectors are sent to trainers in."""
     backward_precision: CommPrecision = CommPrecision.FP32
-    """Of their gradients on their way back."""
+    """What their gradients are sent back in."""
 
 
 AS_PUT_OUT = Qcomm()

@@ -168,13 +168,13 @@ class ShardWorkload:
     uneven_bags: Any
     """Bags whose lengths differ, so that each one's end is found anew. In a block of rows all do: it has some of a bag's ids by chance."""
     input_bytes: LinkBytes
-    """Of ids and lengths."""
+    """Ids and lengths."""
     output_bytes: LinkBytes
-    """Of vectors."""
+    """Vectors."""
     gradient_bytes: LinkBytes
-    """Of their gradients."""
+    """The gradients of vectors."""
     converted_bytes: tuple[Any, Any]
-    """Of (vectors, gradients): read and written at both ends, where they are sent in another type than they are put out in."""
+    """(vectors, gradients): what is read and written at both ends, where they are sent in another type than they are put out in."""
     permuted_vectors: Any
     """Vectors, and pieces of them, that are put in order where they arrive. They are counted at the shard that they come from."""
     value_bytes: Any

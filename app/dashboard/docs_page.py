@@ -25,7 +25,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Endpoint:
     """A request. `bodies` are the names of what its body may be, `examples` bodies that it accepts, by name."""
 
     id: str
@@ -40,7 +40,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Docs:
-    operations: list[Operation]
+    operations: list[Endpoint]
 
 
 @router.get("/docs")
@@ -48,14 +48,14 @@ async def docs(request: Request) -> Response:
     """The API."""
     page = request.app.openapi()
     schemas = page["components"]["schemas"]
-    found = [_operation(method.upper(), path, each, schemas) for path, methods in page["paths"].items() for method, each in methods.items()]
+    found = [_endpoint(method.upper(), path, each, schemas) for path, methods in page["paths"].items() for method, each in methods.items()]
     return show(request, "docs.html", Docs(found))
 
 
-def _operation(method: str, path: str, described: dict[str, Any], schemas: dict[str, Any]) -> Operation:
+def _endpoint(method: str, path: str, described: dict[str, Any], schemas: dict[str, Any]) -> Endpoint:
     body = described.get("requestBody", {}).get("content", {}).get("application/json", {})
     kinds = body["schema"].get("oneOf", [body["schema"]]) if body else []
-    return Operation(
+    return Endpoint(
         id=described["operationId"],
         method=method,
         path=path,

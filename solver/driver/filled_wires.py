@@ -22,7 +22,7 @@ from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
 WEIGHT = 0.95
-"""Of the wire."""
+"""The wire's part in the mean."""
 _HALF = 0.5
 
 
@@ -52,7 +52,7 @@ def _limit(found: Result[Placement], question: Question) -> Limit:
 
 
 def _input_us(question: Question) -> float:
-    """Of one node with servers, the time of the input on its network; else 0."""
+    """Microseconds of the input on the network, for one node with servers; 0 for any other job."""
     ingest, alone = question.cost_model.ingest, question.topology(with_servers=False)
     if ingest is None or alone.trainer_nodes > 1 or Tier.REMOTE not in question.allowed_tiers:
         return 0.0
@@ -68,7 +68,8 @@ def _with_half(question: Question) -> Question:
 def _with_dear_vectors(question: Question) -> Question:
     """Each of a server's vectors costs WEIGHT / (1 - WEIGHT) of its time on the wire more, at most: gradients go the other way."""
     sent = [module.sent_in for module in question.model.modules or ()]
-    there_and_back = 1 + max((each.backward_precision.value_bytes / each.forward_precision.value_bytes for each in sent), default=1.0)
+    # At least as much back: what is put out in fewer bytes is sent in no more, either way.
+    there_and_back = 1 + max([1.0, *(each.backward_precision.value_bytes / each.forward_precision.value_bytes for each in sent)])
     links, more = question.cost_model.all_to_all, WEIGHT / (1 - WEIGHT) / there_and_back
     dear = links.model_copy(update={"per_inter_node_byte_us": links.per_inter_node_byte_us * (1 + more)})
     # Ids cost what they did.

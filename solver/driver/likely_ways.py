@@ -23,7 +23,7 @@ from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Bools
 from emplace.solver.model.warm_start import with_warm_start
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.by_cases import Case
+from emplace.solver.relaxation.by_cases import BoundedCase
 from emplace.solver.result import Limit, Result
 
 Ways = frozenset[tuple[int, Way]]
@@ -62,7 +62,7 @@ def _likely_ways(program: TypeProgram) -> dict[Ways, float]:
     return found
 
 
-def _taken_ways(cover: Cover, case: Case) -> Ways:
+def _taken_ways(cover: Cover, case: BoundedCase) -> Ways:
     taken = np.flatnonzero((case.taken > 0) & (cover.way >= 0))
     return frozenset((int(cover.option_table[option]), cover.ways[cover.way[option]]) for option in taken)
 

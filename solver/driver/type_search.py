@@ -33,7 +33,7 @@ from emplace.solver.model.priced import PricedQuestion, type_cost_us
 from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bounder_of
-from emplace.solver.relaxation.by_cases import Case, cases_of
+from emplace.solver.relaxation.by_cases import BoundedCase, cases_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -57,8 +57,8 @@ class TypeProgram:
     """What a plan of the program may cost beside: for types that it need not use."""
     bounder: Bounder | None = None
     """That has bounded the program without its types' costs, where that is kept: under a limit of time."""
-    cases: tuple[Case, ...] = ()
-    """Of its cover, the lowest bound first, without its types' costs; none where there is no bound by cases."""
+    cases: tuple[BoundedCase, ...] = ()
+    """The cases of its cover, the lowest bound first, without its types' costs; none where there is no bound by cases."""
 
 
 def with_only(priced: PricedQuestion, kept: Bools) -> PricedQuestion:
@@ -105,7 +105,7 @@ class TypeSearch:
         self._cost = {each: float(type_cost_us(priced, each).sum()) for each in _offered(priced)}
         self._fixed = frozenset(placement.sharding_type for placement in priced.fixed.placements.values())
         self._bounds: dict[Types, tuple[float, Types]] = {}
-        self._cases: dict[Types, tuple[Case, ...]] = {}
+        self._cases: dict[Types, tuple[BoundedCase, ...]] = {}
         self._computed = 0
         self._most_bounds = min(max(FEW_BOUNDS, MOST_BOUNDED // max(priced.relaxed.num_options, 1)), MANY_BOUNDS)
         self._order = count()
@@ -262,7 +262,7 @@ class TypeSearch:
             return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
         return bound.value_us, bound.name, chosen
 
-    def _by_cases(self, allowed: Types, enough_us: float) -> tuple[Case, ...]:
+    def _by_cases(self, allowed: Types, enough_us: float) -> tuple[BoundedCase, ...]:
         """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none."""
         if allowed not in self._cases:
             program = None if self._left_s <= 0 or self._monitor.stopped() else self._restricted(allowed, frozenset())

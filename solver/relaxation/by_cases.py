@@ -27,7 +27,7 @@ MOST_CASES, MOST_OPTIONS = 16, 80_000
 
 
 @dataclass(frozen=True, order=True)
-class Case:
+class BoundedCase:
     """Some placements of a cover; what is in none of a list of cases is no placement."""
 
     bound_us: float
@@ -39,7 +39,7 @@ class Case:
     """[O] the share of each option in the relaxation."""
 
 
-def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> list[Case]:
+def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> list[BoundedCase]:
     """As many cases as the cover's options allow, until the lowest bound, which comes first, is enough; none where they allow none."""
     most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
     if most < 3:
@@ -61,11 +61,11 @@ class _Cases:
         self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
         self.bounded = 0
 
-    def all(self) -> Case:
+    def all(self) -> BoundedCase:
         """The case that says nothing."""
         return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
 
-    def split(self, case: Case) -> tuple[Case, Case] | None:
+    def split(self, case: BoundedCase) -> tuple[BoundedCase, BoundedCase] | None:
         """On the way that most of a table has; where ways are hardly mixed, on the number of its pieces. None where no mix weighs anything
         to speak of."""
         for table, chosen, weight_us in (self._heaviest_mix_of_ways(case.taken), self._heaviest_mix_of_pieces(case.taken)):
@@ -101,10 +101,10 @@ class _Cases:
         """[T] sums over the options ([O]) of tables."""
         return np.bincount(self._cover.option_table, weights=values, minlength=self._cover.num_tables).astype(np.float64)
 
-    def _bounded(self, least_us: float, allowed: Bools) -> Case:
+    def _bounded(self, least_us: float, allowed: Bools) -> BoundedCase:
         self.bounded += 1
         found = bounder_of(self._cover.with_cover_options(allowed), self._clock).bound()
         taken = np.zeros(len(allowed))
         if found.feasible:
             taken[allowed] = found.near.part.spread(found.near.relaxation.x, 0.0, 1.0)
-        return Case(max(found.value_us, least_us), self.bounded, allowed, taken)
+        return BoundedCase(max(found.value_us, least_us), self.bounded, allowed, taken)

@@ -14,6 +14,7 @@ from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
+from emplace.placement.modules import Module
 from emplace.placement.plan import Plan, PlanOptions, Question, Shard, TablePlacement
 from emplace.solver.driver.filled_wires import solve_on_filled_wires
 from emplace.solver.driver.solve_variants import solve_variants
@@ -99,3 +100,14 @@ def test_where_devices_take_longer_than_the_input_nothing_is_dear() -> None:
 
 def test_a_target_is_answered_without() -> None:
     assert solve_on_filled_wires(question(), Monitor().wanting(1.0), None) is None
+
+
+@pytest.mark.parametrize("backward", ["fp8", "fp32"])
+def test_the_bound_holds_where_gradients_are_narrower_or_wider_than_vectors(backward: str) -> None:
+    asked = question(memory="10GB/s")
+    module = Module.model_validate({"path": "ebc", "output_data_type": "fp16", "qcomm": {"backward_precision": backward}})
+    asked = asked.model_copy(update={"model": asked.model.model_copy(update={"modules": (module,)})})
+    plan, best_us = planned(asked), best_of_all(asked)
+    assert plan.lower_bound_us is not None
+    assert plan.lower_bound_us <= best_us
+    assert plan.step_time_us == pytest.approx(best_us)
