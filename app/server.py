@@ -49,6 +49,7 @@ def server_of(app: FastAPI, settings: Settings, port: int = 0) -> uvicorn.Server
     config = uvicorn.Config(
         app,
         port=port,
+        loop="uvloop",
         http=impatient(settings.request_timeout_seconds),
         ws="none",
         lifespan="on",

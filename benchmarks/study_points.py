@@ -2,11 +2,13 @@
 
     python -m benchmarks.study_points [suite|production] > RESULTS.jsonl
 
-One JSON line a point: its gap and the seconds of CPU time that it took, in this one process.
+Sweeps, as `emplace sweep` makes them, on as many cores as this machine has. A JSON line for each: the seconds that it took, and the gaps of
+its points.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,11 +16,11 @@ from typing import Any
 
 import emplace
 from benchmarks.json_lines import emit
+from emplace.hardware.machine import usable_cores
 from emplace.placement.catalog import find_model
 from emplace.placement.catalog.suite import SuiteSettings
-from emplace.placement.plan import Plan
 from emplace.studies.grid import Setting
-from emplace.studies.sweep import STUDY_GAP, SweepStudy, axes_of
+from emplace.studies.sweep import STUDY_GAP, SweepStudy, axes_of, run_sweep
 
 SUITE_HOSTS = ("cpu-dual-socket", "big-basin-32g", "zion")
 SUITE_VARIED = ("/sparse=4,8,16,32,64,128", "/batch=10,20,50,100,200,400,800,1600,3200,6400,12800")
@@ -37,8 +39,9 @@ def main() -> None:
     asked = sys.argv[1] if len(sys.argv) == 2 else ""
     if len(sys.argv) > 2 or asked not in ("", "suite", "production"):
         sys.exit(__doc__)
+    processes = usable_cores(len(os.sched_getaffinity(0)))
     for name, study in _studies(asked):
-        _solve(name, study)
+        _solve(name, study, processes)
 
 
 def _studies(asked: str) -> Iterator[tuple[str, SweepStudy]]:
@@ -56,23 +59,18 @@ def _study(model: Any, hosts: tuple[str, ...], varied: tuple[str, ...], **option
     return SweepStudy.of(setting, [emplace.read_host(host) for host in hosts], axes, ())
 
 
-def _solve(name: str, study: SweepStudy) -> None:
-    last: Plan | None = None
-    for number, point in enumerate(study.points):
-        began_s = time.process_time()
-        figures, last = study.do(number, last)
-        emit(
-            {
-                "model": name,
-                "host": point.host,
-                "tiers": study.setting.options.tiers,
-                "values": dict(zip((axis.path for axis in study.axes), point.values, strict=True)),
-                "status": figures.status,
-                "gap": figures.gap,
-                "throughput": figures.throughput,
-                "cpu_s": time.process_time() - began_s,
-            }
-        )
+def _tell_nobody(_: int, __: int) -> None:
+    pass
+
+
+def _solve(name: str, study: SweepStudy, processes: int) -> None:
+    began_s = time.monotonic()
+    sweep = run_sweep(study, processes, _tell_nobody)
+    points = [
+        {"host": point.host, "values": point.values, "gap": point.figures.gap, "throughput": point.figures.throughput}
+        for point in sweep.points
+    ]
+    emit({"model": name, "tiers": study.setting.options.tiers, "wall_s": time.monotonic() - began_s, "points": points})
 
 
 if __name__ == "__main__":

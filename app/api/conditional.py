@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import NamedTuple
 
 from fastapi import Request, Response
 
@@ -23,26 +24,43 @@ def tag_of(*parts: object) -> str:
     return f'W/"{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}"'
 
 
-def is_known(request: Request, tag: str) -> bool:
-    """Whether the client has this state already (RFC 9110, 13.1.2)."""
-    asked = request.headers.get("if-none-match", "")
-    return asked.strip() == "*" or _TAG.findall(tag)[0] in _TAG.findall(asked)
+class Conditions(NamedTuple):
+    """What a request says of the answers that it can do with."""
+
+    known: str
+    """If-None-Match."""
+    takes_gzip: bool
+
+    def knows(self, tag: str) -> bool:
+        """Whether the client has this state already (RFC 9110, 13.1.2)."""
+        return self.known.strip() == "*" or _TAG.findall(tag)[0] in _TAG.findall(self.known)
+
+
+def conditions_of(request: Request) -> Conditions:
+    return Conditions(request.headers.get("if-none-match", ""), "gzip" in request.headers.get("accept-encoding", ""))
 
 
 def unchanged(tag: str) -> Response:
     return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag} | _KEPT)
 
 
-def document(request: Request, tag: str, text: Callable[[], str]) -> Response:
+def document(conditions: Conditions, tag: str, text: Callable[[], str]) -> Response:
     """The JSON document, packed for a client that takes that. One that was packed a moment ago is neither made nor packed again."""
     headers = {"ETag": tag, "Vary": "Accept-Encoding"} | _KEPT
-    if "gzip" not in request.headers.get("accept-encoding", ""):
+    if not conditions.takes_gzip:
         return Response(text(), headers=headers, media_type="application/json")
     packed = _recent.get(tag)
     if packed is None:
         packed = gzip.compress(text().encode(), compresslevel=1)
         _recent.put(tag, packed)
     return Response(packed, headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json")
+
+
+def again(response: Response) -> Response:
+    """The same answer, for one more request: what it passes on its way out adds headers to it."""
+    same = Response(response.body, response.status_code)
+    same.raw_headers = [*response.raw_headers]
+    return same
 
 
 class _Recent:

@@ -8,7 +8,7 @@ import re
 import secrets
 from http import HTTPStatus
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.logs import about
@@ -18,6 +18,7 @@ from emplace.app.web.turns import as_came_now
 _log = logging.getLogger(__name__)
 
 HEADER = "X-Request-ID"
+_RAW_HEADER = HEADER.lower().encode()
 _ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
@@ -39,7 +40,7 @@ class Identified:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                MutableHeaders(scope=message)[HEADER] = request_id
+                message["headers"] = [*message["headers"], (_RAW_HEADER, request_id.encode())]
             await send(message)
 
         with about(f"request {request_id}"), as_came_now():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from http import HTTPStatus
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.web.addresses import is_address
@@ -25,6 +25,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 """An answer that sets one of them itself keeps its own: a page has a policy that lets it load its own files."""
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _LOCAL_NAMES = ("localhost",)
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s\[\]:/@]+))(:\d+)?")
@@ -39,9 +40,8 @@ class ProtectiveHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def protected(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _RAW_HEADERS if each[0] not in given)]
             await send(message)
 
         await self._app(scope, receive, protected)

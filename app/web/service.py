@@ -6,7 +6,7 @@ connections as threads, so nobody waits for a connection, and whoever waits for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Concatenate, ParamSpec, TypeVar
@@ -21,6 +21,7 @@ from emplace.app.settings import Settings
 from emplace.app.web.check_queue import CheckQueue
 from emplace.app.web.metrics import Metrics
 from emplace.app.web.threads import Threads
+from emplace.app.web.together import Begin, Together
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.placement.host import HostSpec
 from emplace.planning import resolve_host
@@ -28,7 +29,7 @@ from emplace.planning import resolve_host
 P = ParamSpec("P")
 T = TypeVar("T")
 
-READING, WRITING, WATCHING, PROBING = 4, 6, 4, 2
+READING, WRITING, WATCHING, PROBING = 2, 6, 4, 2
 """Threads for requests that read; for those that write, which may wait for locks (only one where the database takes one writer); for
 what waits for news; for health and metrics. They share one interpreter's lock: more of them would only be in each other's way."""
 DOCUMENTS = 2
@@ -63,10 +64,20 @@ class Service:
         self.warm = warm
         self._reading, self._writing = Threads(READING), Threads(1 if database.writes_one_by_one else WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
+        self._together = Together()
 
     async def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that only reads."""
         return await self._reading.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
+
+    async def read_together(self, work: Callable[..., T], *args: Hashable) -> T:
+        """`read`, once for all who ask the same until it begins. What it returns is shared: nobody may change it."""
+
+        def look(begin: Begin) -> T:
+            begin()
+            return _within(self.database.reading, lambda session: work(session, *args))
+
+        return await self._together.ask((work, *args), lambda begin: self._reading.run(look, begin))
 
     async def write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that may write. It is over before this returns: what a client is told is stored."""

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from emplace.app.api import examples
 from emplace.app.api.body import Body
-from emplace.app.api.conditional import document, is_known, tag_of, unchanged
+from emplace.app.api.conditional import Conditions, again, conditions_of, document, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.questions import QUESTION_KEYS, read_question
@@ -74,7 +74,7 @@ async def create_plan(
     return resource
 
 
-@router.get("")
+@router.get("", response_model=PlanPage)
 async def list_plans(
     service: TheService,
     model: str | None = None,
@@ -83,16 +83,16 @@ async def list_plans(
     state: State | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-) -> PlanPage:
+) -> Response:
     """Stored plans, newest first."""
-    filters = {"model_name": model, "host_name": host, "status": status, "state": state}
-    return await service.read(_page, filters, cursor, limit)
+    filters = ("model_name", model), ("host_name", host), ("status", status), ("state", state)
+    return again(await service.read_together(_page, filters, cursor, limit))
 
 
 @router.get("/{plan_id}", response_model=PlanResource, responses=UNCHANGED)
 async def get_plan(plan_id: str, service: TheService, request: Request) -> Response:
     """One plan. Its ETag changes with its state and with each new measurement."""
-    return await service.read(_answer, request, plan_id)
+    return again(await service.read_together(_answer, conditions_of(request), plan_id))
 
 
 @router.post("/{plan_id}/cancel")
@@ -119,7 +119,7 @@ async def export_plan(
     plan_id: str, service: TheService, request: Request, format: Annotated[Literal["torchrec", "json"], Query()] = "json"
 ) -> Response:
     """The plan document, or the plan as TorchRec reads it."""
-    return await service.read(_export, request, plan_id, format)
+    return again(await service.read_together(_export, conditions_of(request), plan_id, format))
 
 
 def finished_plan(row: PlanRow) -> Plan:
@@ -147,10 +147,11 @@ def _create(
     return plan_resource(new[0], None) if new else _resource(session, plan_id)  # of a new one all is known
 
 
-def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> PlanPage:
-    rows, following = plans.page(session, filters, cursor, limit)
+def _page(session: Session, filters: tuple[tuple[str, str | None], ...], cursor: str | None, limit: int) -> Response:
+    rows, following = plans.page(session, dict(filters), cursor, limit)
     measured = runs.latest_done(session, [row.id for row in rows])
-    return PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
+    page = PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
+    return Response(page.model_dump_json(), media_type="application/json")
 
 
 def _cancel(session: Session, plan_id: str) -> PlanResource:
@@ -158,32 +159,32 @@ def _cancel(session: Session, plan_id: str) -> PlanResource:
     return _resource(session, plan_id)
 
 
-def _export(session: Session, request: Request, plan_id: str, format: str) -> Response:
+def _export(session: Session, conditions: Conditions, plan_id: str, format: str) -> Response:
     row = _find(session, plan_id)
     tag = tag_of("export", format, row.id, row.state, row.ticket)
-    if row.state == State.DONE and is_known(request, tag):
+    if row.state == State.DONE and conditions.knows(tag):
         return unchanged(tag)
     plan = finished_plan(row)
     try:
-        return document(request, tag, lambda: json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)))
+        return document(conditions, tag, lambda: json.dumps(plan.to_data() if format == "json" else to_torchrec(plan)))
     except EmplaceError as error:
         raise Refused(HTTPStatus.CONFLICT, str(error)) from None
 
 
-def _answer(session: Session, request: Request, plan_id: str) -> Response:
+def _answer(session: Session, conditions: Conditions, plan_id: str) -> Response:
     """The resource, its document as it is stored: to read and write a large one anew takes longer than all else. It is not even
     loaded where the client has it."""
     row = _find(session, plan_id)
     run = runs.latest_done(session, [plan_id]).get(plan_id)
     tag = tag_of("plan", row.id, row.state, row.ticket, row.attempts, run.id if run else None)
-    if is_known(request, tag):
+    if conditions.knows(tag):
         return unchanged(tag)
 
     def text() -> str:
         summary = plan_summary(row, run).model_dump_json().removesuffix("}")
         return f'{summary},"plan":{row.document or "null"}}}'
 
-    return document(request, tag, text)
+    return document(conditions, tag, text)
 
 
 def _delete(session: Session, plan_id: str) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.api import examples
 from emplace.app.api.body import Body
-from emplace.app.api.conditional import document, is_known, tag_of, unchanged
+from emplace.app.api.conditional import Conditions, again, conditions_of, document, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
 from emplace.app.api.requests import STUDIES, body_of
@@ -62,7 +62,7 @@ async def list_studies(
 @router.get("/{study_id}", response_model=StudyResource, responses=UNCHANGED)
 async def get_study(study_id: str, service: TheService, request: Request) -> Response:
     """One study, how many of its points are done, and its answer once all are."""
-    return await service.read(_answer, request, study_id)
+    return again(await service.read_together(_answer, conditions_of(request), study_id))
 
 
 @router.post("/{study_id}/cancel")
@@ -98,17 +98,17 @@ def _page(session: Session, filters: dict[str, str | None], cursor: str | None, 
     return StudyPage(items=[study_summary(row) for row in rows], next=following)
 
 
-def _answer(session: Session, request: Request, study_id: str) -> Response:
+def _answer(session: Session, conditions: Conditions, study_id: str) -> Response:
     """The resource, its document as it is stored, which is loaded only where the client does not have it."""
     row = _find(session, study_id)
     tag = tag_of("study", row.id, row.state, row.ticket, row.attempts, row.points_done)
-    if is_known(request, tag):
+    if conditions.knows(tag):
         return unchanged(tag)
 
     def text() -> str:
         return f'{study_summary(row).model_dump_json().removesuffix("}")},"study":{row.document or "null"}}}'
 
-    return document(request, tag, text)
+    return document(conditions, tag, text)
 
 
 def _cancel(session: Session, study_id: str) -> StudyResource:

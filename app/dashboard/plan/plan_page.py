@@ -107,11 +107,11 @@ async def plan_page(
     request: Request, plan_id: str, service: TheService, ranks: Annotated[Literal["number", "load"], Query()] = "number"
 ) -> Response:
     """One plan. `ranks` orders its charts by the rank's number or by its load."""
-    return show(request, "plan.html", await service.read(_page, plan_id, by_load=ranks == "load"))
+    return show(request, "plan.html", await service.read_together(_page, plan_id, ranks))
 
 
-def _page(session: Session, plan_id: str, *, by_load: bool) -> PlanView:
-    row = find_row(session, plan_id)
+def _page(session: Session, plan_id: str, ranks: str) -> PlanView:
+    row, by_load = find_row(session, plan_id), ranks == "load"
     found = loaded(row)
     plan = None if found is None else found.plan
     placed = found if plan is not None and plan.has_placement else None

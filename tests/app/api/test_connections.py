@@ -54,11 +54,28 @@ def test_who_drips_is_given_up_too(impatient: None, api: httpx.Client) -> None:
             assert drips_sent(connection) < 35
 
 
-def drips_sent(connection: socket.socket) -> int:
-    """How many bytes, of at most 50 with 0.1 s between them, before the server has closed."""
+def test_headers_without_an_end_are_refused(api: httpx.Client) -> None:
+    with half_open(api, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n") as connection:
+        for _ in range(8):  # each is read before the next is there
+            connection.sendall(b"X: " + 2**13 * b"x" + b"\r\n")
+            time.sleep(0.05)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400")
+        assert connection.recv(65536) == b""
+    assert api.get("/healthz").status_code == 200
+
+
+def test_line_ends_alone_keep_no_connection_open(impatient: None, api: httpx.Client) -> None:
+    del impatient
+    with half_open(api, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
+        assert health_on(connection).startswith(b"HTTP/1.1 200")
+        assert drips_sent(connection, b"\r\n") < 35
+
+
+def drips_sent(connection: socket.socket, drip: bytes = b"x") -> int:
+    """How many drips, of at most 50 with 0.1 s between them, before the server has closed."""
     for number in range(50):
         try:
-            connection.sendall(b"x")
+            connection.sendall(drip)
         except OSError:
             return number
         time.sleep(0.1)
