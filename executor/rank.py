@@ -41,8 +41,8 @@ from emplace.runtime.repeated_step import RepeatedStep
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
-REFERENCE_STEPS = 10
-"""Steps of the reference that are timed at a time."""
+PART_STEPS, MOST_PARTS = 5, 20
+"""Training takes turns with the reference: in parts of so many steps at least, and so many at most."""
 
 
 def main() -> None:
@@ -178,11 +178,12 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
 
 
 def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep) -> RankReport:
-    """Train in two halves, with the reference step timed before, between and after them."""
-    times = [tuple(reference.times_us(REFERENCE_STEPS))]
-    for steps in (job.steps // 2, job.steps - job.steps // 2):
-        trial.train(steps, after_another=True)
-        times.append(tuple(reference.times_us(REFERENCE_STEPS)))
+    """Train in two parts at least, with the reference step timed before, between and after them, as a profile times it."""
+    parts = min(max(job.steps // PART_STEPS, 2), MOST_PARTS)
+    times = [tuple(reference.visit_us(0))]
+    for part in range(parts):
+        trial.train(job.steps * (part + 1) // parts - job.steps * part // parts, after_another=True)
+        times.append(tuple(reference.visit_us(part + 1)))
     return trial.report().model_copy(update={"reference_us": tuple(times)})
 
 

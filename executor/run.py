@@ -159,5 +159,6 @@ def _reference(plan: Plan, reports: Sequence[RankReport]) -> ReferenceTimes | No
     profiled_us = plan.question.cost_model.reference_step_us
     if profiled_us is None or not reports[0].reference_us:
         return None
-    medians = [float(np.median(np.max(times, axis=0))) for times in zip(*(report.reference_us for report in reports), strict=True)]
-    return ReferenceTimes(profiled_us=profiled_us, before_us=medians[0], between_us=medians[1], after_us=medians[2])
+    visits = np.max([report.reference_us for report in reports], axis=0)
+    before_us, between_us, after_us = (float(np.median(times)) for times in (visits[0], visits[1:-1], visits[-1]))
+    return ReferenceTimes(profiled_us=profiled_us, before_us=before_us, between_us=between_us, after_us=after_us)

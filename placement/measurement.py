@@ -48,7 +48,7 @@ class Emulation(Document):
 
 
 class ReferenceTimes(Document):
-    """Medians of the reference step: in the profile that prices come from, and around and amid the training."""
+    """Medians of the reference step: in the profile that prices come from, before and after the training, and in turns with it."""
 
     profiled_us: float
     before_us: float
@@ -57,8 +57,8 @@ class ReferenceTimes(Document):
 
     @property
     def slowness(self) -> float:
-        """How many times as long as in the profile the same work took: the median of the three."""
-        return sorted((self.before_us, self.between_us, self.after_us))[1] / self.profiled_us
+        """How many times as long as in the profile the same work took, in turns with the training."""
+        return self.between_us / self.profiled_us
 
 
 class Measurement(Document):

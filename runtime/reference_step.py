@@ -1,6 +1,6 @@
 """The reference step: one training step, always the same, that tells how fast the machine is now.
 
-The profiler times it between everything it measures, the executor before, amid and after training, so that a machine that is slower
+The profiler times it between the steps that it measures, the executor between parts of training, so that a machine that is slower
 than usual is told from prices that are wrong.
 """
 

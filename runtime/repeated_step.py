@@ -16,6 +16,9 @@ from emplace.runtime.sharding_plan import sharding_plan
 from emplace.runtime.torchrec_json import parameter_sharding
 from emplace.runtime.training import Training
 
+STEPS_TOGETHER = 6
+"""Steps that are taken in a row. The first finds other data in the caches and does not count."""
+
 
 class RepeatedStep:
     """Every rank builds one at the same time and takes its steps with all others."""
@@ -39,11 +42,11 @@ class RepeatedStep:
     def backward(self) -> None:
         """Nothing: the step has its backward inside."""
 
-    def times_us(self, steps: int) -> list[float]:
-        """Microseconds of each of so many steps on this rank, after one that does not count. All ranks start a step together."""
+    def visit_us(self, visit: int) -> list[float]:
+        """Microseconds of the steps of one visit on this rank. All ranks start a step together; every visit goes on with other batches."""
         times = []
-        for number in range(steps + 1):
-            self.prepare(number)
+        for number in range(STEPS_TOGETHER):
+            self.prepare(visit * STEPS_TOGETHER + number)
             dist.barrier()
             start = now_us(self._training.device)
             self.forward()

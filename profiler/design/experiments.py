@@ -48,7 +48,10 @@ _IDS_PER_BAG = (1, 16)
 """Far apart, so that what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
+_BUSY_LENGTHS, _BUSY_LOOKUPS, _BUSY_ROWS, _BUSY_WIDTHS = (8, 64), 2**19, 10_000, (16, 64)
+"""Steps that are mostly lookups: lengths, the most lookups of all ranks, the fewest rows, and widths of the dense layers."""
 _STEP_TABLE_BYTES = 2**29
+_LENGTHS = (1, 40)
 _TOGETHER = (
     (ShardingType.TABLE_WISE, ShardingType.ROW_WISE),
     (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL),
@@ -151,11 +154,14 @@ def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPo
     """Sets of small steps, whose time is overhead, each followed by its share of the steps of any types and sizes.
 
     A set has every sharding type by itself and some together. There is more than one set, as the machine may be faster while one
-    type is measured than while another is.
+    type is measured than while another is. Every other step of any size is mostly lookups, as those of models are.
     """
     shares = np.array_split(np.arange(effort.step_points), effort.small_step_sets)
     types = [*((kind,) for kind in ShardingType), *_TOGETHER, tuple(ShardingType)]
-    sets = [[*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng) for _ in share)] for share in shares]
+    sets = [
+        [*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng, is_busy=bool(number % 2)) for number in share)]
+        for share in shares
+    ]
     return tuple(chain.from_iterable(sets))
 
 
@@ -171,27 +177,33 @@ def _small_step(types: tuple[ShardingType, ...], rng: np.random.Generator) -> St
     )
 
 
-def _step(effort: Effort, ranks: int, rng: np.random.Generator) -> StepPoint:
+def _step(effort: Effort, ranks: int, rng: np.random.Generator, *, is_busy: bool) -> StepPoint:
     kinds = list(ShardingType)
     count = int(rng.choice([1, 2, 3], p=[0.5, 0.3, 0.2]))
     types = tuple(kinds[index] for index in sorted(rng.choice(len(kinds), count, replace=False)))
     per_table = count + (ranks - 1 if ShardingType.TABLE_WISE in types else 0)
     tables = max(1, round(float(np.exp(rng.uniform(*np.log(_TABLES_IN_STEP)))) / per_table))
-    columns, length = int(rng.choice([16, 32, 64, 128])), int(100 ** rng.uniform(0, 0.8))
+    columns, length = int(rng.choice([16, 32, 64, 128])), _whole(rng, *(_BUSY_LENGTHS if is_busy else _LENGTHS))
     # Replicated tables have gradients as large as themselves.
     most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
     most_rows = min(most_rows, _STEP_TABLE_BYTES / (tables * per_table * columns * _VALUE_BYTES))
     lookups = tables * len(types) * length * ranks
-    most_batch = max(32.0, min(2048.0, effort.max_lookups / lookups))
+    most_lookups = min(effort.max_lookups, _BUSY_LOOKUPS) if is_busy else effort.max_lookups
+    most_batch = max(32.0, min(2048.0, most_lookups / lookups))
     return StepPoint(
         types=types,
         tables=tables,
-        rows=int(np.exp(rng.uniform(np.log(100), np.log(most_rows)))),
+        rows=_whole(rng, min(_BUSY_ROWS, most_rows) if is_busy else 100, most_rows),
         columns=columns,
         lookups_per_bag=length,
-        batch=int(np.exp(rng.uniform(np.log(32), np.log(most_batch)))),
-        width=int(rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
+        batch=_whole(rng, max(32.0, most_batch / 4) if is_busy else 32, most_batch),
+        width=int(rng.choice(_BUSY_WIDTHS) if is_busy else rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
     )
+
+
+def _whole(rng: np.random.Generator, least: float, most: float) -> int:
+    """A whole number between the two, any order of magnitude as likely as another."""
+    return int(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
 def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:

@@ -68,8 +68,11 @@ _PERMUTATION = "permutation fixed_us"
 """A step with pieces of columns has two permutations: one of vectors, one of gradients. This is what one takes however small."""
 _CONVERSION = "conversion fixed_us"
 """What converting vectors takes however few they are. Steps are charged by bytes alone: it is little beside an exchange's start."""
+LOOKUPS = "lookups beyond their time alone"
+"""In a step everything else has been through the caches since, and other ranks want the memory too. As a share."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
+    LOOKUPS,
     "step_overhead_us",
     *(f"dense {part}" for part in _DENSE),
     *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
@@ -104,6 +107,10 @@ class Known:
     kernels: tuple[KernelCost, ...]
     per_updated_byte_us: Mapping[Optimizer, float]
 
+    def lookups(self) -> Known:
+        """The same costs of lookups, nothing else."""
+        return Known(self.kernels, {})
+
     def free(self) -> Known:
         """The same costs, all of them nothing."""
         kernels = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in self.kernels)
@@ -134,6 +141,7 @@ class StepFit:
     def _step_point(self, point: StepPoint, time_us: float) -> Point:
         nothing = dict.fromkeys(NAMES, 0.0)
         quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        quantities[NAMES.index(LOOKUPS)] = self.step_us(point, nothing, self._known.lookups())
         return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
 
     def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
@@ -164,7 +172,7 @@ class StepFit:
             ranks=self._ranks,
             ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
-            kernels=known.kernels,
+            kernels=tuple(_slower(kernel, 1 + coefficients[LOOKUPS]) for kernel in known.kernels),
             per_updated_byte_us=dict(known.per_updated_byte_us),
             per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
@@ -175,6 +183,16 @@ class StepFit:
             dense=(_dense_cost(known.kernels[0].device, coefficients),),
             **{name: collective(name) for name in COLLECTIVES},
         )
+
+
+def _slower(kernel: KernelCost, times: float) -> KernelCost:
+    """The costs of a kernel whose lookups take so many times as long."""
+
+    def slower(cost: LookupCost) -> LookupCost:
+        return cost.model_copy(update={name: times * getattr(cost, name) for name in LookupCost.model_fields if name != "cache_bytes"})
+
+    others = tuple(other.model_copy(update={"backward": slower(other.backward)}) for other in kernel.other_backwards)
+    return kernel.model_copy(update={"forward": slower(kernel.forward), "backward": slower(kernel.backward), "other_backwards": others})
 
 
 def ranks_per_core(host: HostSpec, ranks: int) -> float:

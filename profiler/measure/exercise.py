@@ -21,10 +21,9 @@ import torch.distributed as dist
 
 from emplace.profiler.design.points import Kind
 from emplace.runtime.clock import now_us, work_us
+from emplace.runtime.repeated_step import STEPS_TOGETHER
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
-_STEPS_TOGETHER = 6
-"""Whole steps that one exercise takes in a row. The first finds another exercise's data in the caches and does not count."""
 
 _FEWEST_BATCHES, _MOST_BATCHES = 6, 32
 _ROTATED_BYTES = 2**27
@@ -110,10 +109,10 @@ def _exchange(exercise: Exercise, repetition: int, device: torch.device) -> Timi
 
 def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     times = []
-    for number in range(_STEPS_TOGETHER):
-        exercise.prepare(repetition * _STEPS_TOGETHER + number)
+    for number in range(STEPS_TOGETHER):
+        exercise.prepare(repetition * STEPS_TOGETHER + number)
         times.append(_time(exercise.forward, now_us, device))
-    return times[1:], [0.0] * (_STEPS_TOGETHER - 1)
+    return times[1:], [0.0] * (STEPS_TOGETHER - 1)
 
 
 _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}
