@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 from contextlib import closing
@@ -39,6 +40,8 @@ def serve(host: str, port: int, *, no_auth: bool = False, auth: bool = False, wi
     with _listen(host, port) as listening, sending_traces("api"), _migrated(settings) as database, WarmProcess() as warm:
         asks = _asks_for_keys(host, listening.getsockname()[0], database, auth=auth, no_auth=no_auth)
         app = create_app(settings, database, warm, with_worker=with_worker, names=(host, socket.gethostname()), asks_for_keys=asks)
+        gc.collect()
+        gc.freeze()  # what is there now stays: to look through all of it again holds up every answer for a tenth of a second
         shown = f"[{host}]" if ":" in host else host
         print(f"Emplace serves http://{shown}:{listening.getsockname()[1]}/ (API documentation at /docs)", file=sys.stderr, flush=True)
         server_of(app, settings).run(sockets=[listening])

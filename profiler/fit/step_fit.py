@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -125,6 +126,7 @@ class StepFit:
         self._ranks_per_core = effective_ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = known.free()
+        self._priced = cache(self._price)
 
     def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
         """One equation for each point of the design that was measured and is no lookup."""
@@ -139,10 +141,15 @@ class StepFit:
         return found
 
     def _step_point(self, point: StepPoint, time_us: float) -> Point:
+        quantities, known_us = self._priced(point)
+        return Point(WHOLE_STEPS, quantities, time_us, known_us)
+
+    def _price(self, point: StepPoint) -> tuple[Array, float]:
+        """(quantities [NAMES], what is known of its time in microseconds)."""
         nothing = dict.fromkeys(NAMES, 0.0)
         quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
         quantities[NAMES.index(LOOKUPS)] = self.step_us(point, nothing, self._known.lookups())
-        return Point(WHOLE_STEPS, np.array(quantities), time_us, self.step_us(point, nothing, self._known))
+        return np.array(quantities), self.step_us(point, nothing, self._known)
 
     def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
         """Microseconds that the step takes by the step-time model with these coefficients."""
