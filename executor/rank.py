@@ -37,11 +37,11 @@ from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.reference_step import reference_step
-from emplace.runtime.repeated_step import RepeatedStep
+from emplace.runtime.repeated_step import RepeatedStep, visit_us
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
-PART_STEPS, MOST_PARTS = 5, 20
+_PART_STEPS, _MOST_PARTS = 5, 20
 """Training takes turns with the reference: in parts of so many steps at least, and so many at most."""
 
 
@@ -167,7 +167,7 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
     if len(trials) == 1 and has_reference(plans[0]):
-        return [_beside_reference(trials[0], job, reference_step(job.seed, device))]
+        return [_beside_reference(trials[0], job, reference_step(job.seed, device), device)]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
         steps = job.steps * (number + 1) // job.rounds - job.steps * number // job.rounds
@@ -177,13 +177,13 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     return [trial.report() for trial in trials]
 
 
-def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep) -> RankReport:
+def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep, device: torch.device) -> RankReport:
     """Train in two parts at least, with the reference step timed before, between and after them, as a profile times it."""
-    parts = min(max(job.steps // PART_STEPS, 2), MOST_PARTS)
-    times = [tuple(reference.visit_us(0))]
+    parts = min(max(job.steps // _PART_STEPS, 2), _MOST_PARTS)
+    times = [tuple(visit_us(reference, 0, device))]
     for part in range(parts):
         trial.train(job.steps * (part + 1) // parts - job.steps * part // parts, after_another=True)
-        times.append(tuple(reference.visit_us(part + 1)))
+        times.append(tuple(visit_us(reference, part + 1, device)))
     return trial.report().model_copy(update={"reference_us": tuple(times)})
 
 

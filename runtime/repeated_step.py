@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,7 @@ from emplace.runtime.torchrec_json import parameter_sharding
 from emplace.runtime.training import Training
 
 STEPS_TOGETHER = 6
-"""Steps that are taken in a row. The first finds other data in the caches and does not count."""
+"""Steps of a visit, taken in a row. The first finds other data in the caches and does not count."""
 
 
 class RepeatedStep:
@@ -42,13 +43,22 @@ class RepeatedStep:
     def backward(self) -> None:
         """Nothing: the step has its backward inside."""
 
-    def visit_us(self, visit: int) -> list[float]:
-        """Microseconds of the steps of one visit on this rank. All ranks start a step together; every visit goes on with other batches."""
-        times = []
-        for number in range(STEPS_TOGETHER):
-            self.prepare(visit * STEPS_TOGETHER + number)
-            dist.barrier()
-            start = now_us(self._training.device)
-            self.forward()
-            times.append(now_us(self._training.device) - start)
-        return times[1:]
+
+class Step(Protocol):
+    """What is timed: prepared outside the clock, then taken."""
+
+    def prepare(self, repetition: int) -> None: ...
+
+    def forward(self) -> None: ...
+
+
+def visit_us(step: Step, visit: int, device: torch.device) -> list[float]:
+    """Microseconds of the steps of one visit on this rank. All ranks start a step together; every visit goes on with other batches."""
+    times = []
+    for number in range(STEPS_TOGETHER):
+        step.prepare(visit * STEPS_TOGETHER + number)
+        dist.barrier()
+        start = now_us(device)
+        step.forward()
+        times.append(now_us(device) - start)
+    return times[1:]

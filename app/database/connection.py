@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -11,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from emplace.placement.errors import ToolError
 
@@ -22,8 +20,6 @@ _CACHE_KIB = 256
 """What each SQLite connection keeps of the file. There are dozens, and the system has the file in memory already."""
 _CONNECT_TIMEOUT_S = 5
 """How long PostgreSQL's host may take to answer at all."""
-_FRESH_S = 1.0
-"""A connection to PostgreSQL that was used so shortly ago is not asked whether it is still there: that is a way there and back."""
 _IDLE_TIMEOUT_MS = 10_000
 """How long PostgreSQL keeps a transaction whose process asks for nothing: one that hangs must not hold its locks for ever."""
 
@@ -84,9 +80,7 @@ def _create_engine(url: str, connections: int, patience_ms: int) -> Engine:
     if not url.startswith("sqlite"):
         options = f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS} -c lock_timeout={patience_ms}"
         arguments = {"options": options, "connect_timeout": _CONNECT_TIMEOUT_S}
-        engine = create_engine(url, pool_size=connections, max_overflow=0, connect_args=arguments)
-        _look_after(engine)
-        return engine
+        return create_engine(url, pool_pre_ping=True, pool_size=connections, max_overflow=0, connect_args=arguments)
     engine = create_engine(url, pool_size=connections, max_overflow=0)
 
     @event.listens_for(engine, "connect")
@@ -102,23 +96,6 @@ def _create_engine(url: str, connections: int, patience_ms: int) -> Engine:
         connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
 
     return engine
-
-
-def _look_after(engine: Engine) -> None:
-    """A connection that was idle is asked whether it is still there before it is used, and replaced where it is not."""
-
-    @event.listens_for(engine, "checkin")
-    def _used(_: Any, record: ConnectionPoolEntry) -> None:
-        record.info["used_s"] = time.monotonic()
-
-    @event.listens_for(engine, "checkout")
-    def _ask(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
-        if time.monotonic() - record.info.get("used_s", -math.inf) < _FRESH_S:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise DisconnectionError from error
 
 
 @event.listens_for(Engine, "connect")

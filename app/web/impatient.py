@@ -20,7 +20,7 @@ class ImpatientProtocol(HttpToolsProtocol):
     patience_s: ClassVar[float]
     _timer: asyncio.TimerHandle | None = None
     _header_bytes = 0
-    """Of headers that are not complete."""
+    """How many bytes have come of headers that are not complete."""
     _in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

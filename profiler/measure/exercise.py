@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from emplace.profiler.design.points import Kind
 from emplace.runtime.clock import now_us, work_us
-from emplace.runtime.repeated_step import STEPS_TOGETHER
+from emplace.runtime.repeated_step import visit_us
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
 
@@ -108,11 +108,8 @@ def _exchange(exercise: Exercise, repetition: int, device: torch.device) -> Timi
 
 
 def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
-    times = []
-    for number in range(STEPS_TOGETHER):
-        exercise.prepare(repetition * STEPS_TOGETHER + number)
-        times.append(_time(exercise.forward, now_us, device))
-    return times[1:], [0.0] * (STEPS_TOGETHER - 1)
+    times = visit_us(exercise, repetition, device)
+    return times, [0.0] * len(times)
 
 
 _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}
