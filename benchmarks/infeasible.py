@@ -36,7 +36,7 @@ LOADS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(LOADS)}")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(LOADS)}".replace("%", "%%"))
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.cases) - set(LOADS))
     if unknown:

@@ -118,6 +118,8 @@ class CheckResult(Document):
     """Why the solve went no further; `target` where the answer was certain, and nothing better was looked for."""
     throughput_samples_per_s: float | None = None
     tightest_memory: TightestMemory | None = None
+    power_w: float | None = None
+    """What all servers of the plan's job draw; absent where the host document doesn't say."""
 
 
 def enough_us(question: Question, budgets: Budgets) -> float | None:
@@ -161,6 +163,7 @@ def judge(plan: Plan, budgets: Budgets) -> CheckResult:
         stopped_by=plan.solver.stopped_by,
         throughput_samples_per_s=plan.throughput_samples_per_s,
         tightest_memory=_tightest_memory(plan),
+        power_w=plan_power_w(plan) if plan.has_placement else None,
     )
 
 

@@ -27,10 +27,14 @@ def config_text(asked: CheckArguments, results: tuple[CheckOutcome, ...], folder
     """The config of what was asked, by its answers. Paths count from `folder`."""
     head = [
         f"# Written by `emplace check --init` on {date.today()} with emplace {version('emplace')}:",
-        f"# each budget is the step that was predicted then and {margin_pct:g}% on top.",
+        f"# budgets are the step and the watts that were predicted then and {margin_pct:g}% on top.",
         f"models = {_list(asked.models, model_names(), folder)}",
         f"hosts = {_list(asked.hosts, [*host_names(), LOCAL_HOST], folder)}",
-        *(f"{key} = {_value(key, value, folder)}" for key, value in asked.settings.items() if key != "max_step_time_us"),
+        *(
+            f"{key} = {_value(key, value, folder)}"
+            for key, value in asked.settings.items()
+            if key not in ("max_step_time_us", "max_power_w")
+        ),
     ]
     return "\n".join([*head, *(line for result in results for line in _override(result, folder, margin_pct))]) + "\n"
 
@@ -46,8 +50,13 @@ def _override(result: CheckOutcome, folder: Path, margin_pct: float) -> Iterator
         return
     memory = result.tightest_memory
     fullest = f"; fullest memory {show_gib(memory.used_bytes)} of {show_gib(memory.capacity_bytes)}, {memory.where}" if memory else ""
-    budget = float(f"{result.step_time_us * (1 + margin_pct / 100):.6g}")
-    yield f"max_step_time_us = {budget:g}  # {microseconds(result.step_time_us)} today{fullest}"
+    yield f"max_step_time_us = {_with_margin(result.step_time_us, margin_pct):g}  # {microseconds(result.step_time_us)} today{fullest}"
+    if result.power_w is not None:
+        yield f"max_power_w = {_with_margin(result.power_w, margin_pct):g}  # {result.power_w:,.0f} W today"
+
+
+def _with_margin(figure: float, margin_pct: float) -> float:
+    return float(f"{figure * (1 + margin_pct / 100):.6g}")
 
 
 def _list(names: tuple[str, ...], builtin: list[str], folder: Path) -> str:

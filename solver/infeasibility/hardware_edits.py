@@ -95,17 +95,20 @@ def _smallest(question: Question, found: list[Case], edit: Callable[[int], Edit]
 
     `found` is what the question itself lacks. No unit is worth more than `units_bytes`, so nothing smaller than what is missing would do.
     """
-    size = max(1, _missing_units(found, units_bytes, 0))
+    size, lacked = max(1, _missing_units(found, units_bytes, 0)), found
     for _ in range(_MAX_SEARCH):
         if size > most:
             return
         try:
-            missing = _missing_units(cases(patched(question, edit(size).patch)), units_bytes, size)
+            tried = cases(patched(question, edit(size).patch))
         except InvalidDocument:
             return  # more than a host can have
+        missing = _missing_units(tried, units_bytes, size)
         if not missing:
             break
-        size += missing
+        if _is_beside_the_point(lacked, tried):
+            return
+        size, lacked = size + missing, tried
     else:
         return
     for wanted in dict.fromkeys(math.ceil(size * margin) for margin in _MARGINS):
@@ -119,3 +122,14 @@ def _missing_units(found: list[Case], units_bytes: int, size: int) -> int:
         return 0
     over = min((case.sums[0].over_bytes for case in found if case.sums), default=0)
     return max(-(-over // units_bytes), 0 if over else -(-size // 2))
+
+
+def _is_beside_the_point(before: list[Case], after: list[Case]) -> bool:
+    """Whether every program lacks on some rank, or in some tiers together, no less than it did with less hardware."""
+    then = {case.name: case for case in before}
+    return all(case.name in then and _lacks_no_less(then[case.name], case) for case in after)
+
+
+def _lacks_no_less(then: Case, now: Case) -> bool:
+    over_bytes = {short.tiers: short.over_bytes for short in then.sums}
+    return bool(set(then.ranks) & set(now.ranks)) or any(short.over_bytes >= over_bytes.get(short.tiers, math.inf) for short in now.sums)

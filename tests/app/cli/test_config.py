@@ -171,6 +171,8 @@ def test_init_writes_one_that_todays_models_keep(emplace: Emplace, folder: Path)
     _, checks = checked(emplace, "models/small.json", "--host", "big-basin-32g", "--ranks", "1", "--tiers", "hbm", "--plan")
     step_us = checks["models/small.json", "big-basin-32g"]["step_time_us"]
     assert budgets == {"models/small.json": pytest.approx(1.2 * step_us, rel=1e-4), "models/large.json": None}
+    watts = {override["models"][0]: override.get("max_power_w") for override in config["override"]}
+    assert watts == {"models/small.json": pytest.approx(1.2 * 3650), "models/large.json": None}
     code, checks = checked(emplace)
     assert (code, {source: check["verdict"] for (source, _), check in checks.items()}) == (
         0,

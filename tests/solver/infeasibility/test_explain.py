@@ -14,7 +14,9 @@ from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
 from emplace.placement.units import show_gib
 from emplace.placement.workload import Objective, PeakBatch, model_loads
+from emplace.solver.infeasibility import hardware_edits
 from emplace.solver.infeasibility.merge_patch import patched
+from emplace.solver.infeasibility.shortage import Case, cases
 from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
 
@@ -125,6 +127,32 @@ def test_ranks_that_are_full_before_any_table_are_named() -> None:
     reasons = explained(question(gpu_host(2, hbm="1100KiB"), [table("t", 10, pooling=4000)], work_limit=0.4)).reasons
     assert "each rank on gpu holds" in reasons[0]
     assert "more than its HBM has" in reasons[0]
+
+
+def test_hardware_that_helps_nothing_is_not_tried_in_larger_and_larger_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of system memory, servers and nodes one amount each shows that the ranks stay as full."""
+    tried = []
+
+    def noted(asked: Question) -> list[Case]:
+        tried.append(asked)
+        return cases(asked)
+
+    monkeypatch.setattr(hardware_edits, "cases", noted)
+    reached = explained(question(gpu_host(2, hbm="1100KiB", ddr="1GiB", servers=1), [table("t", 10, pooling=4000)], work_limit=0.4))
+    assert [fix.kind for fix in reached.fixes] == ["hbm"]
+    others = [
+        asked for asked in tried if asked.host.node.devices[0].hbm_capacity == gpu_host(2, hbm="1100KiB").node.devices[0].hbm_capacity
+    ]
+    assert len(others) == 3
+
+
+def test_more_nodes_are_found_where_each_brings_a_little() -> None:
+    only_whole = {"sharding_types": ["table_wise"]}
+    tables = [table(f"t{number}", 40_000, dim=64, constraints=only_whole) for number in range(9)]
+    fix = next(
+        fix for fix in explained(question(gpu_host(1, hbm="40MiB"), tables, tiers=["hbm"], work_limit=0.4)).fixes if fix.kind == "nodes"
+    )
+    assert fix.patch["options"]["nodes"] > 2
 
 
 def test_both_programs_are_explained_where_servers_are_allowed() -> None:
