@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,15 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Playwright, ViewportSize, sync_playwright
 
+from emplace.app.database.states import State
+
 ASKED: dict[str, dict[str, Any]] = {
     "m3": {"model": "m3", "host": "big-basin-16g"},
     "not-fitting": {"model": "m3", "host": "big-basin-16g", "options": {"tiers": ["hbm"]}},
     "h100": {"model": "dlrm-dcnv2", "host": "dgx-h100"},
     "h100-of-4": {"model": "dlrm-dcnv2", "host": "dgx-h100", "options": {"ranks": 4}},
 }
+STUDIED: dict[str, Any] = {"kind": "sweep", "model": "suite", "hosts": ["dgx-h100", "cpu-dual-socket"], "vary": ["/sparse=4,16,64"]}
 WIDE, PHONE = ViewportSize(width=1280, height=860), ViewportSize(width=390, height=844)
 WAIT_S = 600
 TALLEST = 2000
@@ -51,13 +55,15 @@ def main(url: str, folder: Path) -> None:
             "new": f"/new?plan={ids['h100-of-4']}",
             "model": "/models/m3",
             "host": "/hosts/big-basin-16g",
+            "models": "/models",
+            "study": f"/studies/{studied(api, STUDIED)}",
             **run,
         }
     with sync_playwright() as playwright:
         browser = launched(playwright)
         for name, path in views.items():
             picture(browser, url + path, folder / f"{name}.png")
-        for name in ("list", "plan"):
+        for name in ("list", "plan", "study", "models"):
             picture(browser, url + views[name], folder / f"{name}-dark.png", scheme="dark")
             picture(browser, url + views[name], folder / f"{name}-phone.png", phone=True)
         picture(browser, f"{url}/plans/{ids['large']}?ranks=load", folder / "plan-1000x128.png")
@@ -75,6 +81,17 @@ def planned(api: httpx.Client, question: dict[str, Any]) -> str:
     """The id of the plan of a question, once it is made."""
     answer = api.post("/v1/plans", json=question, headers={"Prefer": f"wait={WAIT_S}"}).raise_for_status()
     return str(answer.json()["id"])
+
+
+def studied(api: httpx.Client, question: dict[str, Any]) -> str:
+    """The id of a study, once it is done."""
+    study = api.post("/v1/studies", json=question).raise_for_status().json()
+    deadline = time.monotonic() + WAIT_S
+    while (state := api.get(f"/v1/studies/{study['id']}").json()["state"]) != State.DONE:
+        assert not State(state).is_final, state
+        assert time.monotonic() < deadline, f"{state} after {WAIT_S} s"
+        time.sleep(1)
+    return str(study["id"])
 
 
 def measured(api: httpx.Client) -> dict[str, str]:

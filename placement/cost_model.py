@@ -7,7 +7,6 @@ Formulas broadcast over numpy arrays.
 from __future__ import annotations
 
 from enum import StrEnum
-from itertools import chain
 from math import log2
 from typing import Annotated, Literal, NamedTuple
 
@@ -121,7 +120,7 @@ def touched_pages(unique_rows: ArrayLike, row_bytes: ArrayLike, rows: ArrayLike)
 
 
 class OtherBackward(Document):
-    """A kernel's backward with another optimizer, or with weights of another data type, than its own `backward` was measured with."""
+    """A kernel's backward with another optimizer, with weights of another data type, or with both, than its own `backward` is for."""
 
     optimizer: Optimizer | None = None
     data_type: DataType | None = None
@@ -140,13 +139,13 @@ class KernelCost(Document):
     forward: LookupCost
     backward: LookupCost
     other_backwards: tuple[OtherBackward, ...] = ()
-    """Those that were measured; `backward` stands for all others."""
+    """`backward` stands for all that are not here."""
 
     def backward_of(self, optimizer: Optimizer, data_type: DataType) -> LookupCost:
-        """The backward that was measured with the optimizer, else with the data type, else the kernel's own."""
-        by_optimizer = (other.backward for other in self.other_backwards if other.optimizer is optimizer)
-        by_data_type = (other.backward for other in self.other_backwards if other.data_type is data_type)
-        return next(chain(by_optimizer, by_data_type), self.backward)
+        """The backward that is for both, else for the optimizer, else for the data type, else the kernel's own."""
+        found = {(other.optimizer, other.data_type): other.backward for other in reversed(self.other_backwards)}
+        asked = ((optimizer, data_type), (optimizer, None), (None, data_type))
+        return next((found[each] for each in asked if each in found), self.backward)
 
 
 class CollectiveCost(Document):
@@ -228,10 +227,12 @@ class LaunchCost(Document):
 
     def time_us(self, model: ModelSpec) -> float:
         """Microseconds of a step of the model."""
-        ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
-        by_batch_us = model.local_batch_size * (ids + model.dense_features) * self.per_value_us
         layers = len(dense_part(model).layers)
-        return self.fixed_us + model.num_features * self.per_feature_us + layers * self.per_layer_us + by_batch_us
+        by_parts_us = self.fixed_us + model.num_features * self.per_feature_us + layers * self.per_layer_us
+        if not self.per_value_us:
+            return by_parts_us  # without deriving the lengths of all features, which a plan's page need not wait for
+        ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
+        return by_parts_us + model.local_batch_size * (ids + model.dense_features) * self.per_value_us
 
 
 class Floor(NamedTuple):

@@ -5,6 +5,7 @@ docs/explanation/cost-model.md derives the formulas; docs/validation.md holds th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from emplace.placement.catalog import builtin_stack
@@ -24,14 +25,17 @@ from emplace.placement.dense_servers import DenseServersCost
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HOST_CPUS, DenseServers, DeviceKind, DeviceType, HostSpec, Node
 from emplace.placement.ingest import IngestCost
+from emplace.placement.memory import STATE_BYTES
 from emplace.placement.messages_cost import MessageCost
-from emplace.placement.model import ComputeKernel, Optimizer, Precision
+from emplace.placement.model import ComputeKernel, DataType, Optimizer, Precision
 from emplace.placement.stack import Pace, Stack
 
 DEFAULT_STACKS = {DeviceType.CUDA: "torchrec-eager", DeviceType.CPU: "cpu-caffe2-like"}
 
 _STATES = {Optimizer.SGD: 0, Optimizer.ROWWISE_ADAGRAD: 0, Optimizer.ADAGRAD: 1, Optimizer.ADAM: 2}
 """Values of optimizer state for each value of a row. A row-wise state is one value a row, too little to count."""
+_STATE_OF_NARROW = {DataType.FP16: STATE_BYTES / 2, DataType.BF16: STATE_BYTES / 2, DataType.INT8: STATE_BYTES}
+"""Bytes of a value of state, which is fp32 whatever the row is, for each byte of a row of these; of fp32 rows it is one."""
 
 
 def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace = Pace.TYPICAL) -> CostModel:
@@ -112,8 +116,7 @@ class _Prices:
         )
         if kernel is ComputeKernel.DENSE:
             return KernelCost(device=device, kernel=kernel, forward=forward, backward=self._backward(memory_per_s, 2.0))
-        by_optimizer = {optimizer: self._backward(memory_per_s, 2.0 * (1 + states)) for optimizer, states in _STATES.items()}
-        return _kernel(device, kernel, forward, by_optimizer)
+        return _kernel(device, kernel, forward, lambda state: self._backward(memory_per_s, 2.0 * (1 + state)))
 
     def host_cpus(self, node: Node) -> KernelCost:
         """Rows that the CPUs of a node look up for its devices: all its system memory's bandwidth, and work of all its cores."""
@@ -173,11 +176,11 @@ class _Prices:
             }
         )
         of_gradients = self._backward(memory_per_s, 0.0)
-        by_optimizer = {
-            optimizer: of_gradients.model_copy(update={"per_unique_line_us": LINE_BYTES * (1 + states) * per_byte_us})
-            for optimizer, states in _STATES.items()
-        }
-        return _kernel(device, ComputeKernel.FUSED_UVM, forward, by_optimizer)
+
+        def backward(state: float) -> LookupCost:
+            return of_gradients.model_copy(update={"per_unique_line_us": LINE_BYTES * (1 + state) * per_byte_us})
+
+        return _kernel(device, ComputeKernel.FUSED_UVM, forward, backward)
 
     def _uvm_caching(self, device: str, memory_per_s: float, link_per_s: float) -> KernelCost:
         """What a cache adds to lookups in the device's memory: the forward sorts ids to find what misses, and fetches that; the state
@@ -187,13 +190,12 @@ class _Prices:
         `_prefetch`); state of each value lies in system memory uncached (`construct_split_state`).
         """
         per_line_us = LINE_BYTES * 1e6 / (link_per_s * self.stack.link_share.at(self.pace))
-        by_optimizer = {optimizer: LookupCost(per_unique_line_us=states * per_line_us) for optimizer, states in _STATES.items()}
         found = LookupCost(
             fixed_us=self.stack.shard_us.at(self.pace),
             per_row_digit_us=self.stack.sort_bytes.at(self.pace) * 1e6 / memory_per_s,
             per_unique_line_us=per_line_us,
         )
-        return _kernel(device, ComputeKernel.FUSED_UVM_CACHING, found, by_optimizer)
+        return _kernel(device, ComputeKernel.FUSED_UVM_CACHING, found, lambda state: LookupCost(per_unique_line_us=state * per_line_us))
 
     def _lookups(self, memory_per_s: float) -> LookupCost:
         """Reading rows that the batch has read before, and the ids."""
@@ -301,8 +303,15 @@ def _rates(device: DeviceKind) -> dict[Precision, float]:
     return {Precision.FP32: device.fp32_flops} | {precision: rate for precision, rate in matrix.items() if rate is not None}
 
 
-def _kernel(device: str, kernel: ComputeKernel, forward: LookupCost, by_optimizer: dict[Optimizer, LookupCost]) -> KernelCost:
-    others = tuple(
-        OtherBackward(optimizer=optimizer, backward=cost) for optimizer, cost in by_optimizer.items() if optimizer is not Optimizer.SGD
-    )
-    return KernelCost(device=device, kernel=kernel, forward=forward, backward=by_optimizer[Optimizer.SGD], other_backwards=others)
+def _kernel(device: str, kernel: ComputeKernel, forward: LookupCost, backward: Callable[[float], LookupCost]) -> KernelCost:
+    """With each optimizer: `backward` prices rows with so many bytes of state for each of their own."""
+    others = []
+    for optimizer, states in _STATES.items():
+        if optimizer is not Optimizer.SGD:
+            others.append(OtherBackward(optimizer=optimizer, backward=backward(states)))
+        if states:
+            others += [
+                OtherBackward(optimizer=optimizer, data_type=data_type, backward=backward(states * each))
+                for data_type, each in _STATE_OF_NARROW.items()
+            ]
+    return KernelCost(device=device, kernel=kernel, forward=forward, backward=backward(0), other_backwards=tuple(others))

@@ -112,17 +112,23 @@ def test_what_a_server_exchanges_crosses_its_own_link_and_those_of_all_trainers(
     assert not any(served_stages_us(cost, on_trainer, where).values())
 
 
-def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_measured() -> None:
-    sgd, half = LookupCost(fixed_us=2.0), LookupCost(fixed_us=3.0)
+def test_another_optimizer_or_data_type_has_a_backward_of_its_own_where_it_was_priced() -> None:
+    sgd, half, both = (LookupCost(fixed_us=fixed_us) for fixed_us in (2.0, 3.0, 4.0))
     cost = KernelCost(
         device="gpu",
         kernel=ComputeKernel.FUSED,
         forward=LookupCost(),
         backward=LookupCost(fixed_us=1.0),
-        other_backwards=(OtherBackward(optimizer=Optimizer.SGD, backward=sgd), OtherBackward(data_type=DataType.FP16, backward=half)),
+        other_backwards=(
+            OtherBackward(optimizer=Optimizer.SGD, backward=sgd),
+            OtherBackward(data_type=DataType.FP16, backward=half),
+            OtherBackward(optimizer=Optimizer.ADAM, data_type=DataType.FP16, backward=both),
+        ),
     )
     assert cost.backward_of(Optimizer.SGD, DataType.FP32) == cost.backward_of(Optimizer.SGD, DataType.FP16) == sgd
     assert cost.backward_of(Optimizer.ROWWISE_ADAGRAD, DataType.FP16) == half
+    assert cost.backward_of(Optimizer.ADAM, DataType.FP16) == both
+    assert cost.backward_of(Optimizer.ADAM, DataType.BF16) == cost.backward
     assert cost.backward_of(Optimizer.ADAGRAD, DataType.FP32) == cost.backward
 
 
