@@ -84,7 +84,9 @@ def layouts(topology: Topology, cost: CostModel, model: ModelSpec, tiers: frozen
     for rank, count in _kinds(topology):
         kernels = _kernels(rank, cost, optimizer, tiers)
         found += _device_layouts(ShardingType.TABLE_WISE, rank, kernels, [1])
-        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, sorted({*_piece_counts(count), *(each for each in wanted if each <= count)}))
+        found += _device_layouts(
+            ShardingType.COLUMN_WISE, rank, kernels, sorted({*_piece_counts(count), *(each for each in wanted if each <= count)})
+        )
     if not topology.servers:
         found += _spread_layouts(topology, cost, optimizer, tiers)
     return found

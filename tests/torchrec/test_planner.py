@@ -149,6 +149,21 @@ def test_pooled_tables_and_sequences_in_one_plan() -> None:
     assert [module.pooling for module in made.last_plan.question.model.modules or ()] == ["sum", "none"]
 
 
+def test_sequences_are_cut_into_pieces_of_one_width() -> None:
+    """As wide as TorchRec's own planner cuts them."""
+    named = [EmbeddingCollectionSharder()]
+    given = {name: ParameterConstraints(sharding_types=["column_wise"], pooling_factors=[40.0]) for name in "ab"}
+    made = planner(topology(8), constraints=given)
+    plan = made.plan(nn.ModuleDict({"ec": sequences(sequence("a", dim=512), sequence("b", dim=512))}), named)
+    widths = {tuple(shard.shard_sizes) for each in shards(plan).values() for shard in each.sharding_spec.shards}
+    assert widths == {(1000, 128)}
+    assert {len(each.ranks) for each in shards(plan).values()} == {4}
+    narrow = planner(topology(8), constraints=given)
+    with pytest.raises(PlannerError, match="column_wise where several pieces of min_partition columns, by default 128") as error:
+        narrow.plan(nn.ModuleDict({"ec": sequences(sequence("a", dim=64))}), named)
+    assert error.value.error_type is PlannerErrorType.STRICT_CONSTRAINTS
+
+
 def test_info_of_the_constraints_is_passed_through() -> None:
     """What changes neither places nor bytes stands in the plan as it was given."""
     given = ParameterConstraints(
