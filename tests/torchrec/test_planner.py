@@ -1,10 +1,12 @@
 """The planner in one process: plans that TorchRec takes, constraints that are kept or refused by name, and errors with their types.
 
-The cases that have their like in TorchRec's own planner tests are named after them: valid plans of every sharding type, never fit, fail
-then rerun, no sharders, info of the constraints passed through, contradicting constraints, ranks assigned. Not applicable, as they test
-parts of TorchRec's search that are refused here: proposers and their feedback, partitioners, performance models, enumerators, plan
-loaders, the hash of a planner's context. Not applicable, as Emplace refuses such modules or topologies: embedding towers, feature
-processors, managed collisions, key-value and virtual tables, quantized modules, ranks of unequal memory.
+The cases that have their like in TorchRec's own planner tests are named after them: valid plans of every sharding type, ranks assigned,
+table-wise and hidden row-wise solutions, never fit, fail then rerun, no sharders, some parameters shardable, info of the constraints
+passed through, contradicting constraints; a fixed absolute reservation is in test_reservation. Not applicable, as they test parts of
+TorchRec's search that are refused here: proposers and their feedback, partitioners, performance models, enumerators and their estimates of
+storage, plan loaders and the extraction of loaded options, the hash of a planner's context, the check of compute kernels (which the audit
+makes). Not applicable, as Emplace refuses such modules or topologies: embedding towers, feature processors, managed collisions, key-value
+and virtual tables, quantized modules, ranks of unequal memory.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import pytest
 from torch import nn
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
 from torchrec.distributed.planner.planners import validate_modules_inclusion_in_sharding_plan, validate_rank_assignment
@@ -96,6 +99,38 @@ def test_the_same_tables_of_two_collections_are_each_where_the_plan_has_them() -
     assert made.last_plan is not None
     expected = {table.name: [shard.rank for shard in table.shards] for table in made.last_plan.tables}
     assert {f"{path.replace('.', ':')}:a": tables["a"].ranks for path, tables in plan.plan.items()} == expected
+
+
+def test_table_wise_solution_with_ranks_assigned() -> None:
+    """Ten equal tables, all lookups alike: each rank has as many, and every shard is on the rank that it names."""
+    given = {f"t{number}": ParameterConstraints(sharding_types=["table_wise"]) for number in range(10)}
+    plan = _plan(model(*(config(name, 4000, 64) for name in given)), constraints=given)
+    ranks = [sharding.ranks for sharding in shards(plan).values()]
+    assert sorted(rank for [rank] in ranks) == [0] * 5 + [1] * 5
+    for sharding in shards(plan).values():
+        assert [shard.placement.rank() for shard in sharding.sharding_spec.shards] == sharding.ranks
+
+
+def test_hidden_row_wise_solution() -> None:
+    """Tables of 0.75 GiB beside one of 1 GiB on two ranks of 1.5 GiB: only split rows fit, though whole tables are cheaper."""
+    given = {
+        f"t{number}": ParameterConstraints(sharding_types=["table_wise", "row_wise"], compute_kernels=["fused"]) for number in range(3)
+    }
+    tables = [config(name, 2**20 * (4 if name == "t0" else 3), 64) for name in given]
+    made = planner(topology(hbm_cap=3 * GIB // 2), constraints=given)
+    plan = made.plan(model(*tables), sharders())
+    assert "row_wise" in {sharding.sharding_type for sharding in shards(plan).values()}
+    assert made.last_plan is not None
+    assert audit(made.last_plan) == []
+
+
+def test_only_parameters_that_the_sharder_shards() -> None:
+    class Some(EmbeddingBagCollectionSharder):  # type: ignore[misc]
+        def shardable_parameters(self, module: Any) -> dict[str, nn.Parameter]:
+            return {name: parameter for name, parameter in super().shardable_parameters(module).items() if name == "a"}
+
+    plan = planner().plan(model(config("a"), config("b")), [Some()])
+    assert list(shards(plan)) == ["a"]
 
 
 def test_never_fit() -> None:
