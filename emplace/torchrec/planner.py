@@ -161,8 +161,9 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         """The options of the last plan, on the rank that made it."""
         return list(self._selected)
 
-    def get_search_space(self) -> None:
+    def get_search_space(self) -> list[ShardingOption] | None:
         """None, by which TorchRec means that a planner does not enumerate its options."""
+        return None
 
     def _planned(self, module: nn.Module, sharders: Sequence[Any]) -> ShardingPlan:
         started = perf_counter()

@@ -53,10 +53,19 @@ def _both() -> Case:
     return module, {"sharders": sharders, "constraints": lengths, "batch_size": 1024}
 
 
+def _weighted_means() -> Case:
+    return Model(weighted=collection(config("user"), is_weighted=True), means=collection(config("page", pooling=PoolingType.MEAN))), {}
+
+
 def _nested() -> Case:
     inner = nn.ModuleDict({"tower": nn.ModuleDict({"ebc": collection(config("user", 70, 8))}), "over": nn.Linear(8, 4, device=META)})
     return nn.ModuleDict({"outer": inner}), {}
 
+
+CONSTRAINTS = {
+    "user": ParameterConstraints(sharding_types=["row_wise", "grid_shard"], compute_kernels=["fused"], pooling_factors=[3.0]),
+    "page": ParameterConstraints(min_partition=8, pooling_factors=[0.5]),
+}
 
 CASES: dict[str, Callable[[], Case]] = {
     "bags": lambda: (model(config("user", 5000, 32)), {"batch_size": 2048}),
@@ -66,21 +75,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "nested": _nested,
     "a shared table": lambda: (model(config("user", features=["me", "friends"])), {}),
     "a shared feature": lambda: (model(config("user", features=["ids"]), config("page", features=["ids"])), {}),
-    "weighted means": lambda: (model_of_means(), {}),
+    "weighted means": _weighted_means,
     "fp16": lambda: (model(config("user", data_type=DataType.FP16)), {"compute_device": "cpu"}),
     "adam": _with_adam,
     "optimizers of tables": _with_optimizers_of_tables,
     "constraints": lambda: (model(config("user"), config("page")), {"constraints": CONSTRAINTS}),
 }
-
-CONSTRAINTS = {
-    "user": ParameterConstraints(sharding_types=["row_wise", "grid_shard"], compute_kernels=["fused"], pooling_factors=[3.0]),
-    "page": ParameterConstraints(min_partition=8, pooling_factors=[0.5]),
-}
-
-
-def model_of_means() -> Model:
-    return Model(weighted=collection(config("user"), is_weighted=True), means=collection(config("page", pooling=PoolingType.MEAN)))
 
 
 @pytest.mark.parametrize("name", CASES)
