@@ -107,7 +107,7 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
             "performance_model": performance_model,
             "plan_loader": plan_loader,
         }
-        _refuse_arguments(of_its_search, options or {}, server, plan_file)
+        _refuse_arguments(of_its_search, options or {}, server, plan_file, timeout_seconds)
         of_the_job = topology or _topology_of_the_process_group()
         self._groups = groups_of(of_the_job, sharding_group_size, contiguous=use_inter_host_allreduce, host=host)
         self._topology = self._groups.topology
@@ -236,7 +236,9 @@ def _topology_of_the_process_group() -> Topology:
     return Topology(world_size=dist.get_world_size(), compute_device=get_device_type(), local_world_size=get_local_size())
 
 
-def _refuse_arguments(of_its_search: Mapping[str, Any], options: Mapping[str, Any], server: str | None, plan_file: Any) -> None:
+def _refuse_arguments(
+    of_its_search: Mapping[str, Any], options: Mapping[str, Any], server: str | None, plan_file: Any, timeout_seconds: float | None
+) -> None:
     broken = [
         f"{name}: a part of TorchRec's search, which Emplace does not use; leave it out"
         for name, given in of_its_search.items()
@@ -247,6 +249,8 @@ def _refuse_arguments(of_its_search: Mapping[str, Any], options: Mapping[str, An
         for name in _OF_THE_JOB
         if name in options
     ]
+    if timeout_seconds is not None and not timeout_seconds > 0:
+        broken.append(f"timeout_seconds: must be above 0, it is {timeout_seconds}; leave it out for the default")
     if server is not None and plan_file is not None:
         broken.append("server, plan_file: a plan comes from one of them; leave one out")
     if broken:

@@ -320,6 +320,8 @@ def test_arguments_that_nobody_takes() -> None:
         planner(batchsize=3)
     with pytest.raises(PlannerError, match="options: ranks follows from the topology"):
         planner(options={"ranks": 3})
+    with pytest.raises(PlannerError, match="timeout_seconds: must be above 0, it is 0"):
+        planner(timeout_seconds=0)
     with pytest.raises(PlannerError, match="neither a topology nor a process group"):
         EmplaceShardingPlanner()
 
