@@ -142,9 +142,10 @@ def _load_factors(table: Table) -> list[float]:
 
 
 def _sound(question: Question, table: Table, topology: Topology, way: Way) -> Ints:
-    """[C, R] the divisions of columns that the audit accepts: it judges ranks and kernels, and widths of pinned tables alone."""
+    """[C, R] the divisions of columns that the audit accepts: it judges ranks and kernels, and widths of pinned tables and of sequences alone."""
     columns = _divisions(table, way, topology)
-    alike = np.arange(len(columns)) if table.constraints.pin is not None else (columns > 0) @ (1 << np.arange(columns.shape[1]))
+    has_widths = table.constraints.pin is not None or not question.model.module_of(table).is_pooled
+    alike = np.arange(len(columns)) if has_widths else (columns > 0) @ (1 << np.arange(columns.shape[1]))
     different, first = np.unique(alike, return_index=True)
     samples = [placed(table, way, columns[index].tolist(), topology) for index in first]
     accepted = [not layout_flaws(table, each, topology) and not choice_flaws(question, table, each, topology) for each in samples]

@@ -41,7 +41,7 @@ def small_question(seed: int, number: int, work_limit: float) -> tuple[str, Ques
         "tables": tables,
     }
     _constrain(rng, model, ranks)
-    _leave_unpooled(np.random.default_rng([seed, number, 1]), model)
+    _leave_unpooled(np.random.default_rng([seed, number, 1]), np.random.default_rng([seed, number, 3]), model)
     _order_ids(np.random.default_rng([seed, number, 2]), model)
     table_bytes = sum(table["num_embeddings"] * table["embedding_dim"] * 4 for table in tables)
     host = HostSpec.model_validate(_with_more(np.random.default_rng([seed, number, 2]), _host(rng, name, number, ranks, table_bytes)))
@@ -90,7 +90,7 @@ def _constrain(rng: np.random.Generator, model: dict[str, Any], ranks: int) -> N
             table["constraints"] = {"ranks": sorted(int(rank) for rank in rng.permutation(ranks)[: int(rng.integers(1, ranks + 1))])}
 
 
-def _leave_unpooled(rng: np.random.Generator, model: dict[str, Any]) -> None:
+def _leave_unpooled(rng: np.random.Generator, more: np.random.Generator, model: dict[str, Any]) -> None:
     """In one model of four, some of the tables that nothing is asked of are sequences, each in a module of its own."""
     grouped = {name for key in ("together", "apart") for group in model.get(key, []) for name in group}
     free = [table for table in model["tables"] if "constraints" not in table and table["name"] not in grouped]
@@ -102,11 +102,18 @@ def _leave_unpooled(rng: np.random.Generator, model: dict[str, Any]) -> None:
         table["module"] = f"ec.{table['name']}"
         flags = {key: bool(rng.random() < 0.3) for key in ("weighted", "index_dedup")}
         output = str(rng.choice(["fp32", "fp16"]))
-        model["modules"].append({"path": table["module"], "pooling": "none", "output_data_type": output} | flags)
+        cut = {"column_width": table["embedding_dim"] // pieces} if (pieces := _equal_pieces(more, table["embedding_dim"])) else {}
+        model["modules"].append({"path": table["module"], "pooling": "none", "output_data_type": output} | flags | cut)
     pooled = [table for table in model["tables"] if table not in chosen]
     for table in pooled:
         table["module"] = "ebc"
     model["modules"] += [{"path": "ebc"}] if pooled else []
+
+
+def _equal_pieces(rng: np.random.Generator, columns: int) -> int | None:
+    """For half of the tables that can be cut so: into how many pieces of one width."""
+    counts = [count for count in (2, 3, 4) if columns % (4 * count) == 0]
+    return int(rng.choice(counts)) if counts and rng.random() < 0.5 else None
 
 
 def _order_ids(rng: np.random.Generator, model: dict[str, Any]) -> None:

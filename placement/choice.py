@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import COLUMN_MULTIPLE, Flaw
 from emplace.placement.model import ComputeKernel, Constraints, DataType, ModelSpec, Optimizer, ShardingType, Table, Tier
-from emplace.placement.modules import SEQUENCE_TYPES
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Rank, Topology, host_tiers
 
@@ -83,11 +82,16 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
 
 def _module(question: Question, table: Table, placement: TablePlacement) -> Iterator[Flaw]:
     module = question.model.module_of(table)
-    if not module.is_pooled and placement.sharding_type not in SEQUENCE_TYPES:
+    if placement.sharding_type not in module.sharding_types:
         yield (
             "/sharding_type",
-            f"is {placement.sharding_type}; its module {module.path} is not pooled, and can be {', '.join(SEQUENCE_TYPES)}",
+            f"is {placement.sharding_type}; its module {module.path} is not pooled, and can be {', '.join(module.sharding_types)}",
         )
+    elif module.column_width is not None and placement.sharding_type is ShardingType.COLUMN_WISE:
+        widths = {end - start for start, end in (shard.columns for shard in placement.shards)}
+        if widths != {module.column_width}:
+            found = ", ".join(map(str, sorted(widths)))
+            yield "/shards", f"has pieces of {found} columns; all of its module {module.path} must be {module.column_width} wide"
 
 
 def tiers_of(kernel: ComputeKernel, rank: Rank) -> frozenset[Tier]:

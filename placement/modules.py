@@ -22,8 +22,8 @@ DEFAULT_PATH = "ebc"
 """Path of the one pooled module of a model that names none."""
 
 SEQUENCE_TYPES = (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
-"""Sharding types of tables that are not pooled. TorchRec's EmbeddingCollection knows column_wise too, but only with pieces of one width
-for all tables of a module."""
+"""Sharding types of all tables that are not pooled. TorchRec's EmbeddingCollection knows column_wise too, with pieces of one width for all
+tables of a module, which its `column_width` names."""
 
 _OUTPUT_TYPES = (DataType.FP32, DataType.FP16, DataType.BF16)
 
@@ -49,6 +49,8 @@ class Module(Document):
     """The type of the vectors that lookups put out and trainers receive."""
     qcomm: Qcomm | None = None
     """What they and their gradients are sent in. Absent: as they are put out."""
+    column_width: Annotated[int, Field(strict=True, gt=0, multiple_of=4)] | None = None
+    """Columns of a piece where tables that are not pooled are column_wise. Absent: they are not."""
 
     @property
     def is_pooled(self) -> bool:
@@ -59,10 +61,19 @@ class Module(Document):
         """What vectors and gradients are sent in."""
         return self.qcomm or AS_PUT_OUT
 
+    @property
+    def sharding_types(self) -> tuple[ShardingType, ...]:
+        """What its tables can be."""
+        if self.is_pooled:
+            return tuple(ShardingType)
+        return SEQUENCE_TYPES if self.column_width is None else (*SEQUENCE_TYPES, ShardingType.COLUMN_WISE)
+
     @model_validator(mode="after")
     def _parts_agree(self) -> Module:
         if self.index_dedup and self.is_pooled:
             raise broken_rule("/index_dedup", True, f"goes with pooling none only, here is pooling {self.pooling}")
+        if self.column_width is not None and self.is_pooled:
+            raise broken_rule("/column_width", self.column_width, f"goes with pooling none only, here is pooling {self.pooling}")
         if self.output_data_type not in _OUTPUT_TYPES:
             raise broken_rule("/output_data_type", self.output_data_type.value, f"must be one of {', '.join(_OUTPUT_TYPES)}")
         return self
@@ -72,11 +83,17 @@ ONE_MODULE = Module(path=DEFAULT_PATH)
 """What all tables are in where a model names no modules."""
 
 
+def pieces_of(model: ModelSpec, table: Table) -> int | None:
+    """How many pieces the table is in where it is column_wise; None where any number will do."""
+    width = model.module_of(table).column_width
+    return None if width is None else table.embedding_dim // width
+
+
 def narrowed(module: Module, limits: Constraints) -> Constraints:
-    """What is allowed for a table of the module whose own constraints are `limits`: of a table that is not pooled, SEQUENCE_TYPES only."""
+    """What is allowed for a table of the module whose own constraints are `limits`: of a table that is not pooled, what the module can do."""
     if module.is_pooled or limits.pin is not None:
         return limits
-    types = tuple(kind for kind in limits.sharding_types or SEQUENCE_TYPES if kind in SEQUENCE_TYPES)
+    types = tuple(kind for kind in limits.sharding_types or module.sharding_types if kind in module.sharding_types)
     return limits.model_copy(update={"sharding_types": types})
 
 
@@ -96,7 +113,7 @@ def refuse_unsound_modules(model: ModelSpec) -> None:
         if module.path in empty:
             raise broken_rule(f"/modules/{index}", module.path, "has no table; name it as `module` of a table, or leave it out")
         if not module.is_pooled:
-            _refuse_unequal_widths(index, module, [table for table in model.tables if table.module in (None, module.path)])
+            _refuse_widths(index, module, [table for table in model.tables if table.module in (None, module.path)])
 
 
 def _refuse_misplaced(modules: dict[str, Module], index: int, table: Table) -> None:
@@ -108,23 +125,33 @@ def _refuse_misplaced(modules: dict[str, Module], index: int, table: Table) -> N
     if table.module not in modules:
         rule = f"must be the path of a module; the model names {known}" if modules else "needs `modules` in the model, it names none"
         raise broken_rule(f"{where}/module", table.module, rule)
-    if not modules[table.module].is_pooled and (refused := list(_named_types(table, index))):
+    module = modules[table.module]
+    if refused := list(_named_types(module, table, index)):
         pointer, named = refused[0]
-        rule = f"leaves no way to shard a table that is not pooled: TorchRec's EmbeddingCollection is {', '.join(SEQUENCE_TYPES)} here"
+        more = "" if module.column_width else f", and {ShardingType.COLUMN_WISE} where its module has a column_width"
+        rule = (
+            "leaves no way to shard a table that is not pooled: TorchRec's EmbeddingCollection is "
+            f"{', '.join(module.sharding_types)} here{more}"
+        )
         raise broken_rule(pointer, named, rule)
 
 
-def _named_types(table: Table, index: int) -> Iterator[tuple[str, str]]:
-    """(JSON pointer, value) of what a sequence table's constraints ask for, where all of it is not possible."""
+def _named_types(module: Module, table: Table, index: int) -> Iterator[tuple[str, str]]:
+    """(JSON pointer, value) of what a table's constraints ask for, where its module can do nothing of it."""
     where, limits = f"/tables/{index}/constraints", table.constraints
-    if limits.pin is not None and limits.pin.sharding_type not in SEQUENCE_TYPES:
+    if limits.pin is not None and limits.pin.sharding_type not in module.sharding_types:
         yield f"{where}/pin/sharding_type", limits.pin.sharding_type.value
-    if limits.sharding_types is not None and not set(limits.sharding_types) & set(SEQUENCE_TYPES):
+    if limits.sharding_types is not None and not set(limits.sharding_types) & set(module.sharding_types):
         yield f"{where}/sharding_types", ", ".join(limits.sharding_types)
 
 
-def _refuse_unequal_widths(index: int, module: Module, tables: Iterable[Table]) -> None:
+def _refuse_widths(index: int, module: Module, tables: Iterable[Table]) -> None:
+    """Tables of a sequence module have one width, and are cut into pieces of one."""
     widths = sorted({table.embedding_dim for table in tables})
     if len(widths) > 1:
         rule = f"is not pooled, so its tables need one embedding_dim (EmbeddingCollection), they are {', '.join(map(str, widths))}"
         raise broken_rule(f"/modules/{index}", module.path, rule)
+    width = module.column_width
+    if width is not None and widths and (width == widths[0] or widths[0] % width):
+        rule = f"must cut the embedding_dim of {widths[0]} into several pieces of that width"
+        raise broken_rule(f"/modules/{index}/column_width", width, rule)

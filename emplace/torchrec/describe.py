@@ -16,6 +16,7 @@ from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import DataType, Feature, Interaction, ModelSpec, Table
+from emplace.placement.modules import ONE_MODULE, Module
 from emplace.placement.reading import from_data
 from emplace.torchrec.dense import DenseMeasure, dense_layers
 from emplace.torchrec.limits import PlannedJob, feature_lengths, table_limits
@@ -74,7 +75,8 @@ def describe_module(
     given = constraints or {}
     optimizer, optimizers_differ = model_optimizer(tables)
     modules = spec_modules(tables, given)
-    entries = tuple(_table(table, given.get(table.name), job, module_path(table) if modules else None) for table in tables)
+    by_path = {module.path: module for module in modules or ()}
+    entries = tuple(_table(table, given.get(table.name), job, by_path.get(module_path(table))) for table in tables)
     dense = dense_layers(module, _modules(tables), sample)
     width = sum(table.embedding_dim * len(table.features) for table in entries)
     notes = [*_dense_notes(dense), *_notes(optimizer, optimizers_differ)]
@@ -99,7 +101,7 @@ def _modules(tables: Iterable[ShardedTable]) -> list[nn.Module]:
     return list({id(table.module): table.module for table in tables}.values())
 
 
-def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob, module: str | None) -> Table:
+def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob, module: Module | None) -> Table:
     data_type = _DATA_TYPES.get(table.config.data_type)
     if data_type is None:
         rule = f"the data type of table {table.name} must be one of {', '.join(DataType)}"
@@ -111,9 +113,9 @@ def _table(table: ShardedTable, given: ParameterConstraints | None, job: Planned
             num_embeddings=table.config.num_embeddings,
             embedding_dim=table.config.embedding_dim,
             data_type=data_type,
-            module=module,
+            module=None if module is None else module.path,
             features=tuple(Feature(name=name, length=length) for name, length in zip(table.features, lengths, strict=True)),
-            constraints=table_limits(table, given, job),
+            constraints=table_limits(table, given, job, module or ONE_MODULE),
         )
     except ValidationError as error:
         broken = [

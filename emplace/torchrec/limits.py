@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchrec.distributed.planner.constants import MIN_CW_DIM
 from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.modules.embedding_configs import PoolingType
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import FeatureLength, FixedLength, PoissonLength
 from emplace.placement.model import ComputeKernel, Constraints, ShardingType
-from emplace.placement.modules import SEQUENCE_TYPES
+from emplace.placement.modules import Module
 from emplace.torchrec.tables import ShardedTable, is_sequence
 
 COLUMN_TYPES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
@@ -34,8 +35,8 @@ class PlannedJob:
     """Examples per rank and step."""
 
 
-def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob) -> Constraints:
-    """What both the sharder and the constraints allow. As in TorchRec, grid_shard is only for tables whose constraints name it.
+def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob, module: Module) -> Constraints:
+    """What the sharder, the constraints and the table's module allow. As in TorchRec, grid_shard is only for tables whose constraints name it.
 
     Raises InvalidDocument naming each constraint that Emplace can't honour, ContradictingConstraints where nothing is left.
     """
@@ -44,15 +45,13 @@ def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: P
     if broken:
         raise InvalidDocument("constraints", broken)
     offered = table.sharder.sharding_types(job.compute_device)
-    types = [ShardingType(each) for each in offered if _is_allowed(each, asked)]
-    if (asked.min_partition or 0) > NARROWEST_COLUMNS:
+    types = [ShardingType(each) for each in offered if _is_allowed(each, asked) and each in module.sharding_types]
+    if module.is_pooled and (asked.min_partition or 0) > NARROWEST_COLUMNS:
         types = [each for each in types if each not in COLUMN_TYPES]
     kernels = {each: _kernels(table, each, asked, job) for each in types}
     types = [each for each in types if kernels[each]]
-    if is_sequence(table.module):
-        types = [each for each in types if each in SEQUENCE_TYPES]
     if not types:
-        raise ContradictingConstraints("constraints", [BrokenRule(f"/{table.name}", "", _nothing_left(table, asked, offered, job))])
+        raise ContradictingConstraints("constraints", [BrokenRule(f"/{table.name}", "", _nothing_left(table, asked, offered, job, module))])
     union = {kernel for each in types for kernel in kernels[each]}
     return Constraints(
         sharding_types=tuple(each for each in ShardingType if each in types),
@@ -125,13 +124,15 @@ def _refused(table: ShardedTable, asked: ParameterConstraints, job: PlannedJob) 
         yield "pooling", table.config.pooling, "must be sum or mean"
 
 
-def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Sequence[str], job: PlannedJob) -> str:
-    sequence = f"; Emplace shards tables that are not pooled {', '.join(SEQUENCE_TYPES)}" if is_sequence(table.module) else ""
+def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Sequence[str], job: PlannedJob, module: Module) -> str:
+    sequence = "" if module.is_pooled else f"; Emplace shards tables that are not pooled {', '.join(module.sharding_types)}"
+    if not module.is_pooled and module.column_width is None:
+        sequence += f", and column_wise where several pieces of min_partition columns, by default {MIN_CW_DIM}, make up the table"
     narrow = f"; min_partition={asked.min_partition} rules out types that split columns, for which Emplace keeps no least width"
     return (
         f"leaves the table no way to be sharded: sharding_types {_listed(asked.sharding_types)} and compute_kernels "
         f"{_listed(asked.compute_kernels)} against what {type(table.sharder).__name__} offers on {job.compute_device}: "
-        f"{', '.join(offered)}{narrow if asked.min_partition else ''}{sequence}. Allow one more of them"
+        f"{', '.join(offered)}{narrow if asked.min_partition and module.is_pooled else ''}{sequence}. Allow one more of them"
     )
 
 

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchrec.distributed.embedding import get_ec_index_dedup
+from torchrec.distributed.planner.constants import MIN_CW_DIM
 from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import CommOp
 from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 from torchrec.modules.embedding_configs import PoolingType
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.model import DataType
+from emplace.placement.layout import COLUMN_MULTIPLE
+from emplace.placement.model import DataType, ShardingType
 from emplace.placement.modules import DEFAULT_PATH, Module, Pooling
 from emplace.placement.qcomm import CommPrecision, Qcomm
 from emplace.torchrec.limits import is_weighted
@@ -46,6 +48,7 @@ def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, Param
         index_dedup=is_sequence(tables[0].module) and _dedups(tables[0].sharder),
         output_data_type=_output_data_type(tables, given),
         qcomm=_qcomm(tables[0]),
+        column_width=_column_width(tables, given) if is_sequence(tables[0].module) else None,
     )
 
 
@@ -53,6 +56,16 @@ def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
     if is_sequence(tables[0].module):
         return Pooling.NONE
     return Pooling.MEAN if all(table.config.pooling is PoolingType.MEAN for table in tables) else Pooling.SUM
+
+
+def _column_width(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> int | None:
+    """Of pieces of columns, which have one width in a collection: the least that all constraints allow, TorchRec's least by default."""
+    limits = [given.get(table.name) or ParameterConstraints() for table in tables]
+    if all(each.sharding_types and ShardingType.COLUMN_WISE not in each.sharding_types for each in limits):
+        return None
+    least, columns = max(each.min_partition or MIN_CW_DIM for each in limits), tables[0].config.embedding_dim
+    widths = (columns // pieces for pieces in range(columns // max(least, COLUMN_MULTIPLE), 1, -1) if columns % pieces == 0)
+    return next((width for width in widths if width % COLUMN_MULTIPLE == 0), None)
 
 
 def _dedups(sharder: Any) -> bool:

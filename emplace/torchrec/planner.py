@@ -48,8 +48,6 @@ from emplace.torchrec.observation import Observation
 from emplace.torchrec.sharding_groups import groups_of
 from emplace.torchrec.sharding_options import sharding_options
 
-NOT_TAKEN = ("enumerator", "proposer", "partitioner", "performance_model", "plan_loader", "heuristical_storage_reservation_percentage")
-"""Arguments of TorchRec's planners that mean nothing here: they are parts of its search."""
 DEFAULT_LIMIT_S, DEFAULT_LIMIT_S_PER_TABLE = 2.5, 0.01
 """Time of a solve, where neither timeout_seconds nor options limit it: a job waits for its planner."""
 _OF_THE_JOB = ("nodes", "ranks", "hbm_reserve", "ddr_reserve", "time_limit")
@@ -61,7 +59,8 @@ logger = logging.getLogger(__name__)
 
 
 class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
-    """Plans with Emplace. Arguments up to `timeout_seconds` are those of EmbeddingShardingPlanner and mean the same.
+    """Plans with Emplace. Arguments up to `plan_loader` are those of EmbeddingShardingPlanner, in its order, and mean the same; parts of
+    TorchRec's search (`enumerator`, `proposer`, `partitioner`, `performance_model`, `plan_loader`) must be None.
 
     - `host`: a host document, a built-in name, a file or `local`, whose memories and rates stand in place of the topology's.
     - `options`: of a plan, such as {"gap": 0.01, "objective": "p95"} (docs/reference/spec.md).
@@ -80,12 +79,17 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         self,
         topology: Topology | None = None,
         batch_size: int | None = None,
+        enumerator: None = None,
         storage_reservation: StorageReservation | None = None,
+        proposer: None = None,
+        partitioner: None = None,
+        performance_model: None = None,
         stats: Stats | list[Stats] | None = None,
         constraints: Mapping[str, ParameterConstraints] | None = None,
         debug: bool = True,
         callbacks: Sequence[Callback] | None = None,
         timeout_seconds: float | None = None,
+        plan_loader: None = None,
         *,
         host: HostSpec | Mapping[str, Any] | str | Path | None = None,
         options: Mapping[str, Any] | None = None,
@@ -95,9 +99,15 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         observed: Observation | FbgemmReport | None = None,
         sharding_group_size: int | None = None,
         use_inter_host_allreduce: bool = False,
-        **others: Any,
     ) -> None:
-        _refuse_arguments(others, options or {}, server, plan_file)
+        of_its_search = {
+            "enumerator": enumerator,
+            "proposer": proposer,
+            "partitioner": partitioner,
+            "performance_model": performance_model,
+            "plan_loader": plan_loader,
+        }
+        _refuse_arguments(of_its_search, options or {}, server, plan_file, timeout_seconds)
         of_the_job = topology or _topology_of_the_process_group()
         self._groups = groups_of(of_the_job, sharding_group_size, contiguous=use_inter_host_allreduce, host=host)
         self._topology = self._groups.topology
@@ -150,6 +160,10 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
     def get_selected_options(self) -> list[ShardingOption]:
         """The options of the last plan, on the rank that made it."""
         return list(self._selected)
+
+    def get_search_space(self) -> list[ShardingOption] | None:
+        """None, by which TorchRec means that a planner does not enumerate its options."""
+        return None
 
     def _planned(self, module: nn.Module, sharders: Sequence[Any]) -> ShardingPlan:
         started = perf_counter()
@@ -222,18 +236,21 @@ def _topology_of_the_process_group() -> Topology:
     return Topology(world_size=dist.get_world_size(), compute_device=get_device_type(), local_world_size=get_local_size())
 
 
-def _refuse_arguments(others: Mapping[str, Any], options: Mapping[str, Any], server: str | None, plan_file: Any) -> None:
-    unknown = [name for name in others if name not in NOT_TAKEN]
-    if unknown:
-        raise TypeError(f"EmplaceShardingPlanner takes no argument {', '.join(unknown)}")
+def _refuse_arguments(
+    of_its_search: Mapping[str, Any], options: Mapping[str, Any], server: str | None, plan_file: Any, timeout_seconds: float | None
+) -> None:
     broken = [
-        f"{name}: a part of TorchRec's search, which Emplace does not use; leave it out" for name in others if others[name] is not None
+        f"{name}: a part of TorchRec's search, which Emplace does not use; leave it out"
+        for name, given in of_its_search.items()
+        if given is not None
     ]
     broken += [
         f"options: {name} follows from the topology, the reservation or timeout_seconds; leave it out"
         for name in _OF_THE_JOB
         if name in options
     ]
+    if timeout_seconds is not None and not timeout_seconds > 0:
+        broken.append(f"timeout_seconds: must be above 0, it is {timeout_seconds}; leave it out for the default")
     if server is not None and plan_file is not None:
         broken.append("server, plan_file: a plan comes from one of them; leave one out")
     if broken:

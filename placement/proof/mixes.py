@@ -13,7 +13,7 @@ import numpy as np
 
 from emplace.placement.proof.choices import TYPES, Choices
 from emplace.placement.proof.classes import BYTES_DOWN, MemoryLeft, RankClasses
-from emplace.placement.proof.ways import IN_PIECES, ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
+from emplace.placement.proof.ways import ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
 
 
 def mixed_choices(ways: TableWays, classes: RankClasses, room: MemoryLeft) -> Choices:
@@ -39,7 +39,7 @@ def _places(ways: TableWays, classes: RankClasses, way: TableWay) -> Iterator[li
 def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: TableWay, place: list[int]) -> Choices:
     """As many pieces of each width as the columns make, each on all ranks of `place`."""
     columns, ranks = ways.table.embedding_dim, ways.topology.ranks
-    widths = ways.widths if way.sharding_type in IN_PIECES else np.array([columns])
+    widths = ways.widths_of(way.sharding_type)
     caches, pieces = len(way.caches.rows), columns / widths
     found = Choices.zeros(caches * len(widths), classes)
     time_us, hbm, ddr, own_us = (

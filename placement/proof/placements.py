@@ -40,6 +40,9 @@ def _of_way(ways: TableWays, classes: RankClasses, way: TableWay) -> Choices:
     usable = ways.usable(way.kernel)
     fours = _divisions(way.sharding_type, ways.table.embedding_dim // COLUMN_MULTIPLE, ways.topology)
     fours = fours[~(fours > 0)[:, ~usable].any(axis=1)]
+    width = ways.question.model.module_of(ways.table).column_width
+    if way.sharding_type is ShardingType.COLUMN_WISE and width is not None:
+        fours = fours[np.isin(fours, [0, width // COLUMN_MULTIPLE]).all(axis=1)]
     time_us, hbm, ddr, served_us = _by_width(ways, way, usable)
     caches, ranks = len(way.caches.rows), np.arange(len(usable))
     found = Choices.zeros(caches * len(fours), classes)

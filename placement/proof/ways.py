@@ -79,6 +79,13 @@ class TableWays:
         """[W] every width of a piece of columns."""
         return COLUMN_MULTIPLE * np.arange(1, self.table.embedding_dim // COLUMN_MULTIPLE + 1)
 
+    def widths_of(self, kind: ShardingType) -> Ints:
+        """[W] those of the pieces that a sharding type may cut: the table's own where it cuts no columns."""
+        width = self.question.model.module_of(self.table).column_width
+        if kind is ShardingType.COLUMN_WISE and width is not None:
+            return np.array([width])
+        return self.widths if kind in IN_PIECES else np.array([self.table.embedding_dim])
+
     def __iter__(self) -> Iterator[TableWay]:
         limits = self.question.model.limits(self.table)
         types = (ShardingType.TABLE_WISE,) if self._is_together else (limits.sharding_types or tuple(ShardingType))

@@ -66,7 +66,7 @@ def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
     kinds = _Kinds.of(topology)
     room = LargestRoom(kinds.examples, kinds.of_device, topology, around.hbm_capacity, around.ddr_capacity) if only_fitting else None
     superfluous = superfluous_types(question, topology, fixed)
-    everything = layouts(topology, question.cost_model, question.model.optimizer, around.tiers)
+    everything = layouts(topology, question.cost_model, question.model, around.tiers)
     offered = tuple(layout for layout in everything if layout.sharding_type not in superfluous)
     by_layout = LayoutPricer(around.pricer, question.model, kinds.examples, room, fixed)
     blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]

@@ -137,6 +137,9 @@ class ConcretePlacer:
         way, table = self.ways[number], self._table(index)
         columns = divisions(way.sharding_type, table.embedding_dim, self._topology)
         columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, way.kernel))].any(axis=1)]
+        width = self._question.model.module_of(table).column_width
+        if way.sharding_type is ShardingType.COLUMN_WISE and width is not None:
+            columns = columns[np.isin(columns, [0, width]).all(axis=1)]
         fours, rank = columns // COLUMN_MULTIPLE, np.arange(columns.shape[1])[None, :]
         prices_us, hbm, ddr, served_us = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
         ways, time_us = np.full((len(columns), 1), number), prices_us[rank, fours]

@@ -148,15 +148,40 @@ class CoverPricer:
         is_alone: bool,
     ) -> Iterator[CoverBlock]:
         """`is_alone`: pieces can't lie on other kinds of device as well."""
-        columns = self._pricer.tables.columns[table]
-        widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :] if kind in _IN_PIECES else columns[:, None]
+        pieces = self._pricer.tables.pieces[table] if kind is ShardingType.COLUMN_WISE else np.zeros(len(table), np.int64)
+        for some in (np.flatnonzero(pieces == 0), np.flatnonzero(pieces)):
+            if len(some):
+                yield from self._alike_blocks(kind, kernel, point, data_type, table[some], pieces[some], place, is_alone=is_alone)
+
+    def _alike_blocks(
+        self,
+        kind: ShardingType,
+        kernel: ComputeKernel,
+        point: int | None,
+        data_type: DataType,
+        table: Ints,
+        pieces: Ints,
+        place: list[int],
+        *,
+        is_alone: bool,
+    ) -> Iterator[CoverBlock]:
+        """`pieces`: of one width, so many; 0 for all tables where pieces may have any."""
+        columns, is_cut = self._pricer.tables.columns[table], bool(pieces.any())
+        widths = columns[:, None]
+        if is_cut:
+            widths = widths // pieces[:, None]
+        elif kind in _IN_PIECES:
+            widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :]
         sharding = self._sharding(kind, kernel, point, data_type, table)
         means, leasts = zip(*(self._on_kind(sharding, point, number, table, widths) for number in place), strict=True)
         if kind in _IN_PIECES:
             least_us = self._widest_us(sharding, point, table, place)
             leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
-        bands = bands_by_number(columns) if is_alone and kind in _IN_PIECES else bands_by_width(columns, widths)
+        by_number = is_alone and kind in _IN_PIECES
+        bands = bands_by_number(columns) if by_number and not is_cut else bands_by_width(columns, widths)
         for band in bands:
+            if by_number and is_cut:
+                band = replace(band, share=np.ones(len(band.some)), pieces=pieces[band.some])
             taken = [band.together(each.of(band.some)) for each in means], [band.widest(each.of(band.some)) for each in leasts]
             share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
             yield self._block(kind, kernel, place, table[band.some], replace(band, share=share), *taken)

@@ -48,7 +48,8 @@ def _equals_of_columns(question: Question) -> Iterator[tuple[ShardingType, Shard
     """Where column_wise is any division, in one piece too: all that table_column_wise is, and table_wise if pieces need no order."""
     yield ShardingType.TABLE_COLUMN_WISE, ShardingType.COLUMN_WISE
     cost = question.cost_model
-    if not question.model.together and cost.per_permuted_vector_us == 0 and cost.per_permuted_byte_us == 0:
+    is_any_division = all(module.column_width is None for module in question.model.modules or ())
+    if is_any_division and not question.model.together and cost.per_permuted_vector_us == 0 and cost.per_permuted_byte_us == 0:
         yield ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE
 
 

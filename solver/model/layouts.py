@@ -18,6 +18,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import ComputeKernel, Constraints, ModelSpec, Optimizer, ShardingType, Table, Tier
+from emplace.placement.modules import pieces_of
 from emplace.placement.topology import Rank, Topology
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -71,17 +72,21 @@ _CUDA_KERNELS = (
 )
 
 
-def layouts(topology: Topology, cost: CostModel, optimizer: Optimizer, tiers: frozenset[Tier]) -> list[Layout]:
+def layouts(topology: Topology, cost: CostModel, model: ModelSpec, tiers: frozenset[Tier]) -> list[Layout]:
     """Every layout that the target can run within `tiers`.
 
     With servers in the topology only table_wise and column_wise are offered: TorchRec spreads the other types over
     every rank of the process group, servers included.
     """
     found: list[Layout] = []
+    optimizer = model.optimizer
+    wanted = {pieces for table in model.tables if (pieces := pieces_of(model, table)) is not None}
     for rank, count in _kinds(topology):
         kernels = _kernels(rank, cost, optimizer, tiers)
         found += _device_layouts(ShardingType.TABLE_WISE, rank, kernels, [1])
-        found += _device_layouts(ShardingType.COLUMN_WISE, rank, kernels, _piece_counts(count))
+        found += _device_layouts(
+            ShardingType.COLUMN_WISE, rank, kernels, sorted({*_piece_counts(count), *(each for each in wanted if each <= count)})
+        )
     if not topology.servers:
         found += _spread_layouts(topology, cost, optimizer, tiers)
     return found
@@ -176,6 +181,8 @@ class TableColumns:
     """The different limits of tables: their constraints, and what their modules can do."""
     constraint: Ints
     """[T] index into `constraints`."""
+    pieces: Ints
+    """[T] in how many a table is where it is column_wise; 0 where any number will do."""
     named: Bools
     """[T] whether the user names the sharding types: then anything that runs is offered."""
     load_factors: Floats
@@ -196,6 +203,7 @@ def table_columns(model: ModelSpec, topology: Topology) -> TableColumns:
         trains_dense=np.array([_trains_dense(model, table, trainers) for table in model.tables]),
         constraints=tuple(different),
         constraint=np.array([different[each] for each in limits]),
+        pieces=np.array([pieces_of(model, table) or 0 for table in model.tables]),
         named=np.array([table.constraints.sharding_types is not None for table in model.tables]),
         load_factors=np.array([step[0] for step in steps]),
         hit_rates=np.array([step[1] for step in steps]),
@@ -224,8 +232,9 @@ def open_to(layout: Layout, tables: TableColumns) -> Bools:
         # In one piece only where the type is named and the one for whole tables is not.
         is_open &= np.array([whole not in (each.sharding_types or ShardingType) for each in tables.constraints])[tables.constraint]
     if layout.pieces * layout.column_blocks > 1:
-        narrowest = np.where(tables.named, COLUMN_MULTIPLE, MIN_PIECE_COLUMNS)
+        narrowest = np.where(tables.named | (tables.pieces > 0), COLUMN_MULTIPLE, MIN_PIECE_COLUMNS)
         is_open &= tables.columns >= layout.pieces * layout.column_blocks * narrowest
+    is_open &= has_its_pieces(layout, tables)
     if layout.column_blocks > 1:
         # Every rank of a target carries the same load, so its columns must divide evenly.
         is_open &= tables.columns % (layout.column_blocks * COLUMN_MULTIPLE) == 0
@@ -242,6 +251,13 @@ def open_to(layout: Layout, tables: TableColumns) -> Bools:
         if layout.cache_step:
             is_open &= factors[:, layout.cache_step] > factors[:, layout.cache_step - 1]
     return np.asarray(is_open)
+
+
+def has_its_pieces(layout: Layout, tables: TableColumns) -> Bools:
+    """[T] the tables that may be in as many pieces as the layout has."""
+    if layout.sharding_type is not ShardingType.COLUMN_WISE:
+        return np.ones(len(tables.pieces), dtype=bool)
+    return np.asarray((tables.pieces == 0) | (tables.pieces == layout.pieces))
 
 
 def permits(constraints: Constraints, layout: Layout) -> bool:

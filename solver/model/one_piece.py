@@ -9,7 +9,7 @@ import numpy as np
 
 from emplace.placement.model import ShardingType
 from emplace.placement.sharding import ShardShape
-from emplace.solver.model.layouts import WHOLE, Layout, permits
+from emplace.solver.model.layouts import WHOLE, Layout, has_its_pieces, permits
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Bools, Floats, Ints
 
@@ -46,7 +46,7 @@ def _may_have(priced: PricedQuestion, piece: Layout, table: Ints) -> Bools:
     """[O] whether the option's table may have the layout."""
     tables = priced.pricer.tables
     allowed = np.array([permits(constraints, piece) for constraints in tables.constraints])[tables.constraint]
-    return np.asarray((table >= 0) & allowed[table])
+    return np.asarray((table >= 0) & (allowed & has_its_pieces(piece, tables))[table])
 
 
 def _charge_order(priced: PricedQuestion, layouts: tuple[Layout, Layout], options: Ints, table: Ints, time_us: Floats) -> None:

@@ -77,13 +77,13 @@ def by_frequency(model: ModelSpec) -> ModelSpec:
 
 def layouts(model: ModelSpec, page: str) -> dict[str, Layout]:
     user, item, pages, shop = model.tables
-    of_pages = {"table_wise": table_wise(pages, 0), "row_wise": row_wise(pages, [0, 1])}
+    of_pages = {"table_wise": table_wise(pages, 0), "row_wise": row_wise(pages, [0, 1]), "column_wise": column_wise(pages, [1, 0])}
     return {"user": data_parallel(user, RANKS), "item": column_wise(item, [1, 0]), "page": of_pages[page], "shop": table_wise(shop, 1)}
 
 
 def plans(here: HostSpec) -> list[Plan]:
     models = [
-        (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY), "table_wise"),
+        (mixed_model("means", PROFILE | {"pooling": "mean"}, HISTORY | {"column_width": 32}), "column_wise"),
         (by_frequency(mixed_model("weighted", PROFILE | {"weighted": True}, HISTORY)), "row_wise"),
     ]
     made = [build_plan(model, here, layouts(model, page), ranks=RANKS) for model, page in models]

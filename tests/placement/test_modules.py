@@ -65,12 +65,16 @@ def test_a_model_without_modules_says_nothing_of_them() -> None:
         ({"modules": {1: {"path": "sparse.ebc"}}}, "/modules/1/path", "must be unique"),
         ({"modules": {1: {"path": "sparse..ec"}}}, "/modules/1/path", "pattern"),
         ({"modules": {0: {"index_dedup": True}}}, "/modules/0/index_dedup", "goes with pooling none only, here is pooling sum"),
+        ({"modules": {0: {"column_width": 8}}}, "/modules/0/column_width", "goes with pooling none only, here is pooling sum"),
+        ({"modules": {1: {"column_width": 6}}}, "/modules/1/column_width", "multiple of 4"),
+        ({"modules": {1: {"column_width": 12}}}, "/modules/1/column_width", "must cut the embedding_dim of 16 into several pieces"),
+        ({"modules": {1: {"column_width": 16}}}, "/modules/1/column_width", "must cut the embedding_dim of 16 into several pieces"),
         ({"modules": {1: {"output_data_type": "int8"}}}, "/modules/1/output_data_type", "must be one of fp32, fp16, bf16"),
         ({"tables": {0: {"module": "sparse.ec", "embedding_dim": 32}}, "modules": {0: None}}, "/modules/0", "they are 16, 32"),
         (
             {"tables": {1: {"constraints": {"sharding_types": ["column_wise"]}}}},
             "/tables/1/constraints/sharding_types",
-            "leaves no way to shard a table that is not pooled",
+            "data_parallel here, and column_wise where its module has a column_width",
         ),
         (
             {"tables": {1: {"constraints": {"pin": {"sharding_type": "grid_shard", "ranks": [0, 1]}}}}},
@@ -182,3 +186,40 @@ def test_plans_keep_to_what_an_embedding_collection_can_do() -> None:
     sequence = made.tables[1].model_copy(update={"sharding_type": ShardingType.COLUMN_WISE})
     findings = audit(made.model_copy(update={"tables": (made.tables[0], sequence)}))
     assert any("its module sparse.ec is not pooled" in finding.what for finding in findings)
+
+
+@pytest.mark.parametrize(("width", "pieces"), [(8, 2), (4, 4)])
+def test_pieces_of_columns_are_as_wide_as_the_module_says(width: int, pieces: int) -> None:
+    """Each piece is sent every id, and sends its columns of every vector."""
+    data = mixed({"poisson": 60}, column_width=width)
+    data["tables"][1]["constraints"] = {"sharding_types": ["column_wise"]}
+    made = plan(read(data), gpu_host())
+    history = made.tables[1]
+    assert [shard.columns for shard in sorted(history.shards, key=lambda shard: shard.columns)] == [
+        (start, start + width) for start in range(0, COLUMNS, width)
+    ]
+    assert len({shard.rank for shard in history.shards}) == pieces
+    assert audit(made) == []
+    first, *rest = sorted(history.shards, key=lambda shard: shard.columns)
+    wider = first.model_copy(update={"columns": (0, 2 * width)}), *(shard for shard in rest if shard.columns[0] >= 2 * width)
+    findings = audit(made.model_copy(update={"tables": (made.tables[0], history.model_copy(update={"shards": wider}))}))
+    assert any(f"all of its module sparse.ec must be {width} wide" in finding.what for finding in findings)
+
+
+def test_a_number_of_pieces_that_pooled_tables_are_not_cut_into() -> None:
+    """Five: pooled tables are offered 1, 2, 3, 4, 6, 8, ... pieces."""
+    data = mixed({"poisson": 60}, column_width=8)
+    for table in data["tables"]:
+        table["embedding_dim"] = 40
+    data["tables"][1]["constraints"] = {"sharding_types": ["column_wise"]}
+    assert len(plan(read(data), gpu_host()).tables[1].shards) == 5
+
+
+def test_a_pin_is_cut_as_the_module_says() -> None:
+    data = mixed(column_width=8)
+    data["tables"][1]["constraints"] = {"pin": {"sharding_type": "column_wise", "ranks": [1, 0]}}
+    assert [shard.rank for shard in plan(read(data), gpu_host()).tables[1].shards] == [0, 1]
+    data["tables"][1]["constraints"] = {"pin": {"sharding_type": "column_wise", "ranks": [0, 1, 2, 3]}}
+    explanation = plan(read(data), gpu_host()).explanation
+    assert explanation is not None
+    assert "has pieces of 4 columns; all of its module sparse.ec must be 8 wide" in explanation.reasons[0]

@@ -14,7 +14,33 @@ pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "collective.py"
+FAILS = """
+import os, sys
+from pathlib import Path
+import torch.distributed as dist
+from tests.torchrec.models import config, model, planner, sharders, topology
+
+Path(sys.argv[1]).mkdir(exist_ok=True)
+(Path(sys.argv[1]) / str(os.getpid())).touch()
+dist.init_process_group("gloo")
+planner(topology(2, device="cpu")).collective_plan(model(config("a", 10**11)), sharders())
+"""
 EXAMPLES = [ROOT / "examples" / name for name in ("torchrec_dlrm.py", "hstu_sequence.py")]
+
+
+def test_a_plan_that_fails_ends_every_rank(tmp_path: Path) -> None:
+    """Nobody catches the error: both ranks say it, torchrun fails, and no process is left."""
+    told = tmp_path / "told"
+    program = tmp_path / "fails.py"
+    program.write_text(FAILS)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(program), str(told)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    run = subprocess.run(torchrun, env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode != 0
+    assert run.stderr.count("does not fit, that is proven") >= 2
+    for each in told.iterdir():
+        assert not Path(f"/proc/{each.name}").exists()
+    assert len(list(told.iterdir())) == 2
 
 
 def test_both_ranks_say_the_same_and_the_examples_train(tmp_path: Path) -> None:

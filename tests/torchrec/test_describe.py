@@ -133,6 +133,34 @@ def test_a_collection_of_sequences_by_itself() -> None:
     assert _modules(describe(sequences(sequence("clicks")))) == [{"path": "ebc", "pooling": "none"}]
 
 
+@pytest.mark.parametrize(
+    ("columns", "least", "width"),
+    [
+        (512, {}, 128),  # TorchRec's least, where nothing is asked
+        (512, {"a": 100}, 128),
+        (512, {"a": 64, "b": 32}, 128),  # c asks for nothing
+        (512, {"a": 64, "b": 32, "c": 40}, 64),
+        (768, {"a": 200, "b": 200, "c": 200}, 256),
+        (512, {"a": 300}, None),
+        (128, {}, None),
+        (40, {"a": 4, "b": 6, "c": 4}, 8),
+    ],
+)
+def test_pieces_of_sequences_have_one_width(columns: int, least: dict[str, int], width: int | None) -> None:
+    given = {name: ParameterConstraints(min_partition=columns) for name, columns in least.items()}
+    spec = describe(sequences(*(sequence(name, dim=columns) for name in "abc")), constraints=given)
+    [module] = spec.modules or ()
+    assert module.column_width == width
+    types = {table.constraints.sharding_types for table in spec.tables}
+    assert types == {("table_wise", *(["column_wise"] if width else []), "row_wise", "data_parallel")}
+
+
+def test_a_width_is_only_said_where_columns_may_be_split() -> None:
+    given = {name: ParameterConstraints(sharding_types=["row_wise", "table_wise"]) for name in "ab"}
+    [module] = describe(sequences(sequence("a", dim=512), sequence("b", dim=512)), constraints=given).modules or ()
+    assert module.column_width is None
+
+
 def _sender(forward: CommType, backward: CommType) -> EmbeddingBagCollectionSharder:
     config = QCommsConfig(forward_precision=forward, backward_precision=backward)
     return EmbeddingBagCollectionSharder(qcomm_codecs_registry=get_qcomm_codecs_registry(config, device=torch.device("cuda")))

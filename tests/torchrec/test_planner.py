@@ -1,24 +1,29 @@
 """The planner in one process: plans that TorchRec takes, constraints that are kept or refused by name, and errors with their types.
 
-The cases that have their like in TorchRec's own planner tests are named after them: valid plans of every sharding type, never fit, fail
-then rerun, no sharders, info of the constraints passed through, contradicting constraints, ranks assigned. Not applicable, as they test
-parts of TorchRec's search that are refused here: proposers and their feedback, partitioners, performance models, enumerators, plan
-loaders, the hash of a planner's context. Not applicable, as Emplace refuses such modules or topologies: embedding towers, feature
-processors, managed collisions, key-value and virtual tables, quantized modules, ranks of unequal memory.
+The cases that have their like in TorchRec's own planner tests are named after them: valid plans of every sharding type, ranks assigned,
+table-wise and hidden row-wise solutions, never fit, fail then rerun, no sharders, some parameters shardable, info of the constraints
+passed through, contradicting constraints; a fixed absolute reservation is in test_reservation. Not applicable, as they test parts of
+TorchRec's search that are refused here: proposers and their feedback, partitioners, performance models, enumerators and their estimates of
+storage, plan loaders and the extraction of loaded options, the hash of a planner's context, the check of compute kernels (which the audit
+makes). Not applicable, as Emplace refuses such modules or topologies: embedding towers, feature processors, managed collisions, key-value
+and virtual tables, quantized modules, ranks of unequal memory.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import defaultdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from torch import nn
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
-from torchrec.distributed.planner import ParameterConstraints
+from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
 from torchrec.distributed.planner.planners import validate_modules_inclusion_in_sharding_plan, validate_rank_assignment
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, ShardingOption, Stats
 from torchrec.distributed.types import BoundsCheckMode, CacheAlgorithm, CacheParams, ShardingPlan
@@ -96,6 +101,38 @@ def test_the_same_tables_of_two_collections_are_each_where_the_plan_has_them() -
     assert {f"{path.replace('.', ':')}:a": tables["a"].ranks for path, tables in plan.plan.items()} == expected
 
 
+def test_table_wise_solution_with_ranks_assigned() -> None:
+    """Ten equal tables, all lookups alike: each rank has as many, and every shard is on the rank that it names."""
+    given = {f"t{number}": ParameterConstraints(sharding_types=["table_wise"]) for number in range(10)}
+    plan = _plan(model(*(config(name, 4000, 64) for name in given)), constraints=given)
+    ranks = [sharding.ranks for sharding in shards(plan).values()]
+    assert sorted(rank for [rank] in ranks) == [0] * 5 + [1] * 5
+    for sharding in shards(plan).values():
+        assert [shard.placement.rank() for shard in sharding.sharding_spec.shards] == sharding.ranks
+
+
+def test_hidden_row_wise_solution() -> None:
+    """Tables of 0.75 GiB beside one of 1 GiB on two ranks of 1.5 GiB: only split rows fit, though whole tables are cheaper."""
+    given = {
+        f"t{number}": ParameterConstraints(sharding_types=["table_wise", "row_wise"], compute_kernels=["fused"]) for number in range(3)
+    }
+    tables = [config(name, 2**20 * (4 if name == "t0" else 3), 64) for name in given]
+    made = planner(topology(hbm_cap=3 * GIB // 2), constraints=given)
+    plan = made.plan(model(*tables), sharders())
+    assert "row_wise" in {sharding.sharding_type for sharding in shards(plan).values()}
+    assert made.last_plan is not None
+    assert audit(made.last_plan) == []
+
+
+def test_only_parameters_that_the_sharder_shards() -> None:
+    class Some(EmbeddingBagCollectionSharder):  # type: ignore[misc]
+        def shardable_parameters(self, module: Any) -> dict[str, nn.Parameter]:
+            return {name: parameter for name, parameter in super().shardable_parameters(module).items() if name == "a"}
+
+    plan = planner().plan(model(config("a"), config("b")), [Some()])
+    assert list(shards(plan)) == ["a"]
+
+
 def test_never_fit() -> None:
     """It names what is too much, and by how much; every fix was solved with."""
     text = _refused(model(*(config(f"t{n}", 10**9, 128) for n in range(4))), PlannerErrorType.INSUFFICIENT_STORAGE)
@@ -145,6 +182,21 @@ def test_pooled_tables_and_sequences_in_one_plan() -> None:
     assert made.last_plan is not None
     assert audit(made.last_plan) == []
     assert [module.pooling for module in made.last_plan.question.model.modules or ()] == ["sum", "none"]
+
+
+def test_sequences_are_cut_into_pieces_of_one_width() -> None:
+    """As wide as TorchRec's own planner cuts them."""
+    named = [EmbeddingCollectionSharder()]
+    given = {name: ParameterConstraints(sharding_types=["column_wise"], pooling_factors=[40.0]) for name in "ab"}
+    made = planner(topology(8), constraints=given)
+    plan = made.plan(nn.ModuleDict({"ec": sequences(sequence("a", dim=512), sequence("b", dim=512))}), named)
+    widths = {tuple(shard.shard_sizes) for each in shards(plan).values() for shard in each.sharding_spec.shards}
+    assert widths == {(1000, 128)}
+    assert {len(each.ranks) for each in shards(plan).values()} == {4}
+    narrow = planner(topology(8), constraints=given)
+    with pytest.raises(PlannerError, match="column_wise where several pieces of min_partition columns, by default 128") as error:
+        narrow.plan(nn.ModuleDict({"ec": sequences(sequence("a", dim=64))}), named)
+    assert error.value.error_type is PlannerErrorType.STRICT_CONSTRAINTS
 
 
 def test_info_of_the_constraints_is_passed_through() -> None:
@@ -233,6 +285,29 @@ def test_columns_are_not_cut_where_a_least_width_is_asked_for() -> None:
     assert types == ("table_wise", "row_wise", "table_row_wise", "data_parallel")
 
 
+def test_arguments_stand_where_torchrecs_planner_has_them() -> None:
+    """So that they may be given by place. TorchRec's main of August 2026 has the names of 1.8, in the same order."""
+    theirs, ours = (list(inspect.signature(kind).parameters) for kind in (EmbeddingShardingPlanner, EmplaceShardingPlanner))
+    assert ours[: len(theirs)] == theirs
+    methods = ["plan", "collective_plan"]
+    assert [list(inspect.signature(getattr(EmplaceShardingPlanner, each)).parameters) for each in methods] == [
+        list(inspect.signature(getattr(EmbeddingShardingPlanner, each)).parameters) for each in methods
+    ]
+    made = EmplaceShardingPlanner(topology(), 64, None, None, None, None, None, [])
+    assert list(shards(made.plan(model(config("a")), sharders()))) == ["a"]
+    assert made.get_search_space() is None
+
+
+def test_what_is_known_of_constraints_is_all_that_torchrec_has() -> None:
+    """One that is not in here is neither kept, passed on nor refused. TorchRec's main of August 2026 has those of 1.8."""
+    known = {
+        "sharding_types", "compute_kernels", "min_partition", "pooling_factors", "num_poolings", "batch_sizes", "is_weighted", "cache_params",
+        "enforce_hbm", "stochastic_rounding", "bounds_check_mode", "feature_names", "output_dtype", "device_group", "key_value_params",
+        "use_virtual_table",
+    }  # fmt: skip
+    assert {field.name for field in fields(ParameterConstraints)} == known
+
+
 @pytest.mark.parametrize("name", ["enumerator", "proposer", "partitioner", "performance_model", "plan_loader"])
 def test_parts_of_torchrecs_search_are_refused_by_name(name: str) -> None:
     assert list(shards(_plan(model(config("a")), **{name: None}))) == ["a"]
@@ -241,10 +316,12 @@ def test_parts_of_torchrecs_search_are_refused_by_name(name: str) -> None:
 
 
 def test_arguments_that_nobody_takes() -> None:
-    with pytest.raises(TypeError, match="no argument batchsize"):
+    with pytest.raises(TypeError, match="batchsize"):
         planner(batchsize=3)
     with pytest.raises(PlannerError, match="options: ranks follows from the topology"):
         planner(options={"ranks": 3})
+    with pytest.raises(PlannerError, match="timeout_seconds: must be above 0, it is 0"):
+        planner(timeout_seconds=0)
     with pytest.raises(PlannerError, match="neither a topology nor a process group"):
         EmplaceShardingPlanner()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 
+from emplace import conversations
 from emplace.placement.plan import Plan
 from tests.torchrec.models import config, model, planner, sharders
 
@@ -81,6 +84,18 @@ def test_answers_that_are_no_plan(serve: Serve, stored: Plan) -> None:
         update={"question": stored.question.model_copy(update={"model": stored.question.model.model_copy(update={"name": "b"})})}
     )
     assert "not the model that was asked about" in _refused(serve((200, {"state": "done", "plan": other.to_data()})))
+
+
+def test_a_service_that_takes_the_question_and_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solve may last half a second here, and the way there and back another half."""
+    monkeypatch.setattr(conversations, "PATIENCE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url, started = f"http://127.0.0.1:{silent.getsockname()[1]}", time.monotonic()
+        with pytest.raises(PlannerError) as error:
+            planner(server=url, timeout_seconds=0.5).plan(model(config("a")), sharders())
+    assert error.value.error_type is PlannerErrorType.OTHER
+    assert url in str(error.value)
+    assert time.monotonic() - started < 30
 
 
 def test_a_plan_that_fails_the_audit(serve: Serve, stored: Plan) -> None:
