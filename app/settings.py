@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from emplace.client import KEY_VARIABLE
+from emplace.conversations import KEY_VARIABLE
 from emplace.hardware.machine import usable_cores
 from emplace.local_store import emplace_home
 from emplace.placement.errors import ToolError

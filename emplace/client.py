@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 import httpx
 
 from emplace import conversations
-from emplace.conversations import Ask, Conversation, Pause, StoredPlan, StoredStudy, Urgency
+from emplace.conversations import KEY_VARIABLE, Ask, Conversation, Pause, StoredPlan, StoredStudy, Urgency
 from emplace.gate import Budgets, CheckResult
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import ToolError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEY_VARIABLE = "EMPLACE_API_KEY"
 _RUN_TIMEOUT_S = _STUDY_TIMEOUT_S = 1800.0
 
 Model = ModelSpec | Mapping[str, Any] | str

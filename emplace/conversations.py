@@ -29,6 +29,7 @@ Urgency: TypeAlias = Literal["high", "normal", "low"]
 T = TypeVar("T")
 D = TypeVar("D", bound=Document)
 
+KEY_VARIABLE = "EMPLACE_API_KEY"
 PATIENCE_S = 60.0
 """Time beyond a solve's own limit, for explaining a no and waiting for other jobs."""
 _DEFAULT_LIMIT_S = 10.0

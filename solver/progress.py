@@ -152,6 +152,11 @@ class Monitor:
             return self.outer.useless_us
         return math.inf if self.target_us is None else math.nextafter(self.target_us, math.inf)
 
+    @property
+    def has_target(self) -> bool:
+        """Whether the whole may end before its best solution is known."""
+        return self.target_us is not None if self.outer is None else self.outer.has_target
+
     def is_answered(self, objective_us: float, bound_us: float) -> bool:
         """Whether what a part knows ends the whole: its solution is enough (infinity: it has none), or its bound proves that none is."""
         return (math.isfinite(objective_us) and objective_us <= self.enough_us) or self._rules_out(bound_us)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from importlib.util import find_spec
@@ -27,6 +28,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Tests share the cores: a thread of torch that waits for another one is to sleep, here and in programs started from here.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    gc.disable()  # until all tests are collected
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays, a million objects: it is never looked through for garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ subprocess has it. This process has one thread, so that a fork is whole, and end
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import selectors
@@ -18,7 +17,6 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from emplace.app.steps.prepare import prepare
 from emplace.app.steps.solve import solve
 from emplace.app.steps.study import study
 from emplace.runtime.process import die_with, die_with_parent
+from emplace.runtime.start import import_large
 
 _STEPS = {"solve": solve, "check": check, "prepare": prepare, "study": study}
 _LATER = (
@@ -127,6 +126,5 @@ def _tell(telling: socket.socket, what: dict[str, int]) -> None:
 if __name__ == "__main__":
     die_with_parent(signal.SIGTERM)
     for module in _LATER:
-        import_module(module)
-    gc.freeze()  # the collector of a child leaves these pages alone, so they stay shared
+        import_large(module)  # the collector of a child leaves its pages alone, so they stay shared
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -30,10 +30,11 @@ def solve_variants(question: Question, monitor: Monitor, warm_start: Placed | No
 
     The first search begins with tables as in `warm_start`.
     """
-    if (packed := packed_at_once(question, monitor)) is not None:
+    # Without a target neither would end it: small questions would be priced twice, in vain.
+    if monitor.has_target and (packed := packed_at_once(question, monitor)) is not None:
         return packed
     programs = priced_variants(question)
-    if (quick := answered_at_once(programs, monitor)) is not None:
+    if monitor.has_target and (quick := answered_at_once(programs, monitor)) is not None:
         return quick
     if warm_start is not None:
         programs = [(variant, with_warm_start(priced, warm_start)) for variant, priced in programs]

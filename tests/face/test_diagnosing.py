@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 import emplace
@@ -13,11 +15,17 @@ from tests.prices import bandwidth_prices, device_prices
 from tests.solver.questions import gpu_host
 from tests.solver.sensitivity.test_dual_prices import tight
 
+LIMIT = 0.08
+"""Counted seconds."""
+MODEL = tight(gpu_host(2)).model
+"""Tables that are looked up much."""
 
+
+@cache
 def small_plan() -> emplace.Plan:
-    """Tables that are looked up much, two thirds of them in HBM."""
-    asked = tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))
-    return emplace.plan(asked.model, asked.host, cost_model=device_prices(asked.host), work_limit=0.3)
+    """Two thirds of the tables in HBM."""
+    host = gpu_host(2, hbm="110MiB", ddr="2GiB")
+    return emplace.plan(MODEL, host, cost_model=device_prices(host), work_limit=LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +68,7 @@ def test_where_hbm_binds_more_of_it_helps(explained: emplace.Plan) -> None:
     asked = explained.question.model_dump(mode="json")
     asked["host"]["node"]["devices"] = hbm.patch["host"]["node"]["devices"]
     larger = emplace.read_host(asked["host"])
-    again = emplace.plan(asked["model"], larger, cost_model=device_prices(larger), work_limit=0.3)
+    again = emplace.plan(asked["model"], larger, cost_model=device_prices(larger), work_limit=LIMIT)
     assert again.step_time_us == pytest.approx(hbm.step_time_us)
     assert again.lower_bound_us == pytest.approx(hbm.lower_bound_us)
 
@@ -68,8 +76,7 @@ def test_where_hbm_binds_more_of_it_helps(explained: emplace.Plan) -> None:
 def test_measured_prices_leave_rates_out_and_it_is_said() -> None:
     host = gpu_host(2)
     measured = bandwidth_prices(host).model_copy(update={"source": CostSource.MEASURED})
-    model = small_plan().question.model
-    found = diagnosis_of(emplace.explain(emplace.plan(model, host, cost_model=measured, work_limit=0.2)))
+    found = diagnosis_of(emplace.explain(emplace.plan(MODEL, host, cost_model=measured, work_limit=LIMIT)))
     assert {change.kind for change in found.changes} == {"hbm", "nodes"}
     assert found.notes == (OTHER_PRICES, UNMEASURED_NETWORK)
 
@@ -86,7 +93,7 @@ def test_one_that_is_told_to_stop_keeps_its_estimates() -> None:
 
 
 def test_a_job_of_the_fewest_devices_keeps_its_size() -> None:
-    plan = emplace.plan(small_plan().question.model, gpu_host(4, hbm="200MiB"), objective="devices", work_limit=0.3)
+    plan = emplace.plan(MODEL, gpu_host(4, hbm="200MiB"), objective="devices", work_limit=LIMIT)
     assert plan.fewest is not None
     assert plan.fewest.size is not None
     found = diagnosis_of(emplace.explain(plan))
@@ -96,7 +103,7 @@ def test_a_job_of_the_fewest_devices_keeps_its_size() -> None:
 
 
 def test_what_does_not_fit_has_its_explanation_already() -> None:
-    plan = emplace.plan(small_plan().question.model, gpu_host(2, hbm="32MiB"), tiers=["hbm"], work_limit=0.3)
+    plan = emplace.plan(MODEL, gpu_host(2, hbm="32MiB"), tiers=["hbm"], work_limit=LIMIT)
     assert plan.status is emplace.PlanStatus.INFEASIBLE
     assert emplace.explain(plan) == plan
     assert num_changes(plan) == 0
@@ -111,12 +118,11 @@ def test_a_plan_that_is_not_whole_is_refused() -> None:
 def test_a_change_that_no_host_can_have_is_left_out() -> None:
     host = builtin_host("dgx-h100").to_data() | {"name": "most"}
     host["node"]["devices"][0] |= {"hbm_capacity": "128TiB"}
-    plan = emplace.plan(small_plan().question.model, host, work_limit=0.1)
+    plan = emplace.plan(MODEL, host, work_limit=LIMIT)
     assert "hbm" not in {change.kind for change in diagnosis_of(emplace.explain(plan)).changes}
 
 
 def test_where_launches_take_longest_no_faster_device_promises_anything() -> None:
-    small = small_plan()
-    found = emplace.explain(emplace.plan(small.question.model, small.question.host, work_limit=0.1))
+    found = emplace.explain(emplace.plan(MODEL, small_plan().question.host, work_limit=LIMIT))
     assert found.solver.bound == "launches"
     assert [change.estimated_us for change in diagnosis_of(found).changes if change.kind != "nodes"] == [0.0] * 4

@@ -44,6 +44,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so"))
         else:
             shutil.copy(ROOT / name, source / name)
+    build = source / "setup.py"
+    build.write_text(build.read_text().replace('"-O3"', '"-O0"'))  # what is in it is looked at, not how fast it is
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*command, "--wheel-dir", str(built), str(source)], check=True, timeout=120)
     [path] = built.glob("*.whl")

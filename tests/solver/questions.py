@@ -6,7 +6,8 @@ from typing import Any
 
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.plan import Plan, PlanOptions, Question
+from emplace.solver.solve import solve_question
 from tests.prices import bandwidth_prices, device_prices
 
 
@@ -85,3 +86,14 @@ def question(host: HostSpec, tables: list[dict[str, Any]], optimizer: str = "row
 def at_datasheet_prices(asked: Question) -> Question:
     """The question with prices that follow from the host's rates."""
     return asked.model_copy(update={"cost_model": device_prices(asked.host)})
+
+
+_SOLVED: dict[str, Plan] = {}
+
+
+def solved(asked: Question) -> Plan:
+    """Its plan. Several tests ask for some; the same question has the same plan."""
+    digest = asked.content_digest()
+    if digest not in _SOLVED:
+        _SOLVED[digest] = solve_question(asked)
+    return _SOLVED[digest]

@@ -33,7 +33,7 @@ class Watch:
         return self.is_stopped
 
 
-def cancelled_after_each_look(asked: Question, most: int = 24) -> list[Plan]:
+def cancelled_after_each_look(asked: Question, most: int = 16) -> list[Plan]:
     """The uncancelled plan last."""
     whole = Watch()
     plan = solve_question(asked, Monitor.of(None, whole))
@@ -72,7 +72,7 @@ def test_the_bound_holds_for_the_best_plan_there_is(asked: Question) -> None:
 def test_also_with_programs_of_several_kinds(options: dict[str, Any]) -> None:
     tables = [table(f"t{index}", 200_000, pooling=20) for index in range(4)]
     asked = question(gpu_host(2, servers=2, hbm="60MiB"), tables, work_limit=0.04, **options)
-    *cancelled, plan = cancelled_after_each_look(asked, most=12)
+    *cancelled, plan = cancelled_after_each_look(asked, most=8)
     assert plan.step_time_us is not None
     for each in cancelled:
         assert each.status is not PlanStatus.INFEASIBLE

@@ -26,7 +26,7 @@ from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import drawn, with_costs, with_options
 from tests.solver.questions import gpu_host, question, table
-from tests.solver.test_cancel import with_start
+from tests.solver.test_cancel import Watch, counted, with_start
 
 WHOLE_LIMIT_S = 3600.0
 """Counted work that no test waits for: a solve that goes on to its limit runs into the test's timeout."""
@@ -46,6 +46,16 @@ def test_any_plan_is_a_packed_one() -> None:
     asked = question(gpu_host(4), [table(f"t{index}", 20_000 * (index + 1)) for index in range(8)], work_limit=WHOLE_LIMIT_S)
     plan = aimed(asked, math.inf)
     assert (plan.status, plan.solver.stopped_by, plan.solver.moves) == (PlanStatus.FEASIBLE, "target", 0)
+
+
+def test_nothing_is_packed_at_once_where_a_packed_plan_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small question is priced once."""
+    asked = question(gpu_host(2), [table("t", 20_000)], work_limit=0.04)
+    priced = counted(monkeypatch, "emplace.solver.driver.at_once.price", Watch())
+    assert solve_question(asked).has_placement
+    assert priced == []
+    aimed(asked, math.inf)
+    assert len(priced) == 1
 
 
 def test_where_packing_fails_a_search_ends_with_its_first_plan() -> None:

@@ -11,8 +11,7 @@ from emplace.placement.model import ShardingType
 from emplace.placement.plan import Plan, Question
 from emplace.solver.sensitivity.dual_prices import DualPrices
 from emplace.solver.sensitivity.hardware_changes import changed, hardware_changes
-from emplace.solver.solve import solve_question
-from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, table
+from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, solved, table
 
 ROUNDING = 1e-9
 
@@ -51,7 +50,7 @@ TIGHT = tight(gpu_host(2, hbm="110MiB", ddr="2GiB"))
 @pytest.fixture(scope="module", params=[*QUESTIONS, TIGHT], ids=["large", "two nodes", "servers", "two kinds", "cpu", "tight"])
 def plan(request: pytest.FixtureRequest) -> Plan:
     asked: Question = request.param
-    return solve_question(asked)
+    return solved(asked)
 
 
 def test_what_the_prices_prove_of_a_change_holds_for_plans_with_it(plan: Plan) -> None:
@@ -61,7 +60,7 @@ def test_what_the_prices_prove_of_a_change_holds_for_plans_with_it(plan: Plan) -
     proven = 0
     for edit in hardware_changes(asked, plan):
         after = changed(asked, edit)
-        bound_us, best = prices.bound_of(after), solve_question(after)
+        bound_us, best = prices.bound_of(after), solved(after)
         of_these = {placement.sharding_type for placement in best.tables} <= prices.types
         if of_these and any(rank.is_server for rank in best.ranks) == prices.with_servers and best.has_placement:
             assert bound_us is not None
@@ -81,7 +80,7 @@ def test_prices_of_its_own_prove_no_less(plan: Plan) -> None:
 
 def test_for_a_little_more_memory_they_say_what_the_relaxation_gains() -> None:
     asked, more = (tight(gpu_host(2, hbm=hbm, ddr="2GiB")) for hbm in ("110MiB", "110.5MiB"))
-    prices = prices_of(asked, solve_question(asked))
+    prices = prices_of(asked, solved(asked))
     own = DualPrices.of(more, prices.types, with_servers=False)
     assert own is not None
     assert own.bound_us < prices.bound_us - 0.5
@@ -90,10 +89,10 @@ def test_for_a_little_more_memory_they_say_what_the_relaxation_gains() -> None:
 
 def moved_by(asked: Question, kind: str) -> tuple[float, float]:
     """(by how much the prices expect the step to move, by how much it moves), in microseconds."""
-    plan = solve_question(asked)
+    plan = solved(asked)
     prices = prices_of(asked, plan)
     after = changed(asked, next(edit for edit in hardware_changes(asked, plan) if edit.kind == kind))
-    return (prices.bound_of(after) or 0.0) - prices.bound_us, (solve_question(after).step_time_us or 0.0) - (plan.step_time_us or 0.0)
+    return (prices.bound_of(after) or 0.0) - prices.bound_us, (solved(after).step_time_us or 0.0) - (plan.step_time_us or 0.0)
 
 
 def test_where_hbm_binds_more_of_it_helps_and_the_prices_say_so() -> None:
@@ -103,11 +102,11 @@ def test_where_hbm_binds_more_of_it_helps_and_the_prices_say_so() -> None:
 
 
 def test_much_more_memory_promises_no_more_than_all_of_it() -> None:
-    asked, plan = TIGHT, solve_question(TIGHT)
+    asked, plan = TIGHT, solved(TIGHT)
     prices, roomy = prices_of(asked, plan), tight(gpu_host(2, hbm="100GiB", ddr="2GiB"))
     bound_us = prices.bound_of(roomy)
     assert bound_us is not None
-    assert 0 < bound_us <= (solve_question(roomy).step_time_us or 0.0) * (1 + ROUNDING)
+    assert 0 < bound_us <= (solved(roomy).step_time_us or 0.0) * (1 + ROUNDING)
 
 
 def test_where_memory_does_not_bind_more_of_it_is_worth_nothing() -> None:
