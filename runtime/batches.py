@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-import scipy.special  # noqa: F401  at the start of a rank: loaded when memory is short, its BLAS waits for some forever
 import torch
 from numpy.typing import NDArray
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor

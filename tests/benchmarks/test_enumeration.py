@@ -10,7 +10,7 @@ from benchmarks.small_questions import small_question
 from emplace.placement.plan import Explanation, PlanStatus
 from emplace.planning import answer
 
-QUESTIONS, PARTS = 160, 2
+QUESTIONS, PARTS = 300, 5
 
 
 @pytest.mark.parametrize("part", range(PARTS))
