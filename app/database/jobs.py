@@ -132,12 +132,12 @@ def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | 
     return State(state) if state is not None else None
 
 
-def count_queued(session: Session, row: JobRow) -> int:
-    """How many jobs wait for the same workers as this one: plans and studies for any, the others for those of their machine."""
-    kind = type(row)
+def count_queued(session: Session, kind: type[JobRow], fingerprint: str | None = None) -> int:
+    """How many jobs of a kind wait; of those for one machine where its fingerprint is given."""
     query = select(func.count()).where(kind.state == State.QUEUED)
-    if isinstance(row, RunRow | ProfileRow):
-        query = query.where(type(row).host_fingerprint == row.host_fingerprint)
+    if fingerprint is not None:
+        assert issubclass(kind, RunRow | ProfileRow)
+        query = query.where(kind.host_fingerprint == fingerprint)
     return session.scalars(query.select_from(kind)).one()
 
 

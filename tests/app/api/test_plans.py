@@ -309,7 +309,7 @@ def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database:
     def broken(*_: object) -> None:
         raise RuntimeError("no queue")
 
-    monkeypatch.setattr(JobQueue, "put", broken)
+    monkeypatch.setattr(JobQueue, "put_all", broken)
     assert ask(api).status_code == 500
     assert query("SELECT count(*) FROM plans") == [(0,)]
     with database.reading() as session:
