@@ -13,7 +13,7 @@ from emplace.app.database import jobs
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow, new_id
-from emplace.placement.document import digest_of
+from emplace.placement.document import canonical, digest_of
 from emplace.placement.plan import Plan, Question
 
 _ASKED_AT_ONCE = 5
@@ -57,14 +57,15 @@ def find_answers(session: Session, question_digests: Sequence[str]) -> dict[str,
 
 def new_columns(question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> dict[str, Any]:
     """What a new row says of a question, with its options as lists show them. Its id sorts by now."""
-    asked = question.canonical_json()
+    data = question.to_data()
+    asked = canonical(data)
     return {
         "id": new_id(),
         "question_digest": digest_of(asked),
         "model_name": question.model.name,
-        "model_digest": question.model.content_digest(),
+        "model_digest": digest_of(canonical(data["model"])),
         "host_name": question.host.name,
-        "host_digest": question.host.content_digest(),
+        "host_digest": digest_of(canonical(data["host"])),
         "host_fingerprint": question.host.fingerprint,
         "cost_source": question.cost_model.source,
         "options": options_shown,

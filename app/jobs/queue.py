@@ -73,7 +73,9 @@ class JobQueue:
     """The queue as seen by a process that puts jobs there. The database must have been migrated."""
 
     def __init__(self, database: Database) -> None:
-        self._client = DBOSClient(system_database_url=database.url, application_name=APPLICATION, retry_connection_errors=False)
+        # On connections of the same engine it compiles its statements once; on SQLite it needs transactions of its own kind.
+        where = {"system_database_url": database.url} if database.writes_one_by_one else {"system_database_engine": database.engine}
+        self._client = DBOSClient(**where, application_name=APPLICATION, retry_connection_errors=False)
 
     def put(self, session: Session, row: JobRow) -> None:
         """Queue a job under its next ticket, in the caller's transaction: the row and the message are stored together or not at all."""

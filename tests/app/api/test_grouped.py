@@ -39,7 +39,7 @@ def test_who_comes_before_a_group_begins_joins_it_and_who_comes_later_makes_the_
         await asyncio.sleep(0.01)
         assert writes.groups[2:] == [[6, 8]]
         writes.end.set()
-        assert await asyncio.gather(two, another, late, later) == [20, 40, 60, 80]
+        assert [await each for each in (two, another, late, later)] == [20, 40, 60, 80]
         with pytest.raises(LookupError, match="3 is odd"):
             await three
 
