@@ -150,7 +150,9 @@ def _once(session: Session, service: Service, asked: AskedPlan, body: dict[str, 
         return answer.row.id
 
     plan_id = once(session, idempotency_key, "plans", body, make)
-    return made[-1] if made else Answer(_find(session, plan_id), is_new=False)
+    if made and made[-1].row.id == plan_id:
+        return made[-1]
+    return Answer(_find(session, plan_id), is_new=False)  # an earlier request with this key made it
 
 
 def _page(session: Session, filters: tuple[tuple[str, str | None], ...], cursor: str | None, limit: int) -> Response:
