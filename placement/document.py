@@ -49,11 +49,16 @@ class Document(BaseModel):
 
     def canonical_json(self) -> str:
         """The one spelling that the digest is taken of: sorted keys, no spaces."""
-        return json.dumps(self.to_data(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return canonical(self.to_data())
 
     def content_digest(self) -> str:
         """`sha256:` and 64 hex digits of the canonical JSON."""
         return digest_of(self.canonical_json())
+
+
+def canonical(data: dict[str, Any]) -> str:
+    """The `canonical_json` of the document that has this data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest_of(canonical_json: str) -> str:

@@ -18,6 +18,8 @@ from emplace.placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES
 _JSON = ("application/json",)
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_SMALL_BYTES = 2**14
+"""JSON of this length is parsed sooner than a thread is found for it."""
 _PAUSES_IN_ALL = 4
 """A whole body may take so many times as long as one pause in it."""
 
@@ -60,7 +62,8 @@ class BodyLimit:
 
     async def _in_time(self, receive: Receive, deadline: float) -> Message:
         try:
-            return await asyncio.wait_for(receive(), min(self._max_pause_s, deadline - time.monotonic()))
+            async with asyncio.timeout(min(self._max_pause_s, deadline - time.monotonic())):
+                return await receive()
         except TimeoutError:
             detail = f"the body did not arrive: it paused for {self._max_pause_s:g} s, or took {_PAUSES_IN_ALL} times as long"
             raise Refused(HTTPStatus.REQUEST_TIMEOUT, detail, headers={"Connection": "close"}) from None
@@ -76,13 +79,16 @@ async def read_mapping(request: Request) -> dict[str, Any]:
         given = f", not {media_type}" if media_type else "; it must be said"
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type of a body is application/json or application/yaml{given}")
     body = await request.body()
-    service = await service_of(request)
-    data = await service.documents.run(_parse, body, media_type in _JSON)
+    if media_type in _JSON and len(body) <= _SMALL_BYTES:
+        data = _parse(body, as_json=True)
+    else:
+        service = await service_of(request)
+        data = await service.documents.run(_parse, body, as_json=media_type in _JSON)
     request.state.body = data  # for problems to show what was sent
     return data
 
 
-def _parse(body: bytes, as_json: bool) -> dict[str, Any]:
+def _parse(body: bytes, *, as_json: bool) -> dict[str, Any]:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:

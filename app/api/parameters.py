@@ -15,6 +15,8 @@ from emplace.placement.pointer import pointer_to
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """A dependency of the API's routes. Raises Refused."""
+    if not request.query_params:
+        return
     known = [field.alias for field in get_flat_params(request.scope["route"].dependant) if isinstance(field.field_info, Query)]
     rule = f"unknown query parameter; there {'are ' + ', '.join(known) if known else 'is none'}"
     unknown = [BrokenRule(pointer_to(name), value, rule) for name, value in request.query_params.items() if name not in known]

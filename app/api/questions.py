@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ def read_question(session: Session, service: Service, data: dict[str, Any], keys
     options = part_of(data | {"options": _by_the_clock(data.get("options"))}, "options", PlanOptions)
     with pointing_into("/options"):  # what can be refused before any solving
         options.topology(host, with_servers=any(map(options.allows, SERVED)))
-    cost_model = _prices(data, host) or measured_cost_model(cost_models(session), host, options) or datasheet_cost_model(host)
+    cost_model = _prices(data, host) or measured_cost_model(cost_models(session), host, options) or _of_datasheet(data["host"], host)
     with pointing_into("/cost_model"):
         question = build_question(model, host, options, cost_model)
     with pointing_into("/model"):
@@ -61,6 +62,16 @@ def _prices(data: dict[str, Any], host: HostSpec) -> CostModel | None:
     stack = stack_of(data)
     with pointing_into("/stack"):
         return datasheet_cost_model(host, stack)
+
+
+def _of_datasheet(asked: Any, host: HostSpec) -> CostModel:
+    """The prices of the host that is asked for, worked out once for one that is built in."""
+    return _of_builtin(asked) if isinstance(asked, str) and asked != LOCAL_HOST else datasheet_cost_model(host)
+
+
+@cache
+def _of_builtin(host_name: str) -> CostModel:
+    return datasheet_cost_model(builtin_host(host_name))
 
 
 def host_of(service: Service, value: Any, pointer: str) -> HostSpec:

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from emplace.app.database import jobs
 from emplace.app.database.jobs import JobRow
-from emplace.app.database.tables import PlanRow, StudyRow
-from emplace.app.web.problems import ask_later
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
+from emplace.app.web.problems import Refused, ask_later
 from emplace.app.web.service import Service
 
 
@@ -23,7 +23,11 @@ def put_new(service: Service, session: Session, row: JobRow) -> None:
     limit = limits.get(type(row), settings.measurement_queue)
     session.add(row)
     session.flush()
-    others = jobs.count_queued(session, row) - 1
+    others = jobs.count_queued(session, type(row), row.host_fingerprint if isinstance(row, RunRow | ProfileRow) else None) - 1
     if others >= limit:
-        raise ask_later(HTTPStatus.TOO_MANY_REQUESTS, f"{others} {row.__tablename__} wait for a worker already; ask again")
+        raise no_room(others, type(row))
     service.queue.put(session, row)
+
+
+def no_room(others: int, kind: type[JobRow]) -> Refused:
+    return ask_later(HTTPStatus.TOO_MANY_REQUESTS, f"{others} {kind.__tablename__} wait for a worker already; ask again")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
 from emplace.placement.errors import ToolError
@@ -22,6 +22,9 @@ _CONNECT_TIMEOUT_S = 5
 """How long PostgreSQL's host may take to answer at all."""
 _IDLE_TIMEOUT_MS = 10_000
 """How long PostgreSQL keeps a transaction whose process asks for nothing: one that hangs must not hold its locks for ever."""
+
+NO_ANSWER = (OperationalError, InterfaceError, InternalError)
+"""What is raised when the database can't be reached, is busy or fails, whatever it was asked."""
 
 
 class Database:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import BigInteger, delete, func, literal, select
 from sqlalchemy.orm import Session
 
 from emplace.app.database.states import TRANSITIONS, State
@@ -132,12 +132,12 @@ def state_of(session: Session, kind: type[JobRow], resource_id: str) -> State | 
     return State(state) if state is not None else None
 
 
-def count_queued(session: Session, row: JobRow) -> int:
-    """How many jobs wait for the same workers as this one: plans and studies for any, the others for those of their machine."""
-    kind = type(row)
+def count_queued(session: Session, kind: type[JobRow], fingerprint: str | None = None) -> int:
+    """How many jobs of a kind wait; of those for one machine where its fingerprint is given."""
     query = select(func.count()).where(kind.state == State.QUEUED)
-    if isinstance(row, RunRow | ProfileRow):
-        query = query.where(type(row).host_fingerprint == row.host_fingerprint)
+    if fingerprint is not None:
+        assert issubclass(kind, RunRow | ProfileRow)
+        query = query.where(kind.host_fingerprint == fingerprint)
     return session.scalars(query.select_from(kind)).one()
 
 
@@ -163,8 +163,9 @@ def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
 
 
 def events_after(session: Session, resource_id: str, last_id: int) -> list[EventRow]:
-    """Progress in the order it was made."""
-    return list(session.scalars(select(EventRow).where(EventRow.resource_id == resource_id, EventRow.id > last_id).order_by(EventRow.id)))
+    """Progress in the order it was made. `last_id` is what a client says, and may be more than any id."""
+    later = EventRow.id > literal(last_id, BigInteger)
+    return list(session.scalars(select(EventRow).where(EventRow.resource_id == resource_id, later).order_by(EventRow.id)))
 
 
 def remove(session: Session, kind: type[JobRow], resource_id: str) -> None:

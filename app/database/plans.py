@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -11,9 +12,12 @@ from sqlalchemy.orm import Session, undefer
 from emplace.app.database import jobs
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
-from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow
-from emplace.placement.document import digest_of
+from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow, new_id
+from emplace.placement.document import canonical, digest_of
 from emplace.placement.plan import Plan, Question
+
+_ASKED_AT_ONCE = 5
+"""Of more digests in one condition SQLite takes its index of states, and reads every plan there is."""
 
 
 def columns_of(plan: Plan) -> dict[str, Any]:
@@ -42,27 +46,43 @@ def find_answer(session: Session, question_digest: str) -> PlanRow | None:
     return session.scalar(select(PlanRow).where(PlanRow.question_digest == question_digest, IS_LIVE))
 
 
+def find_answers(session: Session, question_digests: Sequence[str]) -> dict[str, PlanRow]:
+    """The same for many questions at once, by their digests."""
+    found: dict[str, PlanRow] = {}
+    for start in range(0, len(question_digests), _ASKED_AT_ONCE):
+        some = PlanRow.question_digest.in_(question_digests[start : start + _ASKED_AT_ONCE])
+        found |= {row.question_digest: row for row in session.scalars(select(PlanRow).where(some, IS_LIVE))}
+    return found
+
+
+def new_columns(question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> dict[str, Any]:
+    """What a new row says of a question, with its options as lists show them. Its id sorts by now."""
+    data = question.to_data()
+    asked = canonical(data)
+    return {
+        "id": new_id(),
+        "question_digest": digest_of(asked),
+        "model_name": question.model.name,
+        "model_digest": digest_of(canonical(data["model"])),
+        "host_name": question.host.name,
+        "host_digest": digest_of(canonical(data["host"])),
+        "host_fingerprint": question.host.fingerprint,
+        "cost_source": question.cost_model.source,
+        "options": options_shown,
+        "priority": priority.rank,
+        "question": asked,
+        "document": None,  # said, so that nobody loads it to find out
+    }
+
+
 def create(session: Session, question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> tuple[PlanRow, bool]:
     """The row of this question, with its options as lists show them, and whether it is new.
 
     Of equal questions asked at once, one wins, and all get its row.
     """
-    asked = question.canonical_json()
-    digest = digest_of(asked)
-    while (row := find_answer(session, digest)) is None:
-        row = PlanRow(
-            question_digest=digest,
-            model_name=question.model.name,
-            model_digest=question.model.content_digest(),
-            host_name=question.host.name,
-            host_digest=question.host.content_digest(),
-            host_fingerprint=question.host.fingerprint,
-            cost_source=question.cost_model.source,
-            options=options_shown,
-            priority=priority.rank,
-            question=asked,
-            document=None,  # said, so that nobody loads it to find out
-        )
+    columns = new_columns(question, options_shown, priority)
+    while (row := find_answer(session, columns["question_digest"])) is None:
+        row = PlanRow(**columns)
         try:
             with session.begin_nested():
                 session.add(row)
@@ -74,6 +94,8 @@ def create(session: Session, question: Question, options_shown: str, priority: P
 
 def hasten(session: Session, row: PlanRow, priority: Priority) -> bool:
     """Make a plan that waits as urgent as the most urgent of those who ask for it. Says whether it is now to be queued anew."""
+    if row.priority <= priority.rank:  # it never becomes less urgent
+        return False
     locked = jobs.locked(session, PlanRow, row.id)
     if locked is None or locked.state != State.QUEUED or locked.priority <= priority.rank:
         return False

@@ -5,7 +5,7 @@ Where a job stands is said by its row alone. What DBOS says of a message is only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dbos import DBOSClient, EnqueueOptions, WorkflowStatus
@@ -43,6 +43,18 @@ def _queue_of(row: JobRow) -> str:
             return host_queue(str(row.host_fingerprint))
 
 
+def _message_of(row: JobRow) -> EnqueueOptions:
+    message: EnqueueOptions = {
+        "workflow_name": next(name for name, kind in WORKFLOWS.items() if isinstance(row, kind)),
+        "queue_name": _queue_of(row),
+        "workflow_id": f"{row.id}.{row.ticket}",
+        "app_version": APPLICATION_VERSION,
+    }
+    if isinstance(row, PlanRow):
+        message["priority"] = row.priority
+    return message
+
+
 def _ticket_of(message: WorkflowStatus) -> Ticket:
     assert message.input is not None
     return Ticket(WORKFLOWS[message.name], *message.input["args"])
@@ -61,22 +73,22 @@ class JobQueue:
     """The queue as seen by a process that puts jobs there. The database must have been migrated."""
 
     def __init__(self, database: Database) -> None:
-        self._client = DBOSClient(system_database_url=database.url, application_name=APPLICATION, retry_connection_errors=False)
+        # On connections of the same engine it compiles its statements once; on SQLite it needs transactions of its own kind.
+        where = {"system_database_url": database.url} if database.writes_one_by_one else {"system_database_engine": database.engine}
+        self._client = DBOSClient(**where, application_name=APPLICATION, retry_connection_errors=False)
 
     def put(self, session: Session, row: JobRow) -> None:
         """Queue a job under its next ticket, in the caller's transaction: the row and the message are stored together or not at all."""
-        row.ticket = (row.ticket or 0) + 1
+        self.put_all(session, [(row, carried())])
+
+    def put_all(self, session: Session, rows: Sequence[tuple[JobRow, dict[str, str]]]) -> None:
+        """`put` for many jobs, each with what is `carried` along from whoever asked for it."""
+        for row, _ in rows:
+            row.ticket = (row.ticket or 0) + 1
         session.flush()
-        options: EnqueueOptions = {
-            "workflow_name": next(name for name, kind in WORKFLOWS.items() if isinstance(row, kind)),
-            "queue_name": _queue_of(row),
-            "workflow_id": f"{row.id}.{row.ticket}",
-            "app_version": APPLICATION_VERSION,
-        }
-        if isinstance(row, PlanRow):
-            options["priority"] = row.priority
-        by = {"queued_by": trace} if (trace := carried()) else {}  # without it older workers understand the message
-        self._client.enqueue_in_transaction(session, options, row.id, row.ticket, **by)
+        for row, trace in rows:
+            by = {"queued_by": trace} if trace else {}  # without it older workers understand the message
+            self._client.enqueue_in_transaction(session, _message_of(row), row.id, row.ticket, **by)
 
     def taken(self) -> Iterator[Taken]:
         """The messages that workers have in hand, live or dead."""

@@ -17,11 +17,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic_core import ErrorDetails
-from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from emplace.app.database.connection import NO_ANSWER
 from emplace.app.web.sent import as_sent
 from emplace.app.web.threads import NoThreadFree
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError, UnknownName
@@ -149,9 +150,7 @@ _MEANINGS: dict[type[Exception], Callable[[Request, Any], Refused]] = {
     RequestValidationError: _bad_parameter,
     HTTPException: _http_error,
     DataError: _no_such_value,
-    OperationalError: _no_database,
-    InterfaceError: _no_database,
-    InternalError: _no_database,
+    **dict.fromkeys(NO_ANSWER, _no_database),
     NoThreadFree: _no_turn,
 }
 

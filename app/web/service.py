@@ -6,19 +6,20 @@ connections as threads, so nobody waits for a connection, and whoever waits for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy.orm import Session
 
-from emplace.app.database.connection import Database
+from emplace.app.database.connection import NO_ANSWER, Database
 from emplace.app.database.workers import WorkerObserver
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.settings import Settings
 from emplace.app.web.check_queue import CheckQueue
+from emplace.app.web.grouped import Close, Grouped
 from emplace.app.web.metrics import Metrics
 from emplace.app.web.threads import Threads
 from emplace.app.web.together import Begin, Together
@@ -28,13 +29,17 @@ from emplace.planning import resolve_host
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Item = TypeVar("Item")
+WorkOnAll: TypeAlias = "Callable[[Session, Service, Sequence[Item]], Sequence[T | Exception]]"
+"""Returns what came of each item: an exception where that is what whoever brought it is told."""
 
-READING, WRITING, WATCHING, PROBING = 2, 6, 4, 2
+READING, WRITING, GROUPS, WATCHING, PROBING = 2, 5, 1, 4, 2
 """Threads for requests that read; for those that write, which may wait for locks (only one where the database takes one writer); for
-what waits for news; for health and metrics. They share one interpreter's lock: more of them would only be in each other's way."""
+groups of these; for what waits for news; for health and metrics. They share one interpreter's lock: more of them would only be in each
+other's way, and a second group would be half of the first."""
 DOCUMENTS = 2
 """Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
-CONNECTIONS = READING + WRITING + WATCHING + PROBING
+CONNECTIONS = READING + WRITING + GROUPS + WATCHING + PROBING
 PATIENCE_S = 5.0
 """How long a request that writes waits for its turn, and then for another's lock in the database."""
 
@@ -65,6 +70,8 @@ class Service:
         self._reading, self._writing = Threads(READING), Threads(1 if database.writes_one_by_one else WRITING, PATIENCE_S)
         self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
         self._together = Together()
+        self._grouped = Grouped()
+        self._writing_groups = self._writing if database.writes_one_by_one else Threads(GROUPS, PATIENCE_S)
 
     async def read(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that only reads."""
@@ -82,6 +89,25 @@ class Service:
     async def write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that may write. It is over before this returns: what a client is told is stored."""
         return await self._writing.run(_within, self.database.writing, lambda session: work(session, *args, **kwargs))
+
+    async def write_together(self, work: WorkOnAll[Item, T], item: Item) -> T:
+        """What `work` made of this item, in one `write` with all others that wait for the same work."""
+
+        def write_all(close: Close[Item]) -> Sequence[T | Exception]:
+            return self._write_all(work, close())
+
+        return await self._grouped.join(work, item, lambda close: self._writing_groups.run(write_all, close))
+
+    def _write_all(self, work: WorkOnAll[Item, T], items: Sequence[Item]) -> Sequence[T | Exception]:
+        """What came of each. One that can't be stored leaves the others alone: each is then written by itself."""
+        try:
+            return _within(self.database.writing, lambda session: work(session, self, items))
+        except NO_ANSWER:
+            raise
+        except Exception as error:
+            if len(items) == 1:
+                return [error]
+            return [outcome for item in items for outcome in self._write_all(work, [item])]
 
     async def watch(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`read` for what looks for news again and again: however many look, other requests don't wait for them."""

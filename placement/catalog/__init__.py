@@ -25,12 +25,12 @@ def model_names() -> list[str]:
 
 def host_names() -> list[str]:
     """The built-in hosts, sorted by name; without `local`."""
-    return _names("hosts")
+    return list(_names("hosts"))
 
 
 def stack_names() -> list[str]:
     """The built-in software stacks, sorted by name."""
-    return _names("stacks")
+    return list(_names("stacks"))
 
 
 @cache
@@ -100,9 +100,10 @@ def _existing(name_or_path: str, what: str, names: list[str]) -> Path:
     return path
 
 
-def _names(folder: str) -> list[str]:
+@cache
+def _names(folder: str) -> tuple[str, ...]:
     files = resources.files(__name__).joinpath(folder).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return tuple(sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")))
 
 
 def _text(folder: str, name: str) -> str:

@@ -20,8 +20,8 @@ from emplace.app.api.body import Body
 from emplace.app.api.conditional import Conditions, again, conditions_of, document, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
+from emplace.app.api.new_plans import Answer, AskedPlan, asked_plan, find_or_store
 from emplace.app.api.questions import QUESTION_KEYS, read_question
-from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import PlanKeys, PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
@@ -30,14 +30,13 @@ from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
-from emplace.app.reports.options_text import options_line
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.app.web.service import Service
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
-from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.placement.plan import Plan, PlanStatus
 from emplace.placement.reading import from_data, read_text
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
@@ -63,12 +62,19 @@ async def create_plan(
 ) -> PlanResource:
     """Ask for a plan. Equal questions share one plan."""
     keys = from_data({key: body[key] for key in PlanKeys.model_fields if key in body}, PlanKeys, source="body")
-    question = await service.read(read_question, service, body, QUESTION_KEYS | PlanKeys.model_fields.keys())
-    resource = await service.write(_create, service, question, keys.priority, body, idempotency_key)
-    plan_id, wait_s = resource.id, _wait_of(prefer)
+    asked = await service.read(_asked, service, body, keys.priority)
+    if idempotency_key is None:
+        answer = await service.write_together(find_or_store, asked)
+    else:
+        answer = await service.write(_once, service, asked, body, idempotency_key)
+    plan_id, wait_s = answer.row.id, _wait_of(prefer)
     if wait_s is not None:
-        resource = await _wait_for(service, request, plan_id, wait_s)
         response.headers["Preference-Applied"] = f"wait={wait_s}"
+        resource = await _wait_for(service, request, plan_id, wait_s)
+    elif answer.is_new:
+        resource = plan_resource(answer.row, None)  # all of it is known
+    else:
+        resource = await service.read_together(_resource, plan_id)
     response.headers["Location"] = f"/v1/plans/{plan_id}"
     response.status_code = HTTPStatus.OK if resource.state.is_final else HTTPStatus.ACCEPTED
     return resource
@@ -129,22 +135,24 @@ def finished_plan(row: PlanRow) -> Plan:
     return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
 
 
-def _create(
-    session: Session, service: Service, question: Question, priority: Priority, body: dict[str, Any], idempotency_key: str | None
-) -> PlanResource:
-    new: list[PlanRow] = []
+def _asked(session: Session, service: Service, body: dict[str, Any], priority: Priority) -> AskedPlan:
+    return asked_plan(read_question(session, service, body, QUESTION_KEYS | PlanKeys.model_fields.keys()), priority)
+
+
+def _once(session: Session, service: Service, asked: AskedPlan, body: dict[str, Any], idempotency_key: str) -> Answer:
+    made: list[Answer] = []
 
     def make() -> str:
-        row, is_new = plans.create(session, question, options_line(question.options), priority)
-        if is_new:
-            put_new(service, session, row)
-            new.append(row)
-        elif plans.hasten(session, row, priority):
-            service.queue.put(session, row)
-        return row.id
+        [answer] = find_or_store(session, service, [asked])
+        if isinstance(answer, Exception):
+            raise answer
+        made.append(answer)
+        return answer.row.id
 
     plan_id = once(session, idempotency_key, "plans", body, make)
-    return plan_resource(new[0], None) if new else _resource(session, plan_id)  # of a new one all is known
+    if made and made[-1].row.id == plan_id:
+        return made[-1]
+    return Answer(_find(session, plan_id), is_new=False)  # an earlier request with this key made it
 
 
 def _page(session: Session, filters: tuple[tuple[str, str | None], ...], cursor: str | None, limit: int) -> Response:

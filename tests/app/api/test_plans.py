@@ -178,6 +178,7 @@ def test_progress_is_streamed_and_ends_with_the_plan(api: httpx.Client, database
     assert json.loads(first[2]["data"]) == {"id": plan_id, "state": "done"}
     resumed = read_events(api, plan_id, {"Last-Event-ID": first[0]["id"]})
     assert [event["data"] for event in resumed] == [event["data"] for event in first[1:]]
+    assert [event["event"] for event in read_events(api, plan_id, {"Last-Event-ID": "9" * 18})] == ["end"], "more than any id"
 
 
 def read_events(api: httpx.Client, plan_id: str, headers: dict[str, str] | None = None) -> list[dict[str, str]]:
@@ -309,7 +310,7 @@ def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database:
     def broken(*_: object) -> None:
         raise RuntimeError("no queue")
 
-    monkeypatch.setattr(JobQueue, "put", broken)
+    monkeypatch.setattr(JobQueue, "put_all", broken)
     assert ask(api).status_code == 500
     assert query("SELECT count(*) FROM plans") == [(0,)]
     with database.reading() as session:
