@@ -44,6 +44,8 @@ class _Listener:
             return
         with self._lock:
             self._incumbent_us, self._bound_us = min(self._incumbent_us, incumbent_us), max(self._bound_us, bound_us)
+            if math.isinf(self._bound_us):
+                return  # nothing fits: that is the answer, and no number
             elapsed_s, known = self._now() - self._started, math.isfinite(self._incumbent_us)
             best = (self._incumbent_us, gap_of(self._incumbent_us, self._bound_us)) if known else (None, None)
             self.report(Progress(elapsed_s, best[0], self._bound_us, best[1], phase))

@@ -175,9 +175,11 @@ def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, su
     with log.open("wb") as output:
         command = [sys.executable, "-c", "from emplace.app.server import serve; serve('127.0.0.1', 0)"]
         process = subprocess.Popen(command, stderr=output)
-    url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
-    with httpx.Client(base_url=url, timeout=30) as client:
-        wait_until(lambda: client.get("/readyz").status_code == 200, START_S)
-        yield client, process
-    process.kill()
-    process.wait(10)
+    try:
+        url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
+        with httpx.Client(base_url=url, timeout=30) as client:
+            wait_until(lambda: client.get("/readyz").status_code == 200, START_S)
+            yield client, process
+    finally:
+        process.kill()
+        process.wait(10)

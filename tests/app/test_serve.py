@@ -130,11 +130,13 @@ def test_no_auth_says_what_it_means(settings: Settings, tmp_path: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "emplace.app.cli", "serve", "--host", "0.0.0.0", "--port", "0", "--no-auth"], stderr=output
         )
-    url = wait_until(lambda: re.search(r"http://0.0.0.0:\d+", log.read_text()), START_S)[0]
-    assert "warning: --no-auth: whoever reaches 0.0.0.0 may plan, run and delete" in log.read_text()
-    assert httpx.get(f"{url}/healthz").status_code == 200
-    process.terminate()
-    process.wait(20)
+    try:
+        url = wait_until(lambda: re.search(r"http://0.0.0.0:\d+", log.read_text()), START_S)[0]
+        assert "warning: --no-auth: whoever reaches 0.0.0.0 may plan, run and delete" in log.read_text()
+        assert httpx.get(f"{url}/healthz").status_code == 200
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def test_the_worker_ends_when_the_service_is_killed(serve: tuple[httpx.Client, subprocess.Popen[bytes]], query: Query) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import Question
+from emplace.placement.plan import PlanStatus, Question
 from emplace.solver.budget import Budget
 from emplace.solver.driver.solve_variants import solve_types
 from emplace.solver.model.conflicts import Groups
@@ -69,6 +69,14 @@ def test_any_solution_is_enough_whatever_it_costs_besides() -> None:
 def test_bounds_rise_to_the_answer_and_plans_fall_to_it(seed: int, most_us: float) -> None:
     asked = with_options(drawn(seed, most_us), work_limit=0.08)
     assert max(progress.bound_us for progress in _reported(asked)) <= best_step_us(asked) * (1 + ROUNDING)
+
+
+def test_where_nothing_fits_no_bound_is_reported_that_is_no_number() -> None:
+    """A service sends reports on as JSON, which has no infinity."""
+    seen: list[Progress] = []
+    plan = solve_question(question(gpu_host(2, hbm="4MiB"), [table("t", 4_000_000, dim=64)], tiers=["hbm"]), Monitor.of(seen.append))
+    assert plan.status is PlanStatus.INFEASIBLE
+    assert all(math.isfinite(progress.bound_us) for progress in seen)
 
 
 def test_also_where_sets_are_taken_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
