@@ -143,9 +143,11 @@ class KernelCost(Document):
 
     def backward_of(self, optimizer: Optimizer, data_type: DataType) -> LookupCost:
         """The backward that is for both, else for the optimizer, else for the data type, else the kernel's own."""
-        found = {(other.optimizer, other.data_type): other.backward for other in reversed(self.other_backwards)}
-        asked = ((optimizer, data_type), (optimizer, None), (None, data_type))
-        return next((found[each] for each in asked if each in found), self.backward)
+        for asked in ((optimizer, data_type), (optimizer, None), (None, data_type)):
+            for other in self.other_backwards:
+                if (other.optimizer, other.data_type) == asked:
+                    return other.backward
+        return self.backward
 
 
 class CollectiveCost(Document):

@@ -64,6 +64,14 @@ def find_or_store(session: Session, service: Service, asked: Sequence[AskedPlan]
         return [Answer(row, each.is_in(row)) if (row := rows.get(each.digest)) else refusal for each in asked]
 
 
+def find_or_store_one(session: Session, service: Service, asked: AskedPlan) -> Answer:
+    """`find_or_store` of one. Raises Refused where the queue is full."""
+    [answer] = find_or_store(session, service, [asked])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
 def _store(session: Session, service: Service, new: Sequence[AskedPlan]) -> dict[str, PlanRow]:
     """Their rows, by their digests, stored in this order and queued. Raises IntegrityError, after which none of them is."""
     rows = {each.digest: PlanRow(**each.columns) for each in new}

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from emplace.app.api.hosts_at_work import host_for
+from emplace.app.api.new_plans import asked_plan, find_or_store_one
 from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import DEFAULT_STEPS
 from emplace.app.api.routes.plans import finished_plan
@@ -21,9 +22,9 @@ from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
 from emplace.app.database import jobs, plans
 from emplace.app.database.keys import AccessScope
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
-from emplace.app.reports.options_text import options_line
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import Refused, not_found
@@ -82,10 +83,7 @@ async def run_plan(plan_id: str, form: TheForm, service: TheService) -> Response
 
 def ask_for(session: Session, service: Service, question: Question) -> str:
     """The address of the plan of a question: the one that is there, else a new one that waits for a worker."""
-    row, is_new = plans.create(session, question, options_line(question.options))
-    if is_new:
-        put_new(service, session, row)
-    return f"/plans/{row.id}"
+    return f"/plans/{find_or_store_one(session, service, asked_plan(question, Priority.NORMAL)).row.id}"
 
 
 def question_of(row: PlanRow) -> Question:

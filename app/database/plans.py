@@ -17,7 +17,7 @@ from emplace.placement.document import canonical, digest_of
 from emplace.placement.plan import Plan, Question
 
 _ASKED_AT_ONCE = 5
-"""Of more digests in one condition SQLite takes its index of states, and reads every plan there is."""
+"""With more digests in one condition SQLite takes its index of states, and reads every plan there is."""
 
 
 def columns_of(plan: Plan) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
 
 
 def _column_width(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> int | None:
-    """Of pieces of columns, which have one width in a collection: the least that all constraints allow, TorchRec's least by default."""
+    """The one width of all pieces of columns of a collection: the least that all constraints allow, TorchRec's least by default."""
     limits = [given.get(table.name) or ParameterConstraints() for table in tables]
     if all(each.sharding_types and ShardingType.COLUMN_WISE not in each.sharding_types for each in limits):
         return None

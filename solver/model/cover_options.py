@@ -112,8 +112,17 @@ class CoverPricer:
         for place in places:
             table = np.flatnonzero(free & self._open(kind, kernel, [self._kinds[number] for number in place]))
             beside = [other for other in places if self._is_trainer[other[0]] == self._is_trainer[place[0]]]
-            if len(table):
-                yield from self._blocks(kind, kernel, point, data_type, table, place, is_alone=len(beside) == 1)
+            for some in self._cut_alike(kind, table):
+                yield from self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1)
+
+    def _cut_alike(self, kind: ShardingType, table: Ints) -> Iterator[Ints]:
+        """Those of the tables whose pieces may have any width, and those whose pieces have one."""
+        is_cut = self._pieces(kind, table) > 0
+        return (some for some in (table[~is_cut], table[is_cut]) if len(some))
+
+    def _pieces(self, kind: ShardingType, table: Ints) -> Ints:
+        """[n] in how many pieces of one width each table is; 0 where pieces may have any."""
+        return self._pricer.tables.pieces[table] if kind is ShardingType.COLUMN_WISE else np.zeros_like(table)
 
     def _runs(self, kernel: ComputeKernel, rank: Rank, data_type: DataType) -> bool:
         cost = self._question.cost_model
@@ -147,26 +156,9 @@ class CoverPricer:
         *,
         is_alone: bool,
     ) -> Iterator[CoverBlock]:
-        """`is_alone`: pieces can't lie on other kinds of device as well."""
-        pieces = self._pricer.tables.pieces[table] if kind is ShardingType.COLUMN_WISE else np.zeros(len(table), np.int64)
-        for some in (np.flatnonzero(pieces == 0), np.flatnonzero(pieces)):
-            if len(some):
-                yield from self._alike_blocks(kind, kernel, point, data_type, table[some], pieces[some], place, is_alone=is_alone)
-
-    def _alike_blocks(
-        self,
-        kind: ShardingType,
-        kernel: ComputeKernel,
-        point: int | None,
-        data_type: DataType,
-        table: Ints,
-        pieces: Ints,
-        place: list[int],
-        *,
-        is_alone: bool,
-    ) -> Iterator[CoverBlock]:
-        """`pieces`: of one width, so many; 0 for all tables where pieces may have any."""
-        columns, is_cut = self._pricer.tables.columns[table], bool(pieces.any())
+        """Blocks of tables that are `_cut_alike`. `is_alone`: pieces can't lie on other kinds of device as well."""
+        columns, pieces = self._pricer.tables.columns[table], self._pieces(kind, table)
+        is_cut = bool(pieces.any())
         widths = columns[:, None]
         if is_cut:
             widths = widths // pieces[:, None]

@@ -20,7 +20,7 @@ from emplace.app.api.body import Body
 from emplace.app.api.conditional import Conditions, again, conditions_of, document, tag_of, unchanged
 from emplace.app.api.events import LastEventId, events_of
 from emplace.app.api.idempotency import IdempotencyKey, once
-from emplace.app.api.new_plans import Answer, AskedPlan, asked_plan, find_or_store
+from emplace.app.api.new_plans import Answer, AskedPlan, asked_plan, find_or_store, find_or_store_one
 from emplace.app.api.questions import QUESTION_KEYS, read_question
 from emplace.app.api.requests import PlanKeys, PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
@@ -143,11 +143,8 @@ def _once(session: Session, service: Service, asked: AskedPlan, body: dict[str, 
     made: list[Answer] = []
 
     def make() -> str:
-        [answer] = find_or_store(session, service, [asked])
-        if isinstance(answer, Exception):
-            raise answer
-        made.append(answer)
-        return answer.row.id
+        made.append(find_or_store_one(session, service, asked))
+        return made[-1].row.id
 
     plan_id = once(session, idempotency_key, "plans", body, make)
     if made and made[-1].row.id == plan_id:

@@ -130,7 +130,7 @@ def test_ranks_that_are_full_before_any_table_are_named() -> None:
 
 
 def test_hardware_that_helps_nothing_is_not_tried_in_larger_and_larger_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of system memory, servers and nodes one amount each shows that the ranks stay as full."""
+    """One amount each of system memory, servers and nodes shows that the ranks stay as full."""
     tried = []
 
     def noted(asked: Question) -> list[Case]:
