@@ -9,13 +9,12 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
-from fastapi.openapi.utils import get_openapi
 
 from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
+from emplace.app.api.openapi import described
 from emplace.app.api.parameters import refuse_unknown_parameters
-from emplace.app.api.requests import STUDIES, CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
-from emplace.app.api.routes import catalog, checks, health, pipelines, plans, profiles, runs, studies
+from emplace.app.api.routes import api_page, catalog, checks, health, pipelines, plans, profiles, runs, studies
 from emplace.app.dashboard import login, pages
 from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
@@ -31,23 +30,6 @@ from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
 _WORTH_PACKING_BYTES = 2048
-_PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "errors"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {key: {"type": "string"} for key in ("in", "pointer", "detail", "value")},
-            },
-        },
-    },
-}
 
 
 def create_app(
@@ -86,8 +68,7 @@ def create_app(
         version="1",
         description="Decides where the embedding tables of a recommendation model live. Errors are RFC 9457 problem documents.",
         lifespan=lifespan,
-        docs_url=None,  # the frameworks' own pages load their scripts from elsewhere
-        redoc_url=None,
+        openapi_url=None,  # the framework's own writes it anew for each request, and its pages load their scripts from elsewhere
     )
     app.state.closing = lambda: False
     problems.install(app, error_page)
@@ -95,12 +76,12 @@ def create_app(
         app.include_router(resource.router, dependencies=[Depends(let_in), Depends(refuse_unknown_parameters)])
     for shown in (health.metrics_router, pages.router):
         app.include_router(shown, dependencies=[Depends(let_in)])
-    for open_to_all in (health.router, login.router):
+    for open_to_all in (health.router, login.router, api_page.router):
         app.include_router(open_to_all)
     app.mount("/static", static_files())
     for middleware, options in reversed(_around(settings, names, metrics)):  # the last that is added is the outermost
         app.add_middleware(middleware, **options)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: described(app)  # type: ignore[method-assign]
     return app
 
 
@@ -115,25 +96,3 @@ def _around(settings: Settings, names: Iterable[str], metrics: Metrics) -> list[
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
         (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),
     ]
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's page, with the bodies that routes read by themselves and the one shape of errors."""
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest, *STUDIES):
-            own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas |= {**own.pop("$defs", {}), kind.__name__: own}
-        schemas["Problem"] = _PROBLEM_SCHEMA
-        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        schema["security"] = [{}, {"key": []}]  # a service on the loopback address asks for none
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        answer = {"description": "Any error", "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-        for operations in schema["paths"].values():
-            for operation in operations.values():
-                operation["responses"].pop("422", None)
-                operation["responses"]["default"] = answer
-        app.openapi_schema = schema
-    return app.openapi_schema

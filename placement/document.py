@@ -56,9 +56,14 @@ class Document(BaseModel):
         return digest_of(self.canonical_json())
 
 
-def canonical(data: dict[str, Any]) -> str:
-    """The `canonical_json` of the document that has this data."""
+def canonical(data: Any) -> str:
+    """The `canonical_json` of the document that has this data, or of a part of it."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def canonical_of_parts(parts: dict[str, str]) -> str:
+    """The `canonical_json` of the document whose keys have these."""
+    return "{" + ",".join(f"{canonical(key)}:{parts[key]}" for key in sorted(parts)) + "}"
 
 
 def digest_of(canonical_json: str) -> str:

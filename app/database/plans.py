@@ -10,10 +10,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
+from emplace.app.database.canonical_parts import canonical_parts
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow, new_id
-from emplace.placement.document import canonical, digest_of
+from emplace.placement.document import canonical_of_parts, digest_of
 from emplace.placement.plan import Plan, Question
 
 _ASKED_AT_ONCE = 5
@@ -57,15 +58,15 @@ def find_answers(session: Session, question_digests: Sequence[str]) -> dict[str,
 
 def new_columns(question: Question, options_shown: str, priority: Priority = Priority.NORMAL) -> dict[str, Any]:
     """What a new row says of a question, with its options as lists show them. Its id sorts by now."""
-    data = question.to_data()
-    asked = canonical(data)
+    parts = canonical_parts(question)
+    asked = canonical_of_parts(parts)
     return {
         "id": new_id(),
         "question_digest": digest_of(asked),
         "model_name": question.model.name,
-        "model_digest": digest_of(canonical(data["model"])),
+        "model_digest": digest_of(parts["model"]),
         "host_name": question.host.name,
-        "host_digest": digest_of(canonical(data["host"])),
+        "host_digest": digest_of(parts["host"]),
         "host_fingerprint": question.host.fingerprint,
         "cost_source": question.cost_model.source,
         "options": options_shown,

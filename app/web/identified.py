@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
-import secrets
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
@@ -33,7 +33,7 @@ class Identified:
             await self._app(scope, receive, send)
             return
         brought = Headers(scope=scope).get(HEADER, "")
-        request_id = brought if _ID.fullmatch(brought) else secrets.token_hex(8)
+        request_id = brought if _ID.fullmatch(brought) else random.randbytes(8).hex()
         begun = False
 
         async def identified(message: Message) -> None:

@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,23 +47,30 @@ class Metrics:
         self._failures = Counter("emplace_job_failures", "Jobs that failed, by cause.", ["kind", "cause"], registry=registry)
         self._seen = now() - _LAG
         self._looked_at = -math.inf
+        self._texts: dict[str, bytes] = {}
         self._lock = threading.Lock()
 
-    def look(self, session: Session, workers: WorkerObserver) -> CollectorRegistry:
-        """Bring them up to date, but for the last second."""
+    def text(self, session: Session, workers: WorkerObserver, accept: str) -> tuple[bytes, str]:
+        """All of them, up to date but for the last second, and the media type of the text that suits `accept`."""
+        encode, media_type = choose_encoder(accept)
         with self._lock:
-            if time.monotonic() - self._looked_at < _FRESH_S:
-                return self.registry
-            self._workers.set(len(workers.alive(session)))
-            until = now() - _LAG
-            for kind in KINDS:
-                self._count(session, kind)
-                for row in jobs.ended_between(session, kind, self._seen, until):
-                    self._observe(row)
-            self._compare(session, until)
-            self._seen = until
-            self._looked_at = time.monotonic()
-        return self.registry
+            if time.monotonic() - self._looked_at >= _FRESH_S:
+                self._look(session, workers)
+                self._texts.clear()
+            if media_type not in self._texts:
+                self._texts[media_type] = encode(self.registry)
+            return self._texts[media_type], media_type
+
+    def _look(self, session: Session, workers: WorkerObserver) -> None:
+        self._workers.set(len(workers.alive(session)))
+        until = now() - _LAG
+        for kind in KINDS:
+            self._count(session, kind)
+            for row in jobs.ended_between(session, kind, self._seen, until):
+                self._observe(row)
+        self._compare(session, until)
+        self._seen = until
+        self._looked_at = time.monotonic()
 
     def _count(self, session: Session, kind: type[JobRow]) -> None:
         name = kind.__tablename__

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client.exposition import choose_encoder
 from sqlalchemy.orm import Session
 
 from emplace.app.database.migrate import refuse_newer
@@ -48,6 +47,5 @@ def _count_alive(session: Session, workers: WorkerObserver) -> int:
 @metrics_router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: TheService, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
     """For Prometheus, in its text format or in OpenMetrics."""
-    registry = await service.probe(service.metrics.look, service.workers)
-    encode, media_type = choose_encoder(accept)
-    return Response(encode(registry), media_type=media_type)
+    text, media_type = await service.probe(service.metrics.text, service.workers, accept)
+    return Response(text, media_type=media_type)

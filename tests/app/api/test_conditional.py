@@ -44,3 +44,10 @@ def test_large_answers_are_packed_for_who_takes_that(api: httpx.Client, database
     assert (packed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
     assert packed.json() == plain.json()
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
+
+
+def test_so_is_the_description_of_the_api(api: httpx.Client) -> None:
+    described = api.get("/openapi.json")
+    assert described.json()["openapi"].startswith("3.")
+    unchanged = api.get("/openapi.json", headers={"If-None-Match": described.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")

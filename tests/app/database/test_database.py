@@ -53,6 +53,14 @@ def test_a_database_of_a_newer_version_is_left_alone_and_said_so(database: Datab
         assert session.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
 
 
+def test_the_digests_of_a_plans_row_are_those_of_its_documents() -> None:
+    question = a_question()
+    columns = plans.new_columns(question, "")
+    assert columns["question"] == question.canonical_json()
+    documents = {"question": question, "model": question.model, "host": question.host}
+    assert {name: columns[f"{name}_digest"] for name in documents} == {name: each.content_digest() for name, each in documents.items()}
+
+
 def test_a_database_that_does_not_answer_is_a_tool_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="can't be used"):
         migrate(Database(f"postgresql://nobody@/nothing?host={tmp_path}"))
