@@ -90,9 +90,10 @@ def _cells(figures: Figures) -> list[str]:
 
 def short(figure: float) -> str:
     """Three digits and a letter: `54.1k`, `2.56M`; `812` below a thousand."""
+    shown = float(f"{figure:.3g}")
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if figure >= factor:
-            return f"{figure / factor:#.3g}{letter}".replace(".k", "k").replace(".M", "M").replace(".G", "G")
+        if shown >= factor:
+            return f"{shown / factor:#.3g}".removesuffix(".") + letter
     return f"{figure:.3g}"
 
 

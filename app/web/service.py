@@ -79,12 +79,7 @@ class Service:
 
     async def read_together(self, work: Callable[..., T], *args: Hashable) -> T:
         """`read`, once for all who ask the same until it begins. What it returns is shared: nobody may change it."""
-
-        def look(begin: Begin) -> T:
-            begin()
-            return _within(self.database.reading, lambda session: work(session, *args))
-
-        return await self._together.ask((work, *args), lambda begin: self._reading.run(look, begin))
+        return await self._once_for_all(self._reading, work, *args)
 
     async def write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that may write. It is over before this returns: what a client is told is stored."""
@@ -113,9 +108,16 @@ class Service:
         """`read` for what looks for news again and again: however many look, other requests don't wait for them."""
         return await self._watching.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
 
-    async def probe(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`read` for those who look after the service: they don't wait for its clients."""
-        return await self._probing.run(_within, self.database.reading, lambda session: work(session, *args, **kwargs))
+    async def probe(self, work: Callable[..., T], *args: Hashable) -> T:
+        """`read_together` for those who look after the service: they don't wait for its clients."""
+        return await self._once_for_all(self._probing, work, *args)
+
+    async def _once_for_all(self, threads: Threads, work: Callable[..., T], *args: Hashable) -> T:
+        def look(begin: Begin) -> T:
+            begin()
+            return _within(self.database.reading, lambda session: work(session, *args))
+
+        return await self._together.ask((work, *args), lambda begin: threads.run(look, begin))
 
     @cached_property
     def local_host(self) -> HostSpec:

@@ -46,7 +46,7 @@ class Catalog(Page):
 @router.get("/models")
 async def list_models(service: TheService, cursor: Cursor = None, limit: Limit = MAX_PAGE) -> Catalog:
     """Built-in models, then other models that plans are stored for."""
-    return await service.read(_models, cursor, limit)
+    return await service.read_together(_models, cursor, limit)
 
 
 @router.get("/models/{name}")
@@ -59,7 +59,7 @@ async def get_model(name: str, service: TheService) -> dict[str, Any]:
 @router.get("/hosts")
 async def list_hosts(service: TheService, cursor: Cursor = None, limit: Limit = MAX_PAGE) -> Catalog:
     """Built-in hosts, this machine and those of the workers, then other hosts that plans are stored for."""
-    return await service.read(_hosts, service, cursor, limit)
+    return await service.read_together(_hosts, service, cursor, limit)
 
 
 @router.get("/hosts/{name}")

@@ -102,26 +102,34 @@ async def plan_list(
 ) -> Response:
     """Stored plans, newest first; an empty filter is none. `status` is an answer, or the state of a plan without one."""
     wanted = WantedPlans(q.strip(), model, host, status, sort, order == "desc", page)
-    return show(request, "plans.html", await service.read(_plan_list, request, wanted))
-
-
-def _plan_list(session: Session, request: Request, wanted: WantedPlans) -> PlanList:
-    found = find_plans(session, wanted)
-    measured = runs.latest_done(session, [row.id for row in found.plans])
-    filters = [
-        ("model", wanted.model, _distinct(session, PlanRow.model_name)),
-        ("host", wanted.host, _distinct(session, PlanRow.host_name)),
-        ("status", wanted.status, [*PlanStatus, *UNANSWERED]),
-    ]
-    return PlanList(
+    found = await service.read_together(_find, wanted)
+    view = PlanList(
         wanted=wanted,
         columns=sortable(request, _COLUMNS, wanted.sort, descending=wanted.descending),
-        plans=[plan_line(row, measured.get(row.id)) for row in found.plans],
+        plans=found.plans,
         pager=Pager.of(request, wanted.page, wanted.rows, found.total),
-        filters=filters,
+        filters=[("model", model, found.models), ("host", host, found.hosts), ("status", status, [*PlanStatus, *UNANSWERED])],
         filtered=bool(wanted.search or wanted.model or wanted.host or wanted.status),
-        unfinished=any(not State(row.state).is_final for row in found.plans),
+        unfinished=not all(line.is_final for line in found.plans),
     )
+    return show(request, "plans.html", view)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A page of plans, how many there are on all pages, and the models and hosts of all plans."""
+
+    plans: list[PlanLine]
+    total: int
+    models: list[str]
+    hosts: list[str]
+
+
+def _find(session: Session, wanted: WantedPlans) -> _Found:
+    found = find_plans(session, wanted)
+    measured = runs.latest_done(session, [row.id for row in found.plans])
+    lines = [plan_line(row, measured.get(row.id)) for row in found.plans]
+    return _Found(lines, found.total, _distinct(session, PlanRow.model_name), _distinct(session, PlanRow.host_name))
 
 
 def plan_line(row: PlanRow, run: RunRow | None) -> PlanLine:
