@@ -26,9 +26,8 @@ from emplace.placement.plan import (
 from emplace.placement.workload import Objective
 from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
 from emplace.solver.driver.fewest_devices import smallest_size
-from emplace.solver.driver.filled_wires import solve_on_filled_wires
+from emplace.solver.driver.filled_wires import solve_devices_and_wires
 from emplace.solver.driver.replan import replan
-from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.infeasibility.explain import explain
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
@@ -81,7 +80,7 @@ def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Re
     if question.options.start is not None:
         return replan(question, monitor)
     placed = None if warm_start is None else {table.name: table for table in warm_start.tables}
-    return solve_on_filled_wires(question, monitor, placed) or solve_variants(question, monitor, placed)
+    return solve_devices_and_wires(question, monitor, placed)
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:

@@ -14,8 +14,7 @@ from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
-from emplace.solver.driver.lower_bound import lower_bound
-from emplace.solver.driver.solve_variants import solve_variants
+from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.warm_start import Placed
 from emplace.solver.progress import Monitor
@@ -26,23 +25,48 @@ WEIGHT = 0.95
 _HALF = 0.5
 
 
-def solve_on_filled_wires(question: Question, monitor: Monitor, warm_start: Placed | None) -> Result[Placement] | None:
-    """The best plan found and a bound; None where the devices may take longer than the input, or a target is asked for.
+def solve_devices_and_wires(question: Question, monitor: Monitor, warm_start: Placed | None) -> Result[Placement]:
+    """The best plan found and a bound; for the devices alone, where these take longer than the input or a target is asked for.
 
-    Half of the limit is for plans with little on the wire. Where these are not close to the bound, the rest is for the devices alone.
+    Half of the limit is for plans with little on the wire. Where these are not close to the bound, the rest is for the devices alone. So is
+    all of it where pricing took so much of a limit of time that there is none to price anew.
     """
     input_us = _input_us(question)
-    if input_us == 0 or monitor.target_us is not None or lower_bound(question)[0] > input_us:
-        return None
-    half = _with_half(question)
-    light = solve_variants(_with_dear_vectors(half), monitor.sharing(_HALF).silent(), warm_start)
+    if input_us == 0 or monitor.target_us is not None:
+        return solve_variants(question, monitor, warm_start)
+    before_s, of_devices = monitor.clock.left_s, monitor.part(has_incumbents=False)
+    devices = type_searches(question, of_devices, warm_start)
+    if min(types.lowest_us() for _, types in devices) > input_us:
+        return solve_searches(question, devices, monitor)
+    found = _first_plan(question, devices, input_us)
+    monitor.tell(found.objective_us, found.lower_bound_us, "first plan")
+    if not monitor.clock.is_set or before_s - monitor.clock.left_s < _HALF * monitor.clock.left_s:
+        light = _with_light_wires(question, input_us, monitor, warm_start)
+        if light.is_infeasible:
+            return light
+        found = light.merged_with(found)
+        monitor.tell(found.objective_us, found.lower_bound_us, "wires")
+    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED:
+        last = _as_it_is(question, solve_searches(_with_half(question), devices, of_devices))
+        found = replace(found.merged_with(last), limit=last.limit, moves=found.moves + last.moves)
+    return replace(found, limit=_limit(found, question))
+
+
+def _first_plan(question: Question, devices: Searches, input_us: float) -> Result[Placement]:
+    """The best plan that was there before any search; no step is shorter than the input."""
+    none = Result[Placement](None, math.inf, input_us, "network", Limit.WORK)
+    firsts = [replace(none, solution=types.first_plan) for _, types in devices if types.first_plan is not None]
+    return min([none, *(_as_it_is(question, each) for each in firsts)], key=lambda each: each.objective_us)
+
+
+def _with_light_wires(question: Question, input_us: float, monitor: Monitor, warm_start: Placed | None) -> Result[Placement]:
+    """The best plan with little on the wire, and the bound of the mean of devices and wires."""
+    dear = _with_dear_vectors(_with_half(question))
+    light = solve_variants(dear, monitor.sharing(_HALF).silent(), warm_start)
     if light.is_infeasible:
         return light
     bound_us = (1 - WEIGHT) * light.lower_bound_us + WEIGHT * input_us
-    found = _as_it_is(question, replace(light, lower_bound_us=max(input_us, bound_us), bound="network"))
-    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED:
-        found = found.merged_with(_as_it_is(question, solve_variants(half, monitor.part(has_incumbents=False), warm_start)))
-    return replace(found, limit=_limit(found, question))
+    return _as_it_is(question, replace(light, lower_bound_us=max(input_us, bound_us), bound="network"))
 
 
 def _limit(found: Result[Placement], question: Question) -> Limit:

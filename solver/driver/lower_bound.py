@@ -14,8 +14,4 @@ def lower_bound(question: Question) -> tuple[float, str]:
 
     Raises InvalidDocument for options that no target has. docs/explanation/bounds.md proves the bound.
     """
-    found = [(math.inf, "no tier")]
-    for _, types in type_searches(question, Monitor()):
-        program = types.next_below(math.inf)
-        found.append((math.inf if program is None else program.bound_us, types.name))
-    return min(found)
+    return min([(math.inf, "no tier"), *((types.lowest_us(), types.name) for _, types in type_searches(question, Monitor()))])

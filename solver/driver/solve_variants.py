@@ -21,6 +21,9 @@ from emplace.solver.model.warm_start import Placed, with_warm_start
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
 
+Searches = list[tuple[Variant, TypeSearch]]
+"""The variants of a question, each with the search over its sharding types."""
+
 NO_TIER = Result[Placement].infeasible("no tier")
 """The answer where no tier is allowed; united with others it changes nothing."""
 
@@ -36,9 +39,11 @@ def solve_variants(question: Question, monitor: Monitor, warm_start: Placed | No
     programs = priced_variants(question)
     if monitor.has_target and (quick := answered_at_once(programs, monitor)) is not None:
         return quick
-    if warm_start is not None:
-        programs = [(variant, with_warm_start(priced, warm_start)) for variant, priced in programs]
-    searches = _searches(programs, monitor)
+    return solve_searches(question, _searches(programs, monitor, warm_start), monitor)
+
+
+def solve_searches(question: Question, searches: Searches, monitor: Monitor) -> Result[Placement]:
+    """The best plan of the searches of all variants, and a bound that holds for every plan there is."""
     budget, whole = budget_of(question, searches, monitor), NO_TIER
     for number, (variant, types) in enumerate(searches):
         is_beaten = whole.solution is not None and types.others_us >= whole.objective_us * (1 - budget.gap)
@@ -58,12 +63,14 @@ def priced_variants(question: Question) -> Programs:
     return [(each, price(question, each.topology, each.tiers)) for each in variants(question)]
 
 
-def type_searches(question: Question, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
+def type_searches(question: Question, monitor: Monitor, warm_start: Placed | None = None) -> Searches:
     """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
-    return _searches(priced_variants(question), monitor)
+    return _searches(priced_variants(question), monitor, warm_start)
 
 
-def _searches(programs: Programs, monitor: Monitor) -> list[tuple[Variant, TypeSearch]]:
+def _searches(programs: Programs, monitor: Monitor, warm_start: Placed | None) -> Searches:
+    if warm_start is not None:
+        programs = [(variant, with_warm_start(priced, warm_start)) for variant, priced in programs]
     return [(variant, type_search(priced, monitor)) for variant, priced in programs]
 
 
@@ -73,7 +80,7 @@ def type_search(priced: PricedQuestion, monitor: Monitor) -> TypeSearch:
     return TypeSearch(priced, monitor, quick_placement(priced) if has_first else None)
 
 
-def budget_of(question: Question, searches: list[tuple[Variant, TypeSearch]], monitor: Monitor) -> Budget:
+def budget_of(question: Question, searches: Searches, monitor: Monitor) -> Budget:
     """An equal share of the question's limit of work for each variant that may have a plan; without one, what the time allows.
 
     Close to the best is not enough where a target lies between the plan and its bound.

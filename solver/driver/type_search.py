@@ -37,6 +37,8 @@ from emplace.solver.relaxation.by_cases import BoundedCase, cases_of
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
+_Node = tuple[float, int, Types, Types]
+"""(bound, its place among equal ones, required, allowed)"""
 
 FEW_BOUNDS, MANY_BOUNDS, MOST_BOUNDED = 8, 32, 400_000
 """Bounds that are computed before sets are taken as they are: many while all of them have few options together."""
@@ -109,7 +111,7 @@ class TypeSearch:
         self._computed = 0
         self._most_bounds = min(max(FEW_BOUNDS, MOST_BOUNDED // max(priced.relaxed.num_options, 1)), MANY_BOUNDS)
         self._order = count()
-        self._heap: list[tuple[float, int, Types, Types]] = []
+        self._heap: list[_Node] = []
         self.name = self._first_name
         """The name of the bound."""
         if priced.may_have_a_plan:
@@ -144,6 +146,15 @@ class TypeSearch:
             return Result.infeasible(self.name)
         return Result(None, math.inf, self.others_us, self.name, limit)
 
+    def lowest_us(self) -> float:
+        """A bound on the plans of all programs that `next_below` has not given, by cases too; infinity where there are none."""
+        self._decide_below(math.inf)
+        if self._left_s <= 0 or (found := self._take_below(math.inf)) is None:
+            return self.others_us
+        node, program = found
+        heapq.heappush(self._heap, node)
+        return program.bound_us
+
     def next_below(self, cost_us: float) -> TypeProgram | None:
         """The program with the lowest bound, if that is below `cost_us`. Where bounds took their share of the time, all sets at once:
         what is left is too short to bound and search one after the other."""
@@ -151,15 +162,21 @@ class TypeSearch:
         if self._left_s <= 0 and self.others_us < cost_us:
             bound_us, self._heap = self.others_us, []
             return self.undecided(bound_us)
+        found = self._take_below(cost_us)
+        return None if found is None else found[1]
+
+    def _take_below(self, cost_us: float) -> tuple[_Node, TypeProgram] | None:
+        """The node with the lowest bound, and its program, if that is below `cost_us`."""
         while self.others_us < cost_us:
-            value, _, required, allowed = heapq.heappop(self._heap)
+            node = heapq.heappop(self._heap)
+            value, _, required, allowed = node
             if (program := self._restricted(allowed, required)) is not None:
                 cases = self._by_cases(allowed, cost_us - self._total(required))
                 by_cases_us = (cases[0].bound_us if cases else 0.0) + self._total(required)
                 if by_cases_us <= max(value, self.others_us * (1 + AS_GOOD)):
                     name = self.name if by_cases_us <= value else f"{self.name}, by cases"
                     unpaid_us, bounder = self._total(allowed - required), self._bounders.get(allowed)
-                    return TypeProgram(program, max(value, by_cases_us), name, unpaid_us, bounder, cases)
+                    return node, TypeProgram(program, max(value, by_cases_us), name, unpaid_us, bounder, cases)
                 if math.isfinite(by_cases_us):
                     self._push(by_cases_us, required, allowed)
             self._decide_below(cost_us)

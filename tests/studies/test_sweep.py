@@ -14,7 +14,7 @@ import emplace
 from emplace.app.cli.output import as_text
 from emplace.app.reports.sweep_csv import sweep_csv
 from emplace.app.reports.sweep_svg import sweep_svg
-from emplace.app.reports.sweep_text import sweep_view
+from emplace.app.reports.sweep_text import short, sweep_view
 from emplace.placement.catalog import builtin_host
 from emplace.studies.figures import Figures
 from emplace.studies.sweep import Sweep
@@ -210,3 +210,11 @@ def test_watts_follow_utilisation_where_the_host_says_what_it_draws_idle() -> No
     throughput = point.figures.throughput or 0.0
     assert running.joules_per_million_examples == pytest.approx(running.power_w * 1e6 / throughput)
     assert running.price_per_million_examples == pytest.approx(3.6 / 3600 * 1e6 / throughput)
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"),
+    [(0.5, "0.5"), (812, "812"), (999.6, "1.00k"), (54_100, "54.1k"), (999_700, "1.00M"), (2.563e6, "2.56M"), (1e9, "1.00G")],
+)
+def test_figures_have_three_digits_and_a_letter(figure: float, shown: str) -> None:
+    assert short(figure) == shown

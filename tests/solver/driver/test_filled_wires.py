@@ -16,9 +16,9 @@ from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
 from emplace.placement.modules import Module
 from emplace.placement.plan import Plan, PlanOptions, Question, Shard, TablePlacement
-from emplace.solver.driver.filled_wires import solve_on_filled_wires
+from emplace.solver.driver.filled_wires import solve_devices_and_wires
 from emplace.solver.driver.solve_variants import solve_variants
-from emplace.solver.progress import Monitor
+from emplace.solver.progress import Monitor, Progress
 from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
 
@@ -95,12 +95,28 @@ def test_the_devices_alone_would_have_chosen_otherwise() -> None:
 
 def test_where_devices_take_longer_than_the_input_nothing_is_dear() -> None:
     fast = question("400Gbit/s")
-    assert solve_on_filled_wires(fast, Monitor(), None) is None
+    assert solve_devices_and_wires(fast, Monitor(), None) == solve_variants(fast, Monitor())
     assert waits_for(planned(fast)) == ""
 
 
 def test_a_target_is_answered_without() -> None:
-    assert solve_on_filled_wires(question(), Monitor().wanting(1.0), None) is None
+    wanting = Monitor().wanting(1.0)
+    assert solve_devices_and_wires(question(), wanting, None) == solve_variants(question(), wanting)
+
+
+def test_it_is_told_how_far_the_wires_are() -> None:
+    told = list[Progress]()
+    plan = solve_question(question(), Monitor.of(told.append))
+    assert [each.phase for each in told if each.phase == "wires"] == ["wires"]
+    incumbents_us = [each.incumbent_us for each in told if each.incumbent_us is not None]
+    assert min(incumbents_us) == pytest.approx(plan.step_time_us)
+
+
+def test_who_asks_to_stop_is_told_so() -> None:
+    told = list[Progress]()
+    plan = solve_question(question(), Monitor.of(told.append, lambda: any(each.phase == "wires" for each in told)))
+    assert plan.solver.stopped_by == "cancelled"
+    assert audit(plan) == []
 
 
 @pytest.mark.parametrize("backward", ["fp8", "fp32"])
