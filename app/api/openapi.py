@@ -6,10 +6,12 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
 
 from emplace.app.api.requests import STUDIES, CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
 from emplace.app.web import problems
 
+_READ_BY_ROUTES = (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest, *STUDIES)
 _PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "errors"],
@@ -34,9 +36,9 @@ def described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        for kind in (PlanRequest, CheckRequest, RunRequest, ProfileRequest, PipelineRequest, *STUDIES):
-            own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas |= {**own.pop("$defs", {}), kind.__name__: own}
+        read_by_routes = [(kind, "validation") for kind in _READ_BY_ROUTES]
+        _, own = models_json_schema(read_by_routes, ref_template="#/components/schemas/{model}")
+        schemas |= own["$defs"]
         schemas["Problem"] = _PROBLEM_SCHEMA
         schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{}, {"key": []}]  # a service on the loopback address asks for none
