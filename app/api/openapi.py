@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from emplace.app.api.requests import STUDIES, CheckRequest, PipelineRequest, PlanRequest, ProfileRequest, RunRequest
@@ -36,7 +37,7 @@ def described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-        read_by_routes = [(kind, "validation") for kind in _READ_BY_ROUTES]
+        read_by_routes: list[tuple[type[BaseModel], Literal["validation"]]] = [(kind, "validation") for kind in _READ_BY_ROUTES]
         _, own = models_json_schema(read_by_routes, ref_template="#/components/schemas/{model}")
         schemas |= own["$defs"]
         schemas["Problem"] = _PROBLEM_SCHEMA
