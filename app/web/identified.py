@@ -33,6 +33,7 @@ class Identified:
             await self._app(scope, receive, send)
             return
         brought = Headers(scope=scope).get(HEADER, "")
+        # No secret: what the system draws would have the loop wait for other threads.
         request_id = brought if _ID.fullmatch(brought) else random.randbytes(8).hex()
         begun = False
 

@@ -48,6 +48,8 @@ def solve_devices_and_wires(question: Question, monitor: Monitor, warm_start: Pl
         monitor.tell(found.objective_us, found.lower_bound_us, "wires")
     if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED:
         last = _as_it_is(question, solve_searches(_with_half(question), devices, of_devices))
+        if last.is_infeasible:
+            return last
         found = replace(found.merged_with(last), limit=last.limit, moves=found.moves + last.moves)
     return replace(found, limit=_limit(found, question))
 
