@@ -59,6 +59,12 @@ class _Refused(ValueError):
     """What Python takes for JSON, or does not mind, and no document has."""
 
     def line_in(self, text: str) -> int | None:
+        del text
+        return None
+
+
+class _NoNumber(_Refused):
+    def line_in(self, text: str) -> int | None:
         found = next((match for match in _NO_JSON_NUMBER.finditer(text) if match[1]), None)
         return None if found is None else line_at(text, found.start())
 
@@ -90,22 +96,22 @@ def _line_of_depth(text: str) -> int:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _Refused(f"{name} is not a number that JSON allows")
+    raise _NoNumber(f"{name} is not a number that JSON allows")
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise _Refused(f"a number has {len(digits)} digits")
+        raise _NoNumber(f"a number has {len(digits)} digits")
     return int(digits)
 
 
 def _mapping_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_KEYS:
+        raise _Refused(f"a mapping has {len(pairs)} keys, more than {MAX_KEYS}")
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise _Repeated(f"the key {spelled(repeated)} is repeated")
-    if len(mapping) > MAX_KEYS:
-        raise _Refused(f"a mapping has {len(mapping)} keys, more than {MAX_KEYS}")
     return mapping
 
 
