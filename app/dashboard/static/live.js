@@ -45,4 +45,6 @@ for (const part of document.querySelectorAll("[data-events]")) {
     events.close();
     location.reload();
   });
+  // What a form leads to is on its way: reloading would break that off.
+  addEventListener("submit", () => events.close());
 }

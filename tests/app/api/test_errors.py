@@ -311,7 +311,7 @@ def test_a_yaml_number_of_many_digits_is_refused(api: httpx.Client, number: str)
 
 def test_a_body_whose_last_key_is_repeated_is_refused_at_once(api: httpx.Client) -> None:
     """320 kB of it took 16 s, and twice as much four times as long."""
-    for count in (30_000, 300_000):
+    for count in (30_000, 90_000):
         body = b"{" + b",".join(b'"k%d":1' % min(index, count - 2) for index in range(count)) + b"}"
         started = time.process_time()
         problem = assert_problem(api.post("/v1/plans", content=body, headers={"content-type": "application/json"}), 422)
