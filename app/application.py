@@ -14,7 +14,7 @@ from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
 from emplace.app.api.openapi import described
 from emplace.app.api.parameters import refuse_unknown_parameters
-from emplace.app.api.routes import api_page, catalog, checks, health, pipelines, plans, profiles, runs, studies
+from emplace.app.api.routes import api_page, catalog, checks, health, overview, pipelines, plans, profiles, runs, studies
 from emplace.app.dashboard import login, pages
 from emplace.app.dashboard.rendering import error_page, static_files
 from emplace.app.database.connection import Database
@@ -72,7 +72,7 @@ def create_app(
     )
     app.state.closing = lambda: False
     problems.install(app, error_page)
-    for resource in (plans, runs, checks, profiles, pipelines, studies, catalog):
+    for resource in (plans, runs, checks, profiles, pipelines, studies, overview, catalog):
         app.include_router(resource.router, dependencies=[Depends(let_in), Depends(refuse_unknown_parameters)])
     for shown in (health.metrics_router, pages.router):
         app.include_router(shown, dependencies=[Depends(let_in)])

@@ -56,6 +56,7 @@ def main(url: str, folder: Path) -> None:
             "model": "/models/m3",
             "host": "/hosts/big-basin-16g",
             "models": "/models",
+            "overview": "/overview",
             "study": f"/studies/{studied(api, STUDIED)}",
             **run,
         }
@@ -63,9 +64,9 @@ def main(url: str, folder: Path) -> None:
         browser = launched(playwright)
         for name, path in views.items():
             picture(browser, url + path, folder / f"{name}.png")
-        for name in ("list", "plan", "study"):
+        for name in ("list", "plan", "study", "overview"):
             picture(browser, url + views[name], folder / f"{name}-dark.png", scheme="dark")
-        for name in ("list", "plan", "study", "models"):
+        for name in ("list", "plan", "study", "models", "overview"):
             picture(browser, url + views[name], folder / f"{name}-phone.png", phone=True)
         picture(browser, f"{url}/plans/{ids['large']}?ranks=load", folder / "plan-1000x128.png")
         picture(browser, f"{url}/plans/{ids['large']}/map", folder / "map-1000x128.png")

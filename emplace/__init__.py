@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from emplace.placement.plan import Question as Question
     from emplace.solver.progress import Monitor as Monitor
     from emplace.solver.progress import Progress as Progress
+    from emplace.studies.face import overview as overview
     from emplace.studies.face import recommend as recommend
     from emplace.studies.face import size as size
     from emplace.studies.face import size_fleet as size_fleet
@@ -61,7 +62,7 @@ _WHERE = {
     "ModelSpec": "emplace.placement.model",
     **dict.fromkeys(("Plan", "PlanOptions", "PlanStatus", "Question"), "emplace.placement.plan"),
     **dict.fromkeys(("Monitor", "Progress"), "emplace.solver.progress"),
-    **dict.fromkeys(("recommend", "size", "size_fleet", "sweep"), "emplace.studies.face"),
+    **dict.fromkeys(("overview", "recommend", "size", "size_fleet", "sweep"), "emplace.studies.face"),
 }
 """The module that each name comes from."""
 

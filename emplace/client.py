@@ -30,6 +30,7 @@ from emplace.placement.stack import Stack
 
 if TYPE_CHECKING:
     from emplace.studies.asked import StudyAnswer
+    from emplace.studies.overview import Overview
 
 T = TypeVar("T")
 
@@ -128,6 +129,10 @@ class Client:
 
     def delete_study(self, study_id: str) -> None:
         self._hold(conversations.delete_study(study_id))
+
+    def overview(self) -> Overview:
+        """How the service's plans and runs are distributed."""
+        return self._hold(conversations.overview())
 
     def close(self) -> None:
         self._http.close()
@@ -234,6 +239,9 @@ class AsyncClient:
 
     async def delete_study(self, study_id: str) -> None:
         await self._hold(conversations.delete_study(study_id))
+
+    async def overview(self) -> Overview:
+        return await self._hold(conversations.overview())
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -24,6 +24,7 @@ from emplace.placement.stack import Stack
 
 if TYPE_CHECKING:
     from emplace.studies.asked import StudyAnswer
+    from emplace.studies.overview import Overview
 
 Urgency: TypeAlias = Literal["high", "normal", "low"]
 T = TypeVar("T")
@@ -197,6 +198,14 @@ def study_question(kind: str, model: Any, hosts: Any, asked: Mapping[str, Any]) 
     """The body that asks it."""
     listed = hosts if isinstance(hosts, str) else [_data(host) for host in hosts]
     return {key: _data(part) for key, part in {**asked, "kind": kind, "model": model}.items()} | {"hosts": listed}
+
+
+def overview() -> Conversation[Overview]:
+    """Of all stored plans and runs."""
+    from emplace.studies.overview import Overview
+
+    told = yield Ask("GET", "/v1/overview")
+    return _read(told, Overview)
 
 
 def store_cost_model(model: CostModel) -> Conversation[str]:

@@ -17,7 +17,9 @@ from emplace.studies.fleet import Hogwild
 from emplace.studies.fleet_assignment import FleetAssignment, run_fleet
 from emplace.studies.fleet_spec import FleetSpec
 from emplace.studies.grid import Setting
+from emplace.studies.job_lines import overview_of_file
 from emplace.studies.jobs import Wanted
+from emplace.studies.overview import Overview
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.recommend import RankingObjective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
@@ -49,6 +51,11 @@ def sweep(
     setting = _setting(model, settings, stack, options)
     axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
     return run_sweep(SweepStudy.of(setting, _hosts(hosts), axes, pareto), processes, lambda _done, _all: None)
+
+
+def overview(jobs: str | Path) -> Overview:
+    """How the jobs of a file are distributed, a JSON object a line. Raises InvalidDocument that names broken lines."""
+    return overview_of_file(Path(jobs))
 
 
 def size(

@@ -17,6 +17,10 @@ LISTED = {
     "sweep": ("sweep:sweep", "Plan MODEL anew at every point of a grid over hosts and values."),
     "size": ("size:size", "How many servers MODEL needs on each host to be trained fast enough."),
     "recommend": ("recommend:recommend", "Rank hosts, and places for the tables on them, for MODEL."),
+    "overview": (
+        "overview:overview",
+        "Show how utilisation, servers, hash sizes, feature lengths and prediction errors are distributed over many jobs.",
+    ),
     "audit": ("audit:audit", "Re-derive coverage, capacity and times of a plan; name every violation."),
     "diff": ("diff:diff", "Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."),
     "import": ("imports:import_torchrec", "Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most."),

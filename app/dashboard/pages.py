@@ -8,6 +8,7 @@ from emplace.app.dashboard import actions, docs_page
 from emplace.app.dashboard.ask import ask_page
 from emplace.app.dashboard.catalog import hosts_page, models_page, profiles_page
 from emplace.app.dashboard.compare import compare_page
+from emplace.app.dashboard.overview import overview_page
 from emplace.app.dashboard.plan import map_page, plan_page, tables_page
 from emplace.app.dashboard.plans import list_page
 from emplace.app.dashboard.runs import drift_page, run_page
@@ -30,6 +31,7 @@ _VIEWS = (
     compare_studies_page,  # its fixed path before that of any study's id, and so the next
     new_study_page,
     study_page,
+    overview_page,
     models_page,
     hosts_page,
     profiles_page,

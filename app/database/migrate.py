@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from emplace import migrations
 from emplace.app.database.connection import Database
+from emplace.app.database.plan_facts import fill_in
 from emplace.app.database.tables import Base
 from emplace.placement.errors import ToolError
 
@@ -36,7 +37,10 @@ def migrate(database: Database) -> None:
                 connection.execute(text("SET LOCAL lock_timeout = 0"))  # as long as another migrates
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             refuse_newer(connection)
+            before = MigrationContext.configure(connection).get_current_revision()
             command.upgrade(alembic_config(connection), "head")
+            if before != _known_revisions()[0]:
+                fill_in(session)
         DBOS.migrate(database.url)
     except DBAPIError as error:
         raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
 from emplace.app.database.canonical_parts import canonical_parts
+from emplace.app.database.plan_facts import facts_row
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow, new_id
@@ -30,6 +31,7 @@ def columns_of(plan: Plan) -> dict[str, Any]:
         "throughput_samples_per_s": plan.throughput_samples_per_s,
         "imbalance": plan.imbalance,
         "trainers": plan.num_trainers or None,
+        "facts": facts_row(plan),
         **_fullest_memory(plan),
     }
 

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 
 from sqlalchemy import BigInteger, DateTime, Dialect, Float, ForeignKey, Index, Integer, String, Text, TypeDecorator, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
@@ -93,6 +93,8 @@ class PlanRow(JobColumns, Base):
     trainers: Mapped[int | None] = mapped_column(Integer)
     question: Mapped[str] = mapped_column(Text, deferred=True)
     document: Mapped[str | None] = mapped_column(Text, deferred=True)
+    facts: Mapped[PlanFactsRow | None] = relationship(passive_deletes=True)
+    """Stored with the plan."""
 
     __table_args__ = (
         *(Index(f"ix_plans_by_{name}", name, "id") for name in PLANS_ARE_SORTED_BY),
@@ -107,6 +109,20 @@ class PlanRow(JobColumns, Base):
             postgresql_where=IS_LIVE,
         ),
     )
+
+
+class PlanFactsRow(Base):
+    """What an overview counts of a plan with a placement, in JSON. In a table of its own: a row of plans is as large as its documents."""
+
+    __tablename__ = "plan_facts"
+
+    plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id", ondelete="CASCADE"), primary_key=True)
+    model_digest: Mapped[str] = mapped_column(String(80))
+    """Plans of one model have the same tables."""
+    job: Mapped[str] = mapped_column(Text)
+    tables: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (Index("ix_plan_facts_of_model", "model_digest", "plan_id"),)
 
 
 class RunRow(JobColumns, Base):

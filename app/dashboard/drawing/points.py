@@ -37,14 +37,14 @@ def _place(chart: PointsChart, margin: float, x: float, y: float) -> tuple[float
 
 def _axes(chart: PointsChart, margin: float) -> Iterator[str]:
     left, top, width, height = _box(margin)
-    for value in _ticks(chart.x):
+    for value in ticks(chart.x):
         at, _ = _place(chart, margin, value, chart.y.low)
         yield line(at, top, at, top + height, "grid")
-        yield text(at, top + height + 14, _shown(chart.x, value), "value", "middle")
-    for value in _ticks(chart.y):
+        yield text(at, top + height + 14, shown(chart.x, value), "value", "middle")
+    for value in ticks(chart.y):
         _, at = _place(chart, margin, chart.x.low, value)
         yield line(left, at, left + width, at, "grid")
-        yield text(left - 8, at, _shown(chart.y, value), "value", "end")
+        yield text(left - 8, at, shown(chart.y, value), "value", "end")
     yield text(left + width / 2, top + height + 36, chart.x.title, "strong", "middle")
     yield text(left, 10, chart.y.title, "strong")
     if chart.diagonal:
@@ -52,7 +52,7 @@ def _axes(chart: PointsChart, margin: float) -> Iterator[str]:
         yield line(*_place(chart, margin, low, low), *_place(chart, margin, high, high), "equal")
 
 
-def _ticks(axis: ChartAxis) -> list[float]:
+def ticks(axis: ChartAxis) -> list[float]:
     if axis.is_log:
         first, last = math.ceil(math.log10(axis.low)), math.floor(math.log10(axis.high))
         every = max(1, (last - first) // 6 + 1)
@@ -69,16 +69,16 @@ def _round_step(step: float) -> float:
     return next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= step * 0.999)
 
 
-def _shown(axis: ChartAxis, value: float) -> str:
+def shown(axis: ChartAxis, value: float) -> str:
     if axis.kind in ("count", "number"):
-        return _short(value)
+        return short_count(value)
     if axis.kind == "share":
         return f"{100 * value:.6g}%"
     unit = unit_of(axis.kind, [axis.high])
     return f"{value / unit.size:.6g} {unit.name}"
 
 
-def _short(value: float) -> str:
+def short_count(value: float) -> str:
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{suffix}" if value % size == 0 else f"{value / size:.1f}{suffix}"

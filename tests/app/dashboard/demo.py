@@ -66,7 +66,7 @@ class Site:
             *map(self.study, ("swept", "sized", "ranked", "sweeping")),
         ]
         studies += [f"/studies/compare?study={self.ids['swept']}&study={self.ids['swept again']}"]
-        others = ["/profiles", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
+        others = ["/profiles", "/overview", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
         return [
             *map(self.plan, ("plain", "fixable", "failed", "queued")),
             *parts,
