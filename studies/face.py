@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from emplace.executor.asynchronous.settings import FleetSettings, fleet_settings
+from emplace.extras import require_extra
 from emplace.placement.catalog import find_model, find_stack, host_names, template_settings
 from emplace.placement.document import Document
 from emplace.placement.host import HostSpec
@@ -23,6 +26,9 @@ from emplace.studies.recommend import RankingObjective, Recommendation, run_reco
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
 from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, run_sweep
 from emplace.studies.target import target_of
+
+if TYPE_CHECKING:
+    from emplace.studies.fleet_run import FleetRun
 
 Model: TypeAlias = ModelSpec | Mapping[str, Any] | str | Path
 Hosts: TypeAlias = str | Sequence[HostSpec | Mapping[str, Any] | str | Path]
@@ -114,6 +120,22 @@ def recommend(
     return run_recommend(setting, _hosts(hosts), by, processes, lambda _done, _all: None)
 
 
+def asynchronous(
+    settings: FleetSettings | Mapping[str, Any] | Sequence[str] = (), *, baseline: bool = True, timeout_s: float = 600.0
+) -> FleetRun:
+    """Train a small asynchronous fleet on this machine; with `baseline` synchronously too.
+
+    `settings` are a document, data, or "trainers=2", "tau=16". `timeout_s` is for each training. Raises InvalidDocument, ToolError where the
+    extra `execute` is not installed, and ExecutionFailed.
+    """
+    asked = settings if isinstance(settings, FleetSettings) else _fleet_settings(settings)
+    require_extra("execute")
+    from emplace.executor.asynchronous.run import FleetLaunch
+    from emplace.studies.fleet_run import run_study
+
+    return run_study(asked, FleetLaunch(Path(tempfile.gettempdir()), timeout_s, lambda _line: None), baseline=baseline)
+
+
 class _Objective(Document):
     objective: Wanted
 
@@ -136,6 +158,10 @@ def _fleet(fleet: FleetSpec | Mapping[str, Any] | str | Path) -> FleetSpec:
     if isinstance(fleet, FleetSpec):
         return fleet
     return from_data(dict(fleet), FleetSpec, source="fleet") if isinstance(fleet, Mapping) else read_file(Path(fleet), FleetSpec)
+
+
+def _fleet_settings(settings: Mapping[str, Any] | Sequence[str]) -> FleetSettings:
+    return from_data(dict(settings), FleetSettings, source="settings") if isinstance(settings, Mapping) else fleet_settings(settings)
 
 
 def _hosts(hosts: Hosts) -> list[HostSpec]:

@@ -25,6 +25,10 @@ LISTED = {
         "Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'.",
     ),
     "run": ("run:run", "Train under PLAN on this machine, verify what ran, and show predicted beside measured."),
+    "asynchronous": (
+        "asynchronous:asynchronous",
+        "Train a small asynchronous fleet on this machine: throughput beside the queueing model's, loss, staleness, quality.",
+    ),
     "trace": (
         "trace:trace",
         "Measure how many ids each feature carries and how lookups spread over each table's rows; print the model with both.",
