@@ -16,11 +16,14 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data, read_file
 from emplace.planning import resolve_host
+from emplace.studies.batch import BatchSizes, batch_list, run_batch
 from emplace.studies.fleet import Hogwild
 from emplace.studies.fleet_assignment import FleetAssignment, run_fleet
 from emplace.studies.fleet_spec import FleetSpec
+from emplace.studies.gradient_noise import NoiseScale
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import Wanted
+from emplace.studies.quality import QualityCurve, read_curve
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.recommend import RankingObjective, Recommendation, run_recommend
 from emplace.studies.size import MOST_NODES, WORK_S, Sizing, run_size
@@ -55,6 +58,29 @@ def sweep(
     setting = _setting(model, settings, stack, options)
     axes = axes_of(vary, of_template=not isinstance(setting.model, ModelSpec))
     return run_sweep(SweepStudy.of(setting, _hosts(hosts), axes, pareto), processes, lambda _done, _all: None)
+
+
+def batch(
+    model: Model,
+    hosts: Hosts,
+    batches: Sequence[int],
+    *,
+    curve: QualityCurve | Mapping[str, Any] | str | Path | None = None,
+    noise: NoiseScale | Mapping[str, Any] | str | Path | None = None,
+    settings: Sequence[str] = (),
+    stack: str | Path | None = None,
+    processes: int = 1,
+    **options: Any,
+) -> BatchSizes:
+    """Throughput at each batch of a rank, where it saturates, and the time to a quality.
+
+    Quality comes from a curve that you measured, a noise scale (`noise_scale`), or a curve of one point and a noise scale: documents,
+    data or files. Without them none is said. Raises as `plan` does, before anything is solved.
+    """
+    setting = _setting(model, settings, stack, options)
+    own = curve if curve is None or isinstance(curve, QualityCurve) else _curve(curve)
+    measured = noise if noise is None or isinstance(noise, NoiseScale) else _noise(noise)
+    return run_batch(setting, _hosts(hosts), batch_list(batches), own, measured, processes, lambda _done, _all: None)
 
 
 def size(
@@ -152,6 +178,14 @@ def _setting(model: Model, settings: Sequence[str], stack: str | Path | None, op
     if isinstance(model, Mapping):
         return Setting(from_data(dict(model), ModelSpec, source="model"), asked, found_stack)
     return Setting(template_settings(str(model), settings) or find_model(str(model)), asked, found_stack)
+
+
+def _curve(curve: Mapping[str, Any] | str | Path) -> QualityCurve:
+    return from_data(dict(curve), QualityCurve, source="curve") if isinstance(curve, Mapping) else read_curve(Path(curve))
+
+
+def _noise(noise: Mapping[str, Any] | str | Path) -> NoiseScale:
+    return from_data(dict(noise), NoiseScale, source="noise") if isinstance(noise, Mapping) else read_file(Path(noise), NoiseScale)
 
 
 def _fleet(fleet: FleetSpec | Mapping[str, Any] | str | Path) -> FleetSpec:

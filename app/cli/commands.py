@@ -17,6 +17,7 @@ LISTED = {
     "sweep": ("sweep:sweep", "Plan MODEL anew at every point of a grid over hosts and values."),
     "size": ("size:size", "How many servers MODEL needs on each host to be trained fast enough."),
     "recommend": ("recommend:recommend", "Rank hosts, and places for the tables on them, for MODEL."),
+    "batch": ("batch:batch", "Plan MODEL at several batch sizes: where throughput saturates, and which batch reaches a quality first."),
     "audit": ("audit:audit", "Re-derive coverage, capacity and times of a plan; name every violation."),
     "diff": ("diff:diff", "Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."),
     "import": ("imports:import_torchrec", "Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most."),
