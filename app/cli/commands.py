@@ -18,6 +18,8 @@ LISTED = {
     "size": ("size:size", "How many servers MODEL needs on each host to be trained fast enough."),
     "recommend": ("recommend:recommend", "Rank hosts, and places for the tables on them, for MODEL."),
     "batch": ("batch:batch", "Plan MODEL at several batch sizes: where throughput saturates, and which batch reaches a quality first."),
+    "noise": ("noise:noise", "Measure the gradient-noise scale of a small click task that is trained here."),
+    "retune": ("retune:retune", "Tune the learning rate again after a change of the batch, on a small click task that is trained here."),
     "audit": ("audit:audit", "Re-derive coverage, capacity and times of a plan; name every violation."),
     "diff": ("diff:diff", "Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."),
     "import": ("imports:import_torchrec", "Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most."),
