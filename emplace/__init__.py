@@ -5,7 +5,7 @@
     plan = emplace.plan("criteo-terabyte", "dgx-a100-80g")
     print(plan.status, plan.step_time_us, plan.gap)
 
-Everything here is imported when it is first used, so `import emplace` takes no time; none of it needs torch.
+Everything here is imported when it is first used, so `import emplace` takes no time; only what trains needs torch.
 """
 
 from __future__ import annotations
@@ -41,11 +41,15 @@ if TYPE_CHECKING:
     from emplace.placement.plan import Question as Question
     from emplace.solver.progress import Monitor as Monitor
     from emplace.solver.progress import Progress as Progress
+    from emplace.studies.face import asynchronous as asynchronous
+    from emplace.studies.face import batch as batch
     from emplace.studies.face import overview as overview
     from emplace.studies.face import recommend as recommend
     from emplace.studies.face import size as size
     from emplace.studies.face import size_fleet as size_fleet
     from emplace.studies.face import sweep as sweep
+    from emplace.studies.gradient_noise import NoiseScale as NoiseScale
+    from emplace.studies.gradient_noise import noise_scale as noise_scale
 
     __version__: str
 
@@ -62,7 +66,8 @@ _WHERE = {
     "ModelSpec": "emplace.placement.model",
     **dict.fromkeys(("Plan", "PlanOptions", "PlanStatus", "Question"), "emplace.placement.plan"),
     **dict.fromkeys(("Monitor", "Progress"), "emplace.solver.progress"),
-    **dict.fromkeys(("overview", "recommend", "size", "size_fleet", "sweep"), "emplace.studies.face"),
+    **dict.fromkeys(("asynchronous", "batch", "overview", "recommend", "size", "size_fleet", "sweep"), "emplace.studies.face"),
+    **dict.fromkeys(("NoiseScale", "noise_scale"), "emplace.studies.gradient_noise"),
 }
 """The module that each name comes from."""
 

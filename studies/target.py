@@ -41,13 +41,19 @@ def target_of(throughput: str | None, examples: str | None, deadline: str | None
     raise InvalidDocument("--throughput", [BrokenRule("", "", rule)])
 
 
-def _amount(option: str, text: str) -> float:
+def amount_of(text: str) -> float:
+    """`500k` as a number. Raises ValueError."""
     match = _AMOUNT.fullmatch(text)
     if match is None or not _LEAST <= float(match[1]) <= _MOST:
-        raise InvalidDocument(
-            option, [BrokenRule("", text[:100], "must be a number above 0, with k, M, G or T where it is large, such as 500k")]
-        )
+        raise ValueError("must be a number above 0, with k, M, G or T where it is large, such as 500k")
     return float(match[1]) * _TIMES[match[2]]
+
+
+def _amount(option: str, text: str) -> float:
+    try:
+        return amount_of(text)
+    except ValueError as error:
+        raise InvalidDocument(option, [BrokenRule("", text[:100], str(error))]) from None
 
 
 def _duration(text: str) -> float:

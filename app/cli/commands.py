@@ -21,6 +21,9 @@ LISTED = {
         "overview:overview",
         "Show how utilisation, servers, hash sizes, feature lengths and prediction errors are distributed over many jobs.",
     ),
+    "batch": ("batch:batch", "Plan MODEL at several batch sizes: where throughput saturates, and which batch reaches a quality first."),
+    "noise": ("noise:noise", "Measure the gradient-noise scale of a small click task that is trained here."),
+    "retune": ("retune:retune", "Tune the learning rate again after a change of the batch, on a small click task that is trained here."),
     "audit": ("audit:audit", "Re-derive coverage, capacity and times of a plan; name every violation."),
     "diff": ("diff:diff", "Show what changed from plan A to plan B: the question, the placement, bytes to move, predicted time."),
     "import": ("imports:import_torchrec", "Price a TorchRec plan that was made elsewhere, and prove how far it is from the best at most."),
@@ -29,6 +32,10 @@ LISTED = {
         "Measure this machine's lookups, collectives and dense layers, and keep the cost model for 'emplace plan --host local'.",
     ),
     "run": ("run:run", "Train under PLAN on this machine, verify what ran, and show predicted beside measured."),
+    "asynchronous": (
+        "asynchronous:asynchronous",
+        "Train a small asynchronous fleet on this machine: throughput beside the queueing model's, loss, staleness, quality.",
+    ),
     "trace": (
         "trace:trace",
         "Measure how many ids each feature carries and how lookups spread over each table's rows; print the model with both.",

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 import yaml
 
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import Out, SpecFormat
 from emplace.app.cli.output import as_json, print_text, save
+from emplace.extras import require_extra
 from emplace.placement.host import DeviceType
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.table import Table as TextTable
 
 from emplace.app.cli.exit_codes import BAD_INPUT, YES
-from emplace.app.cli.extras import EXTRAS
 from emplace.app.cli.options import Format, OutputFormat
 from emplace.app.cli.output import as_json, print_text, show
+from emplace.extras import EXTRAS
 from emplace.hardware.gpus import read_gpus
 from emplace.hardware.machine import read_machine
 from emplace.local_store import emplace_home

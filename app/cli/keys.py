@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as TextTable
 
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import Format, OutputFormat
 from emplace.app.cli.output import as_json, note, print_text, show
+from emplace.extras import require_extra
 from emplace.placement.errors import ToolError
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import OutputFormat
 from emplace.app.cli.output import give
 from emplace.app.cli.remote import overview_of_server
 from emplace.app.reports.overview_text import overview_view
+from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.studies.job_lines import overview_of_file
 from emplace.studies.overview import Overview

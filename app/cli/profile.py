@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.options import Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.profile_text import profile_view
+from emplace.extras import require_extra
 from emplace.local_store import local_cost_models, unfinished_profiles
 from emplace.placement.catalog import LOCAL_HOST
 from emplace.planning import resolve_host

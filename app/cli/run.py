@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.inputs import read_plan
 from emplace.app.cli.options import Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.run_text import run_view
+from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
 
 DEFAULT_STEPS = 30

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.extras import require_extra
+from emplace.extras import require_extra
 
 
 def serve(

@@ -10,7 +10,7 @@ import typer
 
 from emplace.app.cli import options, studying
 from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
-from emplace.app.cli.extras import require_extra
+from emplace.app.cli.figures import refuse_png
 from emplace.app.cli.inputs import plan_options
 from emplace.app.cli.output import as_json, note, print_text, save, show
 from emplace.app.cli.progress import StatusLine
@@ -18,6 +18,7 @@ from emplace.app.reports.png import png_of
 from emplace.app.reports.sweep_csv import sweep_csv
 from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
+from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus
 from emplace.studies.measuring import DEFAULT_STEPS, run_measured
@@ -93,9 +94,7 @@ def _refuse_format(format: SweepFormat, axes: int, out: Path | None) -> None:
     if axes != 1:
         raise InvalidDocument("--format", [BrokenRule("", str(format), "draws one axis: give one --vary")])
     if format is SweepFormat.PNG:
-        require_extra("figures")
-        if out is None:
-            raise InvalidDocument("--format", [BrokenRule("", "png", "is no text for a terminal: say with --out where to write it")])
+        refuse_png(out)
 
 
 def _report(found: Sweep, format: SweepFormat, out: Path | None) -> None:

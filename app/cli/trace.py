@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 import yaml
 
-from emplace.app.cli.extras import require_extra
 from emplace.app.cli.inputs import read_model
 from emplace.app.cli.options import Out, SpecFormat
 from emplace.app.cli.output import as_json, note, print_text, save
 from emplace.app.cli.progress import StatusLine
+from emplace.extras import require_extra
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import BatchSize, EmbeddingDim

@@ -50,3 +50,15 @@ def test_a_table_wants_a_file() -> None:
     done = subprocess.run([sys.executable, "-m", "benchmarks.executed_table"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "benchmarks.executed_table FILE" in done.stderr
+
+
+def test_asynchronous_table_has_quality_where_there_is_a_baseline(tmp_path: Path) -> None:
+    loads = {"throughput_examples_per_s": 1000.0, "utilisation": {"cores": 0.5, "sparse_server": 0.9}, "limiting": "sparse_server"}
+    best = {"normalised_entropy": 0.8, "best_normalised_entropy": 0.7}
+    stale = {"mean": 1.5, "most": 4}
+    fast = {"case": "a", "predicted": loads, "measured": loads, "predicted_over_measured": 1.0, "synchronous": None}
+    good = fast | {"case": "b", "quality": best, "synchronous": best, "staleness": {"rows": stale, "centre": stale}}
+    printed = _printed("asynchronous_table", tmp_path / "results", fast, good)
+    assert printed[2] == "| a | 1,000 | 1,000 | 1.00 | sparse server 90% | sparse server 90% |"
+    assert printed[-1] == "| b | 0.8000 | 0.8000 | 0.7000 | 1.50 | 4 | 1.50 | 4 |"
+    assert len(printed) == 8

@@ -30,10 +30,12 @@ def run_emplace(*arguments: str | Path, cwd: Path, home: Path, **environment: st
     )
 
 
-def start_emplace(*arguments: str, cwd: Path, home: Path) -> subprocess.Popen[bytes]:
+def start_emplace(*arguments: str, cwd: Path, home: Path, **environment: str) -> subprocess.Popen[bytes]:
     """Goes on by itself; nobody reads what it says."""
     nowhere = subprocess.DEVNULL
-    return subprocess.Popen([COMMAND, *arguments], cwd=cwd, env=_environment(home), stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    return subprocess.Popen(
+        [COMMAND, *arguments], cwd=cwd, env=_environment(home) | environment, stdin=nowhere, stdout=nowhere, stderr=nowhere
+    )
 
 
 def _environment(home: Path) -> dict[str, str]:

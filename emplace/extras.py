@@ -10,11 +10,12 @@ EXTRAS = {
     "serve": ("alembic", "dbos", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "uvicorn"),
     "execute": ("torch", "fbgemm_gpu", "torchrec"),
     "figures": ("resvg_py", "font_lato"),
+    "tune": ("optuna", "torch"),
 }
 
 
-def require_extra(extra: str) -> None:
-    """Raises ToolError naming what to install when a package of `extra` is missing."""
-    missing = [package for package in EXTRAS[extra] if find_spec(package) is None]
+def require_extra(extra: str, only: tuple[str, ...] = ()) -> None:
+    """Raises ToolError naming what to install when a package of `extra`, or of those that are needed of it, is missing."""
+    missing = [package for package in only or EXTRAS[extra] if find_spec(package) is None]
     if missing:
         raise ToolError(f"this needs {', '.join(missing)}, which is not installed: pip install 'emplace[{extra}]' (docs/dependencies.md)")

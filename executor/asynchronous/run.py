@@ -1,0 +1,69 @@
+"""Trains a small fleet on this machine, and says what was measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, fleet_job_path, fleet_report_path
+from emplace.executor.asynchronous.measured import FleetMeasurement, measured_fleet
+from emplace.executor.errors import ExecutionFailed
+from emplace.placement.errors import InvalidDocument
+from emplace.placement.reading import read_file
+from emplace.runtime.files import write_whole
+from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
+from emplace.runtime.temporary import temporary_folder
+
+_TOLD_EVERY_S = 10.0
+
+
+@dataclass(frozen=True)
+class FleetLaunch:
+    """Where a fleet trains, for how long at most, and who hears of it."""
+
+    workdir: Path
+    """Temporary files go under it and are removed."""
+    timeout_s: float
+    report: Callable[[str], None]
+
+
+def run_fleet(job: FleetJob, launch: FleetLaunch) -> FleetMeasurement:
+    """Train, in a process for each thread and server. No process survives. Raises ExecutionFailed."""
+    ranks = len(job.roles)
+    try:
+        with temporary_folder("fleet", launch.workdir) as folder:
+            write_whole(fleet_job_path(folder), job.canonical_json())
+            launch.report(f"training {'synchronously' if job.synchronous else 'asynchronously'} in {ranks} processes")
+            run_ranks(
+                ["emplace.executor.asynchronous.rank", str(fleet_job_path(folder))], ranks, folder, launch.timeout_s, _patient(launch)
+            )
+            return measured_fleet(job, _read_reports(folder, ranks))
+    except RanksTimedOut as late:
+        raise ExecutionFailed(f"training {late}") from None
+    except RanksFailed as failure:
+        raise ExecutionFailed(str(failure), failure.rank) from None
+    except OSError as error:
+        raise ExecutionFailed(f"can't write what the training needs: {error.strerror} ({error.filename})") from error
+
+
+def _patient(launch: FleetLaunch) -> Callable[[], None]:
+    """Says now and then that training goes on."""
+    start = told = time.monotonic()
+
+    def on_poll() -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told > _TOLD_EVERY_S:
+            told = now
+            launch.report(f"still training after {now - start:.0f} s")
+
+    return on_poll
+
+
+def _read_reports(folder: Path, ranks: int) -> Sequence[FleetRankReport]:
+    try:
+        return [read_file(fleet_report_path(folder, rank), FleetRankReport) for rank in range(ranks)]
+    except InvalidDocument as error:
+        raise ExecutionFailed(f"a process ended without its report: {error}") from None

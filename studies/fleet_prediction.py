@@ -1,0 +1,102 @@
+"""What a small fleet on this machine should do, from what a round asks of each of its processes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from emplace.executor.asynchronous.job import Role
+from emplace.executor.asynchronous.measured import FleetMeasurement
+from emplace.executor.asynchronous.settings import Averaging, FleetSettings
+from emplace.placement.document import Document
+from emplace.studies.queueing import Network, Station
+from emplace.studies.shared_cores import shared_flow
+
+
+class Bottleneck(StrEnum):
+    """What a small fleet may be limited by."""
+
+    CORES = "cores"
+    """The machine's, which all processes share."""
+    TRAINERS = "trainers"
+    """Their threads, which hardly wait for each other: more of them would be faster."""
+    SPARSE_SERVER = "sparse_server"
+    DENSE_SERVER = "dense_server"
+
+
+class FleetLoads(Document):
+    """A fleet's throughput, and the busy share of what could limit it."""
+
+    throughput_examples_per_s: float
+    utilisation: dict[Bottleneck, float]
+    """For cores, of all of them; for a server, of one core, and of several the busiest counts; for trainers, the share of a thread's
+    round in which it works or a server works for it, and it does not wait."""
+    limiting: Bottleneck
+    """The busiest."""
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """Processor time of one round at each process that it visits, and of what goes on beside it."""
+
+    thread_us: float
+    sparse_us: tuple[float, ...]
+    dense_us: tuple[float, ...]
+    shadow_us: float
+
+    @classmethod
+    def of(cls, alone: FleetMeasurement) -> RoundCosts:
+        """From a fleet of one thread, where nobody waits for anybody."""
+        return cls(
+            thread_us=sum(alone.cpu_us(Role.THREAD)),
+            sparse_us=alone.cpu_us(Role.SPARSE_SERVER),
+            dense_us=alone.cpu_us(Role.DENSE_SERVER),
+            shadow_us=sum(alone.cpu_us(Role.SHADOW)),
+        )
+
+    @property
+    def total_us(self) -> float:
+        """Processor time of a round at all processes."""
+        return self.thread_us + sum(self.sparse_us) + sum(self.dense_us) + self.shadow_us
+
+    def network(self, settings: FleetSettings) -> tuple[Network, float]:
+        """What a thread goes round, and microseconds of a round's work in the background."""
+        sparse = [Station(Bottleneck.SPARSE_SERVER, demand_us) for demand_us in self.sparse_us]
+        dense = [Station(Bottleneck.DENSE_SERVER, demand_us) for demand_us in self.dense_us]
+        if settings.averaging is Averaging.SHADOWSYNC:
+            return Network(tuple(sparse), self.thread_us, settings.customers), self.shadow_us + sum(self.dense_us)
+        return Network((*sparse, *dense), self.thread_us, settings.customers), 0.0
+
+
+def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> FleetLoads:
+    """What the fleet of these settings does on so many cores."""
+    network, background_us = costs.network(settings)
+    rounds_per_us = shared_flow(network, cores, background_us).rounds_per_us
+    return _loads(
+        rounds_per_us * 1e6 * settings.batch,
+        {
+            Bottleneck.CORES: rounds_per_us * costs.total_us / cores,
+            Bottleneck.TRAINERS: rounds_per_us * (network.think_us + network.total_us) / settings.customers,
+            Bottleneck.SPARSE_SERVER: rounds_per_us * max(costs.sparse_us),
+            Bottleneck.DENSE_SERVER: rounds_per_us * max(costs.dense_us),
+        },
+    )
+
+
+def measured_loads(settings: FleetSettings, measured: FleetMeasurement, cores: int) -> FleetLoads:
+    """What the fleet did."""
+    in_rounds = [Role.THREAD, Role.SPARSE_SERVER, *([Role.DENSE_SERVER] if settings.averaging is Averaging.EASGD else [])]
+    return _loads(
+        measured.throughput_examples_per_s,
+        {
+            Bottleneck.CORES: sum(station.utilisation for station in measured.stations) / cores,
+            Bottleneck.TRAINERS: sum(sum(measured.utilisation(role)) for role in in_rounds) / settings.customers,
+            Bottleneck.SPARSE_SERVER: max(measured.utilisation(Role.SPARSE_SERVER)),
+            Bottleneck.DENSE_SERVER: max(measured.utilisation(Role.DENSE_SERVER)),
+        },
+    )
+
+
+def _loads(throughput: float, utilisation: dict[Bottleneck, float]) -> FleetLoads:
+    busiest = max(utilisation, key=lambda limit: utilisation[limit])
+    return FleetLoads(throughput_examples_per_s=throughput, utilisation=utilisation, limiting=busiest)

@@ -1,0 +1,81 @@
+"""The gradient-noise scale of the click task beside every example's own gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+import emplace
+from emplace.executor.click_task import ClickTask, Examples
+from emplace.executor.click_training import ClickModel, ClickTraining, squared_gradients, trained
+from emplace.studies.click_noise import ClickNoise, measure_click_noise
+
+pytestmark = pytest.mark.torch
+
+TASK = ClickTask()
+SMALL, LARGE = 16, 512
+EXAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What single gradients come to, with the standard error of the variance."""
+
+    squared_gradient: float
+    variance: float
+    variance_error: float
+
+
+@pytest.fixture(scope="module")
+def model() -> ClickModel:
+    return trained(TASK, ClickTraining(64, 2048, 0.3))
+
+
+@pytest.fixture(scope="module")
+def defined(model: ClickModel) -> Definition:
+    """The trace of the covariance of single gradients, and the square of their mean without what noise adds to it."""
+    examples = TASK.examples(EXAMPLES, 99)
+    single = np.stack([_gradient(model, examples.part(first, first + 1)) for first in range(EXAMPLES)])
+    mean = single.mean(axis=0, dtype=np.float64)
+    squares = ((single - mean) ** 2).sum(axis=1, dtype=np.float64)
+    variance = float(squares.sum()) / (EXAMPLES - 1)
+    return Definition(float(mean @ mean) - variance / EXAMPLES, variance, float(squares.std()) / EXAMPLES**0.5)
+
+
+def _gradient(model: ClickModel, examples: Examples) -> np.ndarray:
+    parts = torch.autograd.grad(model.loss(examples), list(model.parameters()))
+    return np.concatenate([part.numpy().ravel() for part in parts])
+
+
+def _measured(model: ClickModel, pairs: int, seed: int) -> emplace.NoiseScale:
+    small, large = (squared_gradients(TASK, model, batch, pairs, seed, batch) for batch in (SMALL, LARGE))
+    return emplace.noise_scale(SMALL, LARGE, small, large, model="click-task")
+
+
+def test_pairs_come_to_the_variance_and_the_gradient_of_the_definition(model: ClickModel, defined: Definition) -> None:
+    """Within three standard errors of both: the pairs' own is that between ten measurements."""
+    found = [_measured(model, 100, seed) for seed in range(10)]
+    for values, expected, error in (
+        ([each.gradient_variance for each in found], defined.variance, defined.variance_error),
+        ([each.squared_gradient for each in found], defined.squared_gradient, 0.1 * defined.squared_gradient),
+    ):
+        own_error = np.std(values, ddof=1) / len(values) ** 0.5
+        assert np.mean(values) == pytest.approx(expected, abs=3 * float(np.hypot(own_error, error)))
+
+
+def test_ranges_hold_the_scale_of_the_definition_about_as_often_as_they_say(model: ClickModel, defined: Definition) -> None:
+    """Nine in ten; resampled pairs of skewed norms say a little less."""
+    truth = defined.variance / defined.squared_gradient
+    found = [_measured(model, 50, seed) for seed in range(40)]
+    inside = sum(each.low <= truth <= (np.inf if each.high is None else each.high) for each in found)
+    assert inside >= 30
+
+
+def test_what_is_asked_for_is_measured_and_said() -> None:
+    found = measure_click_noise(ClickNoise(examples=2048, learning_rate=0.3, pairs=20))
+    assert (found.model, found.pairs) == ("click-task", 20)
+    assert "2,048 examples of SGD in batches of 64, learning rate 0.3" in found.measured_at
+    assert found == measure_click_noise(ClickNoise(examples=2048, learning_rate=0.3, pairs=20))
