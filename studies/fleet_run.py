@@ -6,7 +6,7 @@ import os
 
 from emplace.executor.asynchronous.job import FleetJob
 from emplace.executor.asynchronous.measured import FleetMeasurement
-from emplace.executor.asynchronous.run import FleetLaunch, run_fleet
+from emplace.executor.asynchronous.run import FleetLaunch, train_fleet
 from emplace.executor.asynchronous.settings import FleetSettings
 from emplace.hardware.machine import usable_cores
 from emplace.placement.document import Document
@@ -44,9 +44,9 @@ class FleetRun(Document):
 def run_study(settings: FleetSettings, launch: FleetLaunch, *, baseline: bool) -> FleetRun:
     """Train one thread alone, then the fleet, then, as a baseline, synchronously. Raises ExecutionFailed."""
     cores = usable_cores(len(os.sched_getaffinity(0)))
-    alone = run_fleet(FleetJob(settings=_alone(settings)), launch)
-    fleet = run_fleet(FleetJob(settings=settings), launch)
-    synchronous = run_fleet(FleetJob(settings=settings, synchronous=True), launch) if baseline else None
+    alone = train_fleet(FleetJob(settings=_alone(settings)), launch)
+    fleet = train_fleet(FleetJob(settings=settings), launch)
+    synchronous = train_fleet(FleetJob(settings=settings, synchronous=True), launch) if baseline else None
     return FleetRun(
         settings=settings,
         cores=cores,

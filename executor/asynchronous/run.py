@@ -29,7 +29,7 @@ class FleetLaunch:
     report: Callable[[str], None]
 
 
-def run_fleet(job: FleetJob, launch: FleetLaunch) -> FleetMeasurement:
+def train_fleet(job: FleetJob, launch: FleetLaunch) -> FleetMeasurement:
     """Train, in a process for each thread and server. No process survives. Raises ExecutionFailed."""
     ranks = len(job.roles)
     try:
