@@ -18,6 +18,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import Table
+from emplace.placement.own_peaks import beyond_shards_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import Stage, rank_stages_us, served_stages_us, shard_stages_us, sharding_type_stages_us, stage_lengths_us
@@ -38,9 +39,9 @@ class DerivedLoads:
     rank_hbm: NDArray[np.int64]
     """[R] device bytes, what a rank holds apart from its shards included."""
     rank_ddr: NDArray[np.int64]
-    """[R] system bytes, likewise."""
+    """[R] system bytes, likewise, at each rank's own fullest moment."""
     node_ddr: NDArray[np.int64]
-    """[N] system bytes of a node's ranks together."""
+    """[N] system bytes of a node's ranks together, at once."""
     stages_us: NDArray[np.float64]
     """[R, K]"""
     arriving_us: NDArray[np.float64]
@@ -79,7 +80,8 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
     step_time_us = length.time_us(stages, arriving)
-    return DerivedLoads(shard_hbm, shard_ddr, hbm, ddr, node_ddr, stages, arriving, step_time_us, constant_us)
+    peak_ddr = ddr + beyond_shards_bytes(question, placements, in_order, topology)
+    return DerivedLoads(shard_hbm, shard_ddr, hbm, peak_ddr, node_ddr, stages, arriving, step_time_us, constant_us)
 
 
 def constant_us(question: Question, topology: Topology) -> float:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from emplace.placement.dense_part import DensePart, dense_part, layer_parameters
-from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer
+from emplace.placement.model import ComputeKernel, DataType, Interaction, ModelSpec, Optimizer, Table
 from emplace.placement.sharding import ShardShape, TableSharding
-from emplace.placement.workload import LENGTH_BYTES, PeakBatch, TableLoad
+from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, PLACE_BYTES, PeakBatch, TableLoad
 
 STATE_BYTES = 4
 """Optimizer state and dense parameters are fp32."""
@@ -26,6 +26,9 @@ WORKSPACE_BYTES = 2 * 2**20
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
 """Scale and bias that FBGEMM keeps in each int8 row."""
+GRADIENT_ROW_BYTES = 480
+"""What FBGEMM's kernel for sequences on CPUs holds for each row that it adds up a gradient of, in a map of maps and a map of where it is:
+two nodes of 80, of which each has a table of 112, an inner node of 48 and one of 32, and 16 around the gradient itself (glibc's malloc)."""
 _CACHE_SLOT_BYTES = 16
 """Tag and time stamp of each cached row (FBGEMM's lxu_cache_state and lxu_state, int64 each)."""
 _CACHE_INDEX_BYTES = 4
@@ -54,7 +57,16 @@ def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
 def buffer_bytes(peak: PeakBatch, columns: Any, *, exchanged: bool) -> Any:
     """Bytes of the ids, lengths and offsets that arrive at a shard, of its vectors, and of the copy that an exchange sends."""
     value_bytes = peak.value_bytes + (peak.copied_bytes if exchanged else 0)
-    return peak.ids * peak.id_bytes + peak.bags * (LENGTH_BYTES + OFFSET_BYTES) + peak.vectors * columns * value_bytes
+    ids = peak.ids * peak.id_bytes + peak.placed_ids * PLACE_BYTES
+    return ids + peak.bags * (LENGTH_BYTES + OFFSET_BYTES) + peak.vectors * columns * value_bytes
+
+
+def gradient_bytes(peak: PeakBatch, columns: Any) -> Any:
+    """Bytes of the gradients of rows of a sequence that a backward on CPUs adds up.
+
+    They are in blocks so small that the C library keeps them, freed, until the next step's: a shard holds its vectors besides.
+    """
+    return peak.gradient_rows * (GRADIENT_ROW_BYTES + columns * STATE_BYTES)
 
 
 def cached_rows(rows: Any, cache_load_factor: Any) -> Any:
@@ -73,7 +85,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak: PeakBatch, *, 
         everything = 3 * weights + state + buffers
         return (everything, everything * 0) if on_cuda else (everything * 0, everything)
     if not on_cuda:
-        return rows * 0, weights + state + buffers
+        return rows * 0, weights + state + buffers + gradient_bytes(peak, columns)
     if kernel is ComputeKernel.FUSED:
         return weights + state + buffers, rows * 0
     # Row-wise state of a table in system memory still lives on the device (FBGEMM construct_split_state).
@@ -94,35 +106,66 @@ def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool, on_
         return parameters
     examples = model.local_batch_size
     ids = sum(int(load.local_batch_ids) * int(load.id_bytes) + int(load.local_bags) * LENGTH_BYTES for load in loads)
-    sequences = _sequence_bytes(model, loads) if on_cuda else 0
-    return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, sequences)
+    exchanged, held = (_sequence_bytes(model, loads), 0) if on_cuda else (0, _arrived_bytes(model, loads))
+    return parameters + ids + examples * model.dense_features * STATE_BYTES + _vector_bytes(model, dense, exchanged, held)
 
 
-def _vector_bytes(model: ModelSpec, dense: DensePart, sequences: int) -> int:
+def _vector_bytes(model: ModelSpec, dense: DensePart, exchanged: int, held: int) -> int:
     """Bytes of vectors and activations that a trainer holds, beside those that shards hold, at the fullest moment of a step.
 
     That is either the exchange, where the vectors of all tables arrive and are put in order while shards hold them twice; or
-    the dense layers, where shards hold none. Shards hold as many pooled vectors as a batch has on average, so the dense layers count
-    with what they need beyond that.
+    the dense layers, where shards hold none. Shards hold as many vectors as a batch has on average, so the dense layers count
+    with what they need beyond that: of sequences, one copy less (`held`).
     """
-    pooled = [table.embedding_dim * len(table.features) for table in model.tables if model.module_of(table).is_pooled]
-    exchange = model.local_batch_size * (sum(pooled) * 3 // 2) * STATE_BYTES + sequences
     outputs = [width for _, width in dense.layers]
     layers = dense.pooled_width + _interaction_width(model, dense) + sum(outputs) + max(outputs, default=0)
-    return max(exchange, model.local_batch_size * (layers - 2 * sum(pooled)) * STATE_BYTES)
+    beyond = model.local_batch_size * (layers - 2 * _pooled_width(model)) * STATE_BYTES - held
+    return max(_exchange_bytes(model) + exchanged, beyond)
+
+
+def _pooled_width(model: ModelSpec) -> int:
+    """Values of the pooled vectors of an example."""
+    return sum(table.embedding_dim * len(table.features) for table in model.tables if model.module_of(table).is_pooled)
+
+
+def _exchange_bytes(model: ModelSpec) -> int:
+    """Bytes of a trainer's own pooled vectors while they arrive and are put in order."""
+    return model.local_batch_size * (_pooled_width(model) * 3 // 2) * STATE_BYTES
+
+
+def own_sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
+    """Bytes that a trainer on a CPU holds for its own sequences at their fullest, in the backward, beyond what `rank_bytes` has room for.
+
+    Their vectors and the gradients of these; and the number of each id's example and the gradient of the one vector that the dense
+    layers take of each sequence, for which there is room where pooled vectors arrived.
+    """
+    beside = sum(
+        int(load.local_batch_ids) * ID_BYTES + int(load.local_bags) * table.embedding_dim * STATE_BYTES
+        for table, load in _sequences(model, loads)
+    )
+    return 2 * _arrived_bytes(model, loads) + max(0, beside - _exchange_bytes(model))
+
+
+def _arrived_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
+    """Bytes of the vectors of a trainer's own sequences."""
+    return sum(int(load.local_batch_ids) * table.embedding_dim * int(load.value_bytes) for table, load in _sequences(model, loads))
+
+
+def _sequences(model: ModelSpec, loads: list[TableLoad]) -> list[tuple[Table, TableLoad]]:
+    """The tables that are not pooled, with their loads."""
+    return [(table, load) for table, load in zip(model.tables, loads, strict=False) if not load.is_pooled]
 
 
 def _sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
     """Bytes of the vectors of a trainer's own sequences as they arrive; where ids are sent once, also once they are repeated.
 
     On CUDA devices only, which hold room for what arrives while shards still hold what they send. In system memory it is taken when
-    it comes, and shards have let go of one copy then. Gradients on their way back take no more.
+    it comes, and shards have let go of one copy then (`own_sequence_bytes`).
     """
     held = 0
-    for table, load in zip(model.tables, loads, strict=False):
-        if not load.is_pooled:
-            repeated = int(load.local_batch_ids) if load.local_peak_ids < load.local_batch_ids else 0
-            held += (int(load.local_peak_ids) + repeated) * table.embedding_dim * int(load.value_bytes)
+    for table, load in _sequences(model, loads):
+        repeated = int(load.local_batch_ids) if load.local_peak_ids < load.local_batch_ids else 0
+        held += (int(load.local_peak_ids) + repeated) * table.embedding_dim * int(load.value_bytes)
     return held
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.memory import buffer_bytes, optimizer_state_bytes, rank_bytes, row_bytes
+from emplace.placement.memory import buffer_bytes, gradient_bytes, optimizer_state_bytes, rank_bytes, row_bytes
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.topology import Topology
-from emplace.placement.workload import ID_BYTES, PLACE_BYTES, WEIGHT_BYTES, PeakBatch, peak_ids
+from emplace.placement.workload import ID_BYTES, WEIGHT_BYTES, PeakBatch, peak_ids
 
 MAX_TOTAL_BYTES = 2**62
 _MOST_COPIES = 5
@@ -34,5 +34,7 @@ def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:
     weights = rows * row_bytes(table.data_type, columns)
     ids, bags = peak_ids(table, examples), examples * len(table.features)
     is_pooled = model.module_of(table).is_pooled
-    buffers = buffer_bytes(PeakBatch(ids, bags, bags if is_pooled else ids, ID_BYTES + WEIGHT_BYTES + PLACE_BYTES), columns, exchanged=True)
-    return int(_MOST_COPIES * weights + optimizer_state_bytes(model.optimizer, rows, columns) + (2 if is_pooled else 3) * buffers)
+    vectors, gradient_rows = (bags, 0) if is_pooled else (ids, min(ids, rows))
+    peak = PeakBatch(ids, bags, vectors, ID_BYTES + WEIGHT_BYTES, gradient_rows=gradient_rows, placed_ids=ids)
+    buffers = (2 if is_pooled else 3) * buffer_bytes(peak, columns, exchanged=True)
+    return int(_MOST_COPIES * weights + optimizer_state_bytes(model.optimizer, rows, columns) + buffers + gradient_bytes(peak, columns))

@@ -6,6 +6,7 @@ the rows and the columns it holds, and where the ranks sit. Every formula broadc
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ WEIGHT_BYTES = 4
 OUTPUT_BYTES = 4
 """Values of dense layers, and of vectors that are put out in fp32, whatever the table's data type."""
 PLACE_BYTES = 24
-"""What an id of a sequence takes besides where rows are split: three arrays of 8 bytes, so that each vector finds the place of its id."""
+"""What an id of a trainer's own sequences takes besides where rows are split: three arrays of 8 bytes, so that its vector finds its place."""
 _VALUE_BYTES = {DataType.FP32: OUTPUT_BYTES, DataType.FP16: 2, DataType.BF16: 2}
 
 MEMORY_QUANTILE = 0.999
@@ -66,6 +67,8 @@ class TableLoad:
     local_uneven_bags: Any
     local_batch_ids: Any
     """Ids of a trainer's own batch that memory is held for, those that come again included."""
+    global_peak_rows: Any = 0
+    """Different rows among as many ids of all batches as memory is held for, of a table that is not pooled."""
     is_pooled: Any = True
     id_bytes: Any = ID_BYTES
     """How large an id is, with its weight where it has one."""
@@ -118,6 +121,7 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
         global_uneven_bags=uneven[0],
         local_uneven_bags=uneven[1],
         local_batch_ids=batch_ids[1],
+        global_peak_rows=0 if module.is_pooled else math.ceil(table.accesses.unique_rows(batch_ids[0])),
         is_pooled=module.is_pooled,
         id_bytes=ID_BYTES + (WEIGHT_BYTES if module.weighted else 0),
         value_bytes=(value_bytes := _VALUE_BYTES[module.output_data_type]),
@@ -146,6 +150,10 @@ class PeakBatch(NamedTuple):
     value_bytes: Any = OUTPUT_BYTES
     copied_bytes: Any = OUTPUT_BYTES
     """How large a value is in the copies that an exchange makes to send it, all together."""
+    gradient_rows: Any = 0
+    """Rows that a backward on CPUs adds up the gradients of, each in a place of its own: those of sequences."""
+    placed_ids: Any = 0
+    """Ids of sequences whose vectors come from several ranks, and find their places."""
 
 
 LinkBytes = tuple[Any, Any, Any]
@@ -226,8 +234,8 @@ def shard_workload(
         )
     lookups, bags = load.global_lookups * share.lookups, load.global_bags
     ids = np.ceil(load.global_peak_ids * share.lookups).astype(np.int64)
+    peak_rows = np.ceil(load.global_peak_rows * share.unique_rows).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
-    id_bytes = load.id_bytes + (_either(pooled, 0, PLACE_BYTES) if sharding_type in ROW_SPLIT else 0)
     arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
     near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
@@ -241,7 +249,17 @@ def shard_workload(
     return ShardWorkload(
         lookups=lookups,
         unique_rows=load.global_unique_rows * share.unique_rows,
-        peak=PeakBatch(ids, bags, _either(pooled, bags, ids), id_bytes, value_bytes, _copied_bytes(load, sent)),
+        peak=PeakBatch(
+            ids,
+            bags,
+            vectors=_either(pooled, bags, ids),
+            id_bytes=load.id_bytes,
+            value_bytes=value_bytes,
+            copied_bytes=_copied_bytes(load, sent),
+            gradient_rows=peak_rows,
+            # Every trainer has a block. Where servers have them, each counts what trainers hold for its ids.
+            placed_ids=_either(pooled, 0, ids if on_server else load.local_peak_ids) if sharding_type in ROW_SPLIT else 0,
+        ),
         bags=bags,
         vectors=vectors,
         uneven_bags=_either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,

@@ -13,6 +13,7 @@ from emplace.placement.hot_rows import hottest_place
 from emplace.placement.id_order import RowShare
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import DataType
+from emplace.placement.own_peaks import beyond_shards_bytes
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES, Stage, served_stages_us, shard_stages_us
@@ -138,6 +139,10 @@ class ShardPricer:
     def hottest_place(self) -> int | None:
         """The place in a node of the trainers that get most of row splits; None where all get as much."""
         return hottest_place(self._question.model, self._table_loads, self._topology)
+
+    def beyond_shards_bytes(self, tables: Sequence[TablePlacement]) -> Ints:
+        """[ranks] how much more system memory each rank peaks at than what it and its shards come to, with these tables."""
+        return beyond_shards_bytes(self._question, tables, self._table_loads, self._topology)
 
     def fixed_load(self, fixed: Fixed) -> RankLoads:
         """What fixed tables put on every rank."""

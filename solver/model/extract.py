@@ -88,11 +88,8 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     tables = tuple(placed[table] for table in range(len(placed)))
     for used in dict.fromkeys(table.sharding_type for table in tables):
         books.use(used)
-    ranks = books.ranks()
-    nodes = tuple(
-        NodeLoad(node=node, ddr_bytes=sum(rank.ddr_bytes for rank in ranks if rank.node == node), ddr_capacity_bytes=capacity)
-        for node, capacity in enumerate(priced.topology.node_ddr_capacity_bytes)
-    )
+    ranks = books.ranks(tables)
+    nodes = books.nodes()
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
     step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
     constant_us = priced.problem.constant_us + books.without_tables_us
@@ -134,8 +131,18 @@ class _Books:
         """Pay for a sharding type that some table has."""
         self.time_us += type_cost_us(self.priced, sharding_type)
 
-    def ranks(self) -> tuple[RankLoad, ...]:
-        """A server runs no dense layers, and joins every collective."""
+    def nodes(self) -> tuple[NodeLoad, ...]:
+        """The system memory of each node's ranks together."""
+        on_node = np.zeros(len(self.priced.topology.node_ddr_capacity_bytes), np.int64)
+        np.add.at(on_node, [rank.node for rank in self.priced.topology.ranks], self.ddr_bytes)
+        return tuple(
+            NodeLoad(node=node, ddr_bytes=int(on_node[node]), ddr_capacity_bytes=capacity)
+            for node, capacity in enumerate(self.priced.topology.node_ddr_capacity_bytes)
+        )
+
+    def ranks(self, tables: tuple[TablePlacement, ...]) -> tuple[RankLoad, ...]:
+        """Every rank, at its own peak with these tables. A server runs no dense layers, and joins every collective."""
+        peak_ddr = self.ddr_bytes + self.priced.pricer.beyond_shards_bytes(tables)
         dense_us = self._base_us[Stage.DENSE]
         loads = []
         for rank in self.priced.topology.ranks:
@@ -149,7 +156,7 @@ class _Books:
                     is_server=rank.is_server,
                     hbm_bytes=int(self.hbm_bytes[rank.rank]),
                     hbm_capacity_bytes=rank.hbm_capacity_bytes,
-                    ddr_bytes=int(self.ddr_bytes[rank.rank]),
+                    ddr_bytes=int(peak_ddr[rank.rank]),
                     step_time_us=add_up(stages_us.values()),
                     stages_us=stages_us,
                 )

@@ -109,6 +109,23 @@ def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path
     assert measured[0] == pytest.approx(predicted[0], abs=16 * 2**20)  # what a process takes besides, and its allocator
 
 
+def one_sequence() -> ModelSpec:
+    """60,000 ids of its own for each of two ranks: vectors of 31 MB."""
+    table = {"name": "page", "num_embeddings": 30_000, "embedding_dim": 128, "features": [{"name": "viewed", "length": {"fixed": 40}}]}
+    data = {"schema_version": 1, "name": "one", "local_batch_size": 1500, "dense_features": 4, "bottom_mlp": [8, 128], "top_mlp": [8, 1]}
+    data |= {"interaction": "cat", "optimizer": "rowwise_adagrad", "modules": [HISTORY], "tables": [table]}
+    return from_data(data, ModelSpec, source="one")
+
+
+def test_peaks_of_a_rank_that_has_all_of_a_sequence_and_of_one_that_has_none(here: HostSpec, tmp_path: Path) -> None:
+    """The one holds all vectors twice, and gradients of all rows; the other its own vectors, and their gradients."""
+    model = one_sequence()
+    plan = build_plan(model, here, {"page": table_wise(model.tables[0], 0)}, ranks=RANKS)
+    [measurement] = run_plans([plan], Launch(1, seed=7, workdir=tmp_path, timeout_s=240))
+    measured, predicted = ([each.peak_bytes for each in measurement.ranks], [each.ddr_bytes for each in plan.ranks])
+    assert measured == pytest.approx(predicted, rel=0.05, abs=6 * 2**20)
+
+
 def test_a_plan_is_exported_and_imported_by_module(here: HostSpec) -> None:
     plan = plans(here)[0]
     exported = to_torchrec(plan)

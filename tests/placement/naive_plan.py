@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from emplace.placement.cost_model import CostModel
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
+from emplace.placement.memory import own_sequence_bytes, rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table, Tier
 from emplace.placement.plan import (
     CostModelReference,
@@ -53,7 +53,7 @@ def naive_plan(
     topology = options.topology(host, with_servers=with_servers)
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
-    hbm, ddr = [0] * len(topology.ranks), [0] * len(topology.ranks)
+    hbm, ddr, sent = ([0] * len(topology.ranks) for _ in range(3))
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
@@ -67,6 +67,7 @@ def naive_plan(
             shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
             hbm[number] += shard_hbm
             ddr[number] += shard_ddr
+            sent[number] += _sent(load, choice[0], table, rank, rows, columns, topology)
             for stage, time_us in times.items():
                 stages[number][stage] += time_us
             if rank.is_server:
@@ -80,7 +81,11 @@ def naive_plan(
         for stage, time_us in sharding_type_stages_us(question.cost_model, kind, topology).items():
             for of_rank in stages:
                 of_rank[stage] += time_us
-    return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr)
+    own = own_sequence_bytes(model, loads)
+    peaks = [
+        held + max(0, own - sent[each.rank]) if _is_cpu_trainer(each) else held for each, held in zip(topology.ranks, ddr, strict=True)
+    ]
+    return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr, peaks)
 
 
 def boxes(table: Table, kind: ShardingType, topology: Topology, turn: int, *, on_server: bool = False) -> list[Box]:
@@ -128,6 +133,21 @@ def column_pieces(columns: int, count: int) -> list[tuple[int, int]]:
 def _base(question: Question, topology: Topology, rank: Rank) -> dict[Stage, float]:
     base = dict.fromkeys(Stage, 0.0) | rank_stages_us(question.cost_model, question.model, topology)
     return base | {Stage.DENSE: 0.0} if rank.is_server else base
+
+
+def _is_cpu_trainer(rank: Rank) -> bool:
+    return not rank.is_server and rank.type is not DeviceType.CUDA
+
+
+def _sent(
+    load: TableLoad, kind: ShardingType, table: Table, rank: Rank, rows: tuple[int, int], columns: tuple[int, int], topology: Topology
+) -> int:
+    """Bytes of a shard's vectors and of the copies that are sent of them, where its table is not pooled."""
+    if load.is_pooled:
+        return 0
+    share, width = load.row_share(rows[0], rows[1] - rows[0], table.num_embeddings), columns[1] - columns[0]
+    peak = shard_workload(load, kind, share, width, topology, on_server=rank.is_server).peak
+    return int(peak.vectors * width * (peak.value_bytes + peak.copied_bytes))
 
 
 def _price(
@@ -228,6 +248,7 @@ def _plan(
     arriving: list[float],
     hbm: list[int],
     ddr: list[int],
+    peaks: list[int],
 ) -> Plan:
     cost, model = question.cost_model, question.model
     floor = max(0.0 if each is None else each.time_us(model) for each in (cost.launches, cost.ingest))
@@ -267,7 +288,7 @@ def _plan(
                 is_server=rank.is_server,
                 hbm_bytes=hbm[rank.rank],
                 hbm_capacity_bytes=rank.hbm_capacity_bytes,
-                ddr_bytes=ddr[rank.rank],
+                ddr_bytes=peaks[rank.rank],
                 step_time_us=totals[rank.rank],
                 stages_us=stages[rank.rank],
             )

@@ -141,3 +141,20 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD)
     parts = [shard_bytes(sharding, ShardShape(125, 16), PeakBatch(128, 512, 512), on_cuda=True)[0] for _ in range(8)]
     assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(PeakBatch(128, 512, 512), 16, exchanged=True)
+
+
+def test_gradients_of_sequences_are_added_up_row_by_row_on_cpus() -> None:
+    sharding = TableSharding(ANY_TYPE, ComputeKernel.FUSED, DataType.FP32, Optimizer.SGD)
+    shape, rows = ShardShape(ROWS, COLUMNS), PEAK._replace(gradient_rows=10)
+    assert shard_bytes(sharding, shape, rows, on_cuda=True) == bytes_of(ComputeKernel.FUSED)
+    # Ten rows of 16 floats, each with 480 bytes of maps.
+    assert shard_bytes(sharding, shape, rows, on_cuda=False)[1] - bytes_of(ComputeKernel.FUSED, on_cuda=False)[1] == 10 * (480 + 64)
+
+
+def test_rows_of_a_sequence_are_those_that_its_most_ids_ask_for() -> None:
+    table = {"name": "t", "num_embeddings": 4, "embedding_dim": 8, "features": [{"name": "f", "length": {"fixed": 500}}]}
+    topology = build_topology(gpu_host(), None, None, with_servers=False)
+    for pooling, rows in (("none", 4), ("sum", 0)):
+        [load] = model_loads(model(tables=[table], modules=[{"path": "m", "pooling": pooling}]), topology, Objective.MEAN)
+        half = shard_workload(load, ShardingType.ROW_WISE, RowShare.even(0.5), 8, topology, on_server=False)
+        assert half.peak.gradient_rows == rows / 2

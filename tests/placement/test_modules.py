@@ -133,11 +133,13 @@ def test_one_id_an_example_costs_the_same_pooled_or_not(kind: ShardingType) -> N
 
 
 def test_vectors_from_several_ranks_are_put_in_place() -> None:
-    """24 bytes an id, beside its 8; a vector of 16 floats and its copy; two values a bag."""
+    """8 bytes an id, and 24 for each of the rank's own batch; a vector of 16 floats and its copy; two values a bag."""
     sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.SGD)
-    found = work(history(), ShardingType.ROW_WISE, 1 / 8)
+    load = history()
+    found = work(load, ShardingType.ROW_WISE, 1 / 8)
     held, _ = shard_bytes(sharding, ShardShape(500, COLUMNS), found.peak, on_cuda=True)
-    assert held == 500 * COLUMNS * 4 + found.peak.ids * (8 + 24 + 2 * COLUMNS * 4) + BATCH * RANKS * 16
+    of_ids = found.peak.ids * (8 + 2 * COLUMNS * 4) + load.local_peak_ids * 24
+    assert held == 500 * COLUMNS * 4 + of_ids + BATCH * RANKS * 16
 
 
 def test_weights_of_ids_are_sent_and_held() -> None:

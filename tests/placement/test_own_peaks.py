@@ -1,0 +1,70 @@
+"""Peaks of single ranks on CPUs, where a model has sequences, against cases worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emplace.placement.audit import audit
+from emplace.placement.host import HostSpec
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType
+from emplace.placement.plan import Plan, PlanOptions
+from tests.placement.example_models import gpu_host, model
+from tests.placement.naive_plan import naive_plan
+
+CPUS = {"kind": "cpu", "type": "cpu", "count": 2, "memory_bandwidth": "100GB/s", "fp32_flops": "1TFLOP/s"}
+SEQUENCES = {"path": "history", "pooling": "none"}
+
+
+def cpu_host() -> HostSpec:
+    host = gpu_host().to_data()
+    host["node"]["devices"] = [CPUS]
+    return HostSpec.model_validate(host)
+
+
+def one_sequence(**changes: Any) -> ModelSpec:
+    """10 examples a rank of 5 ids each: 50 ids of its own, 100 of both ranks, of 8 columns."""
+    table = {"name": "t", "num_embeddings": 1000, "embedding_dim": 8, "features": [{"name": "f", "length": {"fixed": 5}}]}
+    return model(tables=[table], local_batch_size=10, modules=[SEQUENCES], **changes)
+
+
+def planned(kind: ShardingType, spec: ModelSpec, host: HostSpec) -> Plan:
+    return naive_plan(spec, host, [(kind, ComputeKernel.FUSED, None)], PlanOptions(nodes=1, ranks=2))
+
+
+def own_bytes(plan: Plan) -> list[int]:
+    """What each rank peaks at, without its shards."""
+    of_shards = [sum(shard.ddr_bytes for shard in plan.tables[0].shards if shard.rank == rank) for rank in range(2)]
+    return [load.ddr_bytes - held for load, held in zip(plan.ranks, of_shards, strict=True)]
+
+
+VECTORS = 50 * 8 * 4
+"""One rank's own vectors, of 8 floats."""
+OWN = 2 * VECTORS + 50 * 8 + 10 * 8 * 4
+"""They and their gradients, the number of each id's example, and a gradient for each example's mean."""
+
+
+def test_a_rank_that_sends_nothing_holds_what_it_asked_for() -> None:
+    plan = planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host())
+    sender, other = own_bytes(plan)
+    assert other - sender == OWN, "the sender's shard holds two copies of all vectors, which is more than its own twice"
+    assert plan.nodes[0].ddr_bytes == sum(load.ddr_bytes for load in plan.ranks) - OWN, "the two peak at different moments"
+    assert audit(plan) == []
+
+
+def test_ranks_that_send_as_much_as_they_receive() -> None:
+    one, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host()))
+    assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [one + OWN - 2 * VECTORS] * 2
+    assert other > one
+
+
+def test_only_ranks_on_cpus_have_peaks_of_their_own() -> None:
+    plan = planned(ShardingType.TABLE_WISE, one_sequence(), gpu_host())
+    assert [load.ddr_bytes for load in plan.ranks] == [0, 0]
+    assert audit(plan) == []
+
+
+def test_the_audit_finds_a_peak_that_is_reckoned_by_shards() -> None:
+    plan = planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host())
+    idle = plan.ranks[1].model_copy(update={"ddr_bytes": plan.ranks[1].ddr_bytes - OWN})
+    [finding] = audit(plan.model_copy(update={"ranks": (plan.ranks[0], idle)}))
+    assert finding.where == "/ranks/1/ddr_bytes"
