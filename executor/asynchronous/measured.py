@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Role, Staleness, all_staleness
 from emplace.executor.click_task import base_entropy
+from emplace.executor.errors import ExecutionFailed
 from emplace.placement.document import Document
 
 WARMUP_ROUNDS = 5
@@ -69,11 +70,13 @@ class FleetMeasurement(Document):
 
 
 def measured_fleet(job: FleetJob, reports: Sequence[FleetRankReport]) -> FleetMeasurement:
-    """What reports of all processes say."""
+    """What reports of all processes say. Raises ExecutionFailed where threads were never all at work."""
     threads = [report for report in reports if report.role is Role.THREAD]
     start_s = max(report.marks[WARMUP_ROUNDS].at_s for report in threads)
     end_s = min(report.marks[-1].at_s for report in threads)
     lasted_s = end_s - start_s
+    if lasted_s <= 0:
+        raise ExecutionFailed("one thread had trained all its rounds before another had warmed up: train more rounds, on a quiet machine")
     rounds = sum(_between(_times(report), np.arange(len(report.marks), dtype=np.float64), start_s, end_s) for report in threads)
     quality = next(report.quality for report in threads if report.quality is not None)
     return FleetMeasurement(

@@ -14,9 +14,10 @@ from emplace import extras
 from emplace.app.cli.output import as_text
 from emplace.app.reports.asynchronous_text import fleet_run_view
 from emplace.app.reports.loss_svg import loss_svg
-from emplace.executor.asynchronous.job import FleetJob, HeldOutQuality, Role
-from emplace.executor.asynchronous.measured import FleetMeasurement, LossPoint
+from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Mark, Role, Staleness
+from emplace.executor.asynchronous.measured import FleetMeasurement, LossPoint, measured_fleet
 from emplace.executor.asynchronous.settings import Averaging, FleetSettings, fleet_settings
+from emplace.executor.errors import ExecutionFailed
 from emplace.studies.fleet_prediction import Bottleneck, RoundCosts, predicted_loads
 from emplace.studies.fleet_run import FleetRun
 from tests.app.cli.command import Emplace, start_emplace
@@ -64,6 +65,25 @@ def test_each_role_has_its_processes() -> None:
     together = FleetJob(settings=settings, synchronous=True)
     assert {role for role, _ in together.roles} == {Role.SPARSE_SERVER, Role.THREAD}
     assert (together.batch, together.rounds) == (10, 6 * settings.rounds)
+
+
+def test_threads_that_were_never_at_work_together_say_nothing() -> None:
+    job = FleetJob(settings=fleet_settings(["trainers=1", "threads=2", "rounds=20"]))
+    never = Staleness(mean=0.0, most=0)
+    reports = [
+        FleetRankReport(
+            role=Role.THREAD,
+            index=index,
+            marks=tuple(Mark(at_s=start + number, cpu_s=number) for number in range(21)),
+            losses=(0.5,) * 20,
+            staleness=never,
+            updates=20,
+            quality=HeldOutQuality(normalised_entropy=1.0, best_normalised_entropy=0.8),
+        )
+        for index, start in enumerate((0.0, 15.0))
+    ]
+    with pytest.raises(ExecutionFailed, match="train more rounds"):
+        measured_fleet(job, reports)
 
 
 REFUSED = {
