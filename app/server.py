@@ -57,6 +57,7 @@ def server_of(app: FastAPI, settings: Settings, port: int = 0) -> uvicorn.Server
         ws="none",
         lifespan="on",
         log_config=None,  # as all else is logged
+        access_log=False,  # below what is logged, and put into words all the same
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,13 +46,17 @@ class RoundCosts:
     shadow_us: float
 
     @classmethod
-    def of(cls, alone: FleetMeasurement) -> RoundCosts:
-        """From a fleet of one thread, where nobody waits for anybody."""
+    def of(cls, alone: Sequence[FleetMeasurement]) -> RoundCosts:
+        """The mean of fleets of one thread, where nobody waits for anybody."""
+
+        def mean_us(role: Role) -> tuple[float, ...]:
+            return tuple(sum(times_us) / len(alone) for times_us in zip(*(each.cpu_us(role) for each in alone), strict=True))
+
         return cls(
-            thread_us=sum(alone.cpu_us(Role.THREAD)),
-            sparse_us=alone.cpu_us(Role.SPARSE_SERVER),
-            dense_us=alone.cpu_us(Role.DENSE_SERVER),
-            shadow_us=sum(alone.cpu_us(Role.SHADOW)),
+            thread_us=sum(mean_us(Role.THREAD)),
+            sparse_us=mean_us(Role.SPARSE_SERVER),
+            dense_us=mean_us(Role.DENSE_SERVER),
+            shadow_us=sum(mean_us(Role.SHADOW)),
         )
 
     @property

@@ -14,8 +14,9 @@ from emplace.studies.fleet_prediction import FleetLoads, RoundCosts, measured_lo
 
 _QUIET = 0.8
 """The least busy share of what limits, over the predicted one, on a machine with nothing else to do."""
-_ALONE_ROUNDS, _ALONE_AVERAGES = 60, 4
-"""Rounds of one thread alone at least, and averages: fewer say little of what they cost."""
+_ALONE_ROUNDS, _ALONE_AVERAGES = 400, 4
+"""Rounds of one thread alone at most, but for as many averages: they take seconds, in which a machine's speed shows."""
+_LEAST_ROUNDS = 60
 
 
 class FleetRun(Document):
@@ -23,8 +24,8 @@ class FleetRun(Document):
 
     settings: FleetSettings
     cores: int
-    alone: FleetMeasurement
-    """One thread of one trainer with the same servers: what a round costs each of them."""
+    alone: tuple[FleetMeasurement, FleetMeasurement]
+    """One thread of one trainer with the same servers, before and after the fleet: what a round costs each of them."""
     asynchronous: FleetMeasurement
     predicted: FleetLoads
     measured: FleetLoads
@@ -42,10 +43,11 @@ class FleetRun(Document):
 
 
 def run_study(settings: FleetSettings, launch: FleetLaunch, *, baseline: bool) -> FleetRun:
-    """Train one thread alone, then the fleet, then, as a baseline, synchronously. Raises ExecutionFailed."""
-    cores = usable_cores(len(os.sched_getaffinity(0)))
-    alone = train_fleet(FleetJob(settings=_alone(settings)), launch)
+    """Train one thread alone, the fleet, the thread alone again, then, as a baseline, synchronously. Raises ExecutionFailed."""
+    cores, one_thread = usable_cores(len(os.sched_getaffinity(0))), FleetJob(settings=_alone(settings))
+    before = train_fleet(one_thread, launch)
     fleet = train_fleet(FleetJob(settings=settings), launch)
+    alone = before, train_fleet(one_thread, launch)
     synchronous = train_fleet(FleetJob(settings=settings, synchronous=True), launch) if baseline else None
     return FleetRun(
         settings=settings,
@@ -59,5 +61,5 @@ def run_study(settings: FleetSettings, launch: FleetLaunch, *, baseline: bool) -
 
 
 def _alone(settings: FleetSettings) -> FleetSettings:
-    rounds = max(_ALONE_ROUNDS, min(_ALONE_AVERAGES * settings.tau, settings.rounds))
+    rounds = max(_LEAST_ROUNDS, min(max(_ALONE_ROUNDS, _ALONE_AVERAGES * settings.tau), settings.rounds))
     return settings.model_copy(update={"trainers": 1, "threads": 1, "rounds": rounds})

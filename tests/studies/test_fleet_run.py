@@ -190,7 +190,9 @@ def trained() -> FleetRun:
     quality = HeldOutQuality(normalised_entropy=0.8, best_normalised_entropy=0.7)
     curve = (LossPoint(examples=100, normalised_entropy=1.02), LossPoint(examples=200, normalised_entropy=0.81))
     fleet = FleetMeasurement(throughput_examples_per_s=1.0, examples=200, stations=(), quality=quality, curve=curve)
-    return FleetRun(settings=FleetSettings(), cores=2, alone=fleet, asynchronous=fleet, synchronous=fleet, predicted=loads, measured=loads)
+    return FleetRun(
+        settings=FleetSettings(), cores=2, alone=(fleet, fleet), asynchronous=fleet, synchronous=fleet, predicted=loads, measured=loads
+    )
 
 
 def test_a_figure_has_a_line_for_each_training_above_the_best(trained: FleetRun) -> None:
