@@ -18,7 +18,14 @@ def test_ranks_that_hold_no_sequence_peak_in_the_backward() -> None:
     data["node"]["devices"] = [{"kind": "cpu", "type": "cpu", "count": 4, "memory_bandwidth": "100GB/s", "fp32_flops": "1TFLOP/s"}]
     host = HostSpec.model_validate(data)
     whole: dict[str, Any] = {"constraints": {"sharding_types": ["table_wise"]}}
-    model: dict[str, Any] = {"schema_version": 1, "name": "two", "local_batch_size": 64, "dense_features": 4, "bottom_mlp": [8, 32], "top_mlp": [8, 1]}
+    model: dict[str, Any] = {
+        "schema_version": 1,
+        "name": "two",
+        "local_batch_size": 64,
+        "dense_features": 4,
+        "bottom_mlp": [8, 32],
+        "top_mlp": [8, 1],
+    }
     model |= {"interaction": "cat", "modules": [{"path": "history", "pooling": "none"}]}
     model |= {"tables": [table("a", 2000, pooling=20, **whole), table("b", 1000, pooling=30, **whole)]}
     options = PlanOptions(work_limit=0.2)
