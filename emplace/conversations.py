@@ -201,7 +201,7 @@ def study_question(kind: str, model: Any, hosts: Any, asked: Mapping[str, Any]) 
 
 
 def overview() -> Conversation[Overview]:
-    """Of all stored plans and runs."""
+    """How all stored plans and runs are distributed."""
     from emplace.studies.overview import Overview
 
     told = yield Ask("GET", "/v1/overview")

@@ -33,7 +33,7 @@ class ClickTraining:
     seed: int = 0
 
 
-class ClickModel(nn.Module):
+class ClickDlrm(nn.Module):
     """Bags of embeddings of all tables, joined with the dense features, and an MLP above. One logit an example."""
 
     def __init__(self, task: ClickTask) -> None:
@@ -53,12 +53,12 @@ class ClickModel(nn.Module):
         return nn.functional.binary_cross_entropy_with_logits(self(examples), torch.from_numpy(examples.clicked))
 
 
-def trained(task: ClickTask, training: ClickTraining) -> ClickModel:
+def trained(task: ClickTask, training: ClickTraining) -> ClickDlrm:
     """The model after one pass, in which the rate warms up and decays; the last examples that fill no batch are left out."""
     examples = _examples(task, training.examples, training.seed)
     with _one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
-        model = ClickModel(task)
+        model = ClickDlrm(task)
         optimizer = _optimizer(model, training)
         steps = training.examples // training.batch
         for step in range(steps):
@@ -70,7 +70,7 @@ def trained(task: ClickTask, training: ClickTraining) -> ClickModel:
     return model
 
 
-def quality(task: ClickTask, model: ClickModel) -> float:
+def quality(task: ClickTask, model: ClickDlrm) -> float:
     """The model's normalised entropy over held-out examples."""
     examples = _held_out(task)
     with torch.no_grad():
@@ -82,13 +82,13 @@ def best_quality(task: ClickTask) -> float:
     return best_entropy(_held_out(task).chance)
 
 
-def squared_gradients(task: ClickTask, model: ClickModel, batch: int, count: int, *stream: int) -> list[float]:
+def squared_gradients(task: ClickTask, model: ClickDlrm, batch: int, count: int, *stream: int) -> list[float]:
     """Squared norms of the gradients of `count` batches of the stream's examples, at the weights as they are."""
     with _one_thread():
         return [_squared_gradient(model, task.examples(batch, *stream, number)) for number in range(count)]
 
 
-def _squared_gradient(model: ClickModel, examples: Examples) -> float:
+def _squared_gradient(model: ClickDlrm, examples: Examples) -> float:
     gradients = torch.autograd.grad(model.loss(examples), list(model.parameters()))
     return sum(float(gradient.double().square().sum()) for gradient in gradients)
 
@@ -120,7 +120,7 @@ def _share_of_rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / max(1.0, steps * _WARM_UP)) * (1 - step / steps)
 
 
-def _optimizer(model: ClickModel, training: ClickTraining) -> torch.optim.Optimizer:
+def _optimizer(model: ClickDlrm, training: ClickTraining) -> torch.optim.Optimizer:
     if training.optimizer is ClickOptimizer.ADAGRAD:
         return torch.optim.Adagrad(model.parameters(), lr=training.learning_rate)
     return torch.optim.SGD(model.parameters(), lr=training.learning_rate)

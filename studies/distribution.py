@@ -18,7 +18,7 @@ _RATIOS = (0.25, 0.5, 0.67, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0)
 _TENTHS = tuple(number / 10 for number in range(11))
 
 
-class Scale(StrEnum):
+class BucketScale(StrEnum):
     """How a figure is parted into buckets: shares by tenths, amounts by 1, 2, 5, 10 ..., ratios to either side of one."""
 
     SHARE = "share"
@@ -32,14 +32,14 @@ class Bucket(Document):
     low: float
     high: float
     share: float
-    """Of all jobs; where a job has several figures, each counts for its part of it."""
+    """The part of all jobs; where a job has several figures, each counts for its part of it."""
 
 
 class Distribution(Document):
     """Every job weighs the same, however many figures it has. Figures are to three digits. A quantile is the smallest figure that so large
     a share of jobs is at most."""
 
-    scale: Scale
+    scale: BucketScale
     jobs: int
     """That say anything of it."""
     count: int
@@ -55,7 +55,7 @@ class Distribution(Document):
     buckets: tuple[Bucket, ...]
 
 
-class Counted:
+class FigureCounter:
     """Figures as they come in."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Counted:
         """A job's only figure."""
         self.add(((three_digits(figure), 1),))
 
-    def distribution(self, scale: Scale) -> Distribution | None:
+    def distribution(self, scale: BucketScale) -> Distribution | None:
         """What came in, None where nothing did."""
         if not self._weights:
             return None
@@ -123,12 +123,12 @@ def _quantiles(figures: Sequence[tuple[float, float]], wanted: Sequence[float]) 
         yield figure
 
 
-def _edges(scale: Scale, figures: Sequence[float]) -> tuple[float, ...]:
+def _edges(scale: BucketScale, figures: Sequence[float]) -> tuple[float, ...]:
     """Bounds of buckets, from at most the lowest figure to more than the highest; `figures` rise."""
     low, high = figures[0], figures[-1]
-    if scale is Scale.SHARE:
+    if scale is BucketScale.SHARE:
         return _TENTHS
-    if scale is Scale.RATIO:
+    if scale is BucketScale.RATIO:
         return (*([0.0] if low < _RATIOS[0] else []), *_RATIOS, *([math.inf] if high > _RATIOS[-1] else []))
     least = max(next((figure for figure in figures if figure > 0), 1.0), _SMALLEST_EDGE)
     powers = range(math.floor(math.log10(least)), math.floor(math.log10(max(high, least))) + 2)

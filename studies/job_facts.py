@@ -22,7 +22,7 @@ SERVERS = ("trainers", "parameter_servers", "dense_servers")
 
 
 class JobFacts(Document):
-    """Of one job. What it does not say is not there."""
+    """What one job says of itself; the rest is not there."""
 
     utilisation: dict[str, float] = Field(default_factory=dict)
     """From 0 to 1, by resource."""
@@ -31,7 +31,7 @@ class JobFacts(Document):
 
 
 class TableFacts(Document):
-    """Of all tables of a model."""
+    """How the figures of a model's tables are spread."""
 
     hash_sizes: Tally = ()
     embedding_dims: Tally = ()

@@ -33,7 +33,7 @@ _YEARS = range(1970, 9999)
 Microseconds = Annotated[float, Field(strict=True, ge=_SHORTEST_US, le=_LONGEST_US)]
 
 
-class TableLine(Document):
+class JobTable(Document):
     """A table of a job: what is known of it."""
 
     num_embeddings: Annotated[int, Field(strict=True, gt=0, le=10**12)] | None = None
@@ -54,7 +54,7 @@ class JobLine(Document):
     """By kind."""
     utilisation: dict[Name, Share] | None = None
     """By resource."""
-    tables: Annotated[tuple[TableLine, ...], Field(max_length=MAX_TABLES)] | None = None
+    tables: Annotated[tuple[JobTable, ...], Field(max_length=MAX_TABLES)] | None = None
     predicted_step_us: Microseconds | None = None
     measured_step_us: Microseconds | None = None
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from emplace.placement.document import Document
-from emplace.studies.distribution import Counted, Distribution, Scale
+from emplace.studies.distribution import BucketScale, Distribution, FigureCounter
 from emplace.studies.job_facts import RESOURCES, SERVERS, JobFacts, TableFacts
 from emplace.studies.prediction_drift import Prediction, PredictionCounter
 
@@ -33,9 +33,9 @@ class OverviewCounter:
 
     def __init__(self) -> None:
         self._jobs = 0
-        self._utilisation: dict[str, Counted] = {}
-        self._servers: dict[str, Counted] = {}
-        self._hash_sizes, self._embedding_dims, self._feature_lengths = Counted(), Counted(), Counted()
+        self._utilisation: dict[str, FigureCounter] = {}
+        self._servers: dict[str, FigureCounter] = {}
+        self._hash_sizes, self._embedding_dims, self._feature_lengths = FigureCounter(), FigureCounter(), FigureCounter()
         self._prediction = PredictionCounter()
 
     @property
@@ -47,9 +47,9 @@ class OverviewCounter:
         """One more job; its tables and its measurements are told apart from it."""
         self._jobs += 1
         for resource, share in facts.utilisation.items():
-            self._utilisation.setdefault(resource, Counted()).add_one(share)
+            self._utilisation.setdefault(resource, FigureCounter()).add_one(share)
         for kind, count in facts.servers.items():
-            self._servers.setdefault(kind, Counted()).add_one(count)
+            self._servers.setdefault(kind, FigureCounter()).add_one(count)
 
     def add_tables(self, facts: TableFacts, jobs: int = 1) -> None:
         """The tables of a job, or of several that have the same."""
@@ -65,16 +65,16 @@ class OverviewCounter:
         """All that came in."""
         return Overview(
             jobs=self._jobs,
-            utilisation=_each(self._utilisation, RESOURCES, Scale.SHARE),
-            servers=_each(self._servers, SERVERS, Scale.AMOUNT),
-            hash_sizes=self._hash_sizes.distribution(Scale.AMOUNT),
-            embedding_dims=self._embedding_dims.distribution(Scale.AMOUNT),
-            feature_lengths=self._feature_lengths.distribution(Scale.AMOUNT),
+            utilisation=_each(self._utilisation, RESOURCES, BucketScale.SHARE),
+            servers=_each(self._servers, SERVERS, BucketScale.AMOUNT),
+            hash_sizes=self._hash_sizes.distribution(BucketScale.AMOUNT),
+            embedding_dims=self._embedding_dims.distribution(BucketScale.AMOUNT),
+            feature_lengths=self._feature_lengths.distribution(BucketScale.AMOUNT),
             prediction=self._prediction.prediction(),
         )
 
 
-def _each(counted: dict[str, Counted], order: tuple[str, ...], scale: Scale) -> dict[str, Distribution]:
+def _each(counted: dict[str, FigureCounter], order: tuple[str, ...], scale: BucketScale) -> dict[str, Distribution]:
     """Those that plans have in their order, then others by name."""
     names = [*(name for name in order if name in counted), *sorted(counted.keys() - set(order))]
     found = {name: counted[name].distribution(scale) for name in names}

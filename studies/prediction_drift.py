@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from emplace.placement.document import Document
-from emplace.studies.distribution import Counted, Distribution, Scale
+from emplace.studies.distribution import BucketScale, Distribution, FigureCounter
 
 PeriodKind = Literal["day", "week", "month"]
 _MOST_SHOWN = 31
-"""Of more days weeks are told apart, of more weeks months."""
+"""More days are put together by weeks, and more weeks by months."""
 _MONTH_DAYS, _DAY_S = 30.0, 86_400.0
 _LEAST = 3
 
@@ -54,8 +54,8 @@ class PredictionCounter:
     """Predicted and measured steps as they come in. What is kept grows with days, not with jobs."""
 
     def __init__(self) -> None:
-        self._ratios = Counted()
-        self._periods: dict[PeriodKind, dict[date, Counted]] = {"day": {}, "week": {}, "month": {}}
+        self._ratios = FigureCounter()
+        self._periods: dict[PeriodKind, dict[date, FigureCounter]] = {"day": {}, "week": {}, "month": {}}
         self._line = _Line()
 
     def add(self, predicted_us: float, measured_us: float, at: datetime | None) -> None:
@@ -68,11 +68,11 @@ class PredictionCounter:
         day = at.astimezone(UTC).date()
         starts: dict[PeriodKind, date] = {"day": day, "week": day - timedelta(days=day.weekday()), "month": day.replace(day=1)}
         for period, first in starts.items():
-            self._periods[period].setdefault(first, Counted()).add_one(ratio)
+            self._periods[period].setdefault(first, FigureCounter()).add_one(ratio)
 
     def prediction(self) -> Prediction | None:
         """What came in, None where nothing did."""
-        ratios = self._ratios.distribution(Scale.RATIO)
+        ratios = self._ratios.distribution(BucketScale.RATIO)
         if ratios is None:
             return None
         few = [each for each, counted in self._periods.items() if len(counted) <= _MOST_SHOWN]
@@ -82,8 +82,8 @@ class PredictionCounter:
         return Prediction(ratio=ratios, dated=self._line.count, period=period, periods=periods, trend=self._line.trend())
 
 
-def _period(starts: date, counted: Counted) -> Period:
-    found = counted.distribution(Scale.RATIO)
+def _period(starts: date, counted: FigureCounter) -> Period:
+    found = counted.distribution(BucketScale.RATIO)
     assert found is not None
     return Period(starts=starts, jobs=found.jobs, p25=found.p25, median=found.median, p75=found.p75)
 

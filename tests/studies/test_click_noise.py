@@ -10,7 +10,7 @@ import torch
 
 import emplace
 from emplace.executor.click_task import ClickTask, Examples
-from emplace.executor.click_training import ClickModel, ClickTraining, squared_gradients, trained
+from emplace.executor.click_training import ClickDlrm, ClickTraining, squared_gradients, trained
 from emplace.studies.click_noise import ClickNoise, measure_click_noise
 
 pytestmark = pytest.mark.torch
@@ -31,12 +31,12 @@ class Definition:
 
 
 @pytest.fixture(scope="module")
-def model() -> ClickModel:
+def model() -> ClickDlrm:
     return trained(TASK, ClickTraining(64, 2048, 0.3))
 
 
 @pytest.fixture(scope="module")
-def defined(model: ClickModel) -> Definition:
+def defined(model: ClickDlrm) -> Definition:
     """The trace of the covariance of single gradients, and the square of their mean without what noise adds to it."""
     examples = TASK.examples(EXAMPLES, 99)
     single = np.stack([_gradient(model, examples.part(first, first + 1)) for first in range(EXAMPLES)])
@@ -46,18 +46,18 @@ def defined(model: ClickModel) -> Definition:
     return Definition(float(mean @ mean) - variance / EXAMPLES, variance, float(squares.std()) / EXAMPLES**0.5)
 
 
-def _gradient(model: ClickModel, examples: Examples) -> np.ndarray:
+def _gradient(model: ClickDlrm, examples: Examples) -> np.ndarray:
     parts = torch.autograd.grad(model.loss(examples), list(model.parameters()))
     return np.concatenate([part.numpy().ravel() for part in parts])
 
 
 @pytest.fixture(scope="module")
-def measured(model: ClickModel) -> list[emplace.NoiseScale]:
+def measured(model: ClickDlrm) -> list[emplace.NoiseScale]:
     """The same measurement with other examples each time."""
     return [_measured(model, seed) for seed in range(MEASURED)]
 
 
-def _measured(model: ClickModel, seed: int) -> emplace.NoiseScale:
+def _measured(model: ClickDlrm, seed: int) -> emplace.NoiseScale:
     small, large = (squared_gradients(TASK, model, batch, PAIRS, seed, batch) for batch in (SMALL, LARGE))
     return emplace.noise_scale(SMALL, LARGE, small, large, model="click-task")
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from emplace.studies.distribution import Counted, Distribution, Scale, tally, three_digits
+from emplace.studies.distribution import BucketScale, Distribution, FigureCounter, tally, three_digits
 from emplace.studies.prediction_drift import Prediction, PredictionCounter
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def counted(jobs: list[list[float]], scale: Scale = Scale.AMOUNT) -> Distribution:
-    counter = Counted()
+def counted(jobs: list[list[float]], scale: BucketScale = BucketScale.AMOUNT) -> Distribution:
+    counter = FigureCounter()
     for figures in jobs:
         counter.add(tally(figures))
     found = counter.distribution(scale)
@@ -54,29 +54,29 @@ def test_a_job_of_many_tables_weighs_as_much_as_one_of_one() -> None:
 
 
 def test_jobs_of_one_model_count_as_if_each_came_by_itself() -> None:
-    together, apart = Counted(), Counted()
+    together, apart = FigureCounter(), FigureCounter()
     together.add(tally([1, 2, 2]), jobs=3)
     for _ in range(3):
         apart.add(tally([2, 1, 2]))
     for each in (together, apart):
         each.add(())  # says nothing, and is not counted
         each.add_one(7)
-    assert together.distribution(Scale.AMOUNT) == apart.distribution(Scale.AMOUNT)
+    assert together.distribution(BucketScale.AMOUNT) == apart.distribution(BucketScale.AMOUNT)
 
 
 @pytest.mark.parametrize(
     ("scale", "figures"),
     [
-        (Scale.SHARE, [0.0, 0.05, 0.1, 0.95, 1.0]),
-        (Scale.AMOUNT, [0.0, 1.0, 3.0, 64.0]),
-        (Scale.AMOUNT, [0.0]),
-        (Scale.AMOUNT, [1e-5, 1e12]),
-        (Scale.AMOUNT, [30.0, 2e7]),
-        (Scale.RATIO, [0.01, 1.0, 99.0]),
-        (Scale.RATIO, [1.0]),
+        (BucketScale.SHARE, [0.0, 0.05, 0.1, 0.95, 1.0]),
+        (BucketScale.AMOUNT, [0.0, 1.0, 3.0, 64.0]),
+        (BucketScale.AMOUNT, [0.0]),
+        (BucketScale.AMOUNT, [1e-5, 1e12]),
+        (BucketScale.AMOUNT, [30.0, 2e7]),
+        (BucketScale.RATIO, [0.01, 1.0, 99.0]),
+        (BucketScale.RATIO, [1.0]),
     ],
 )
-def test_buckets_hold_every_job_once(scale: Scale, figures: list[float]) -> None:
+def test_buckets_hold_every_job_once(scale: BucketScale, figures: list[float]) -> None:
     found = counted([[figure] for figure in figures], scale)
     assert sum(bucket.share for bucket in found.buckets) == pytest.approx(1)
     assert all(bucket.low < bucket.high for bucket in found.buckets)
@@ -93,7 +93,7 @@ def found_figures(figures: list[float], found: Distribution) -> list[float]:
 
 
 def test_memory_does_not_grow_with_figures() -> None:
-    rng, counter = random.Random(5), Counted()
+    rng, counter = random.Random(5), FigureCounter()
     for _ in range(200):
         counter.add(tally(10 ** rng.uniform(3, 5) for _ in range(500)))
     assert len(counter._weights) <= 1801

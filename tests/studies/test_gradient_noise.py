@@ -9,7 +9,7 @@ import emplace
 
 
 def squared_norms(gradient: np.ndarray, deviation: float, batch: int, pairs: int, seed: int) -> list[float]:
-    """Of means over batches of gradients that spread normally about the true one."""
+    """The squared norms of means over batches, of gradients that spread normally about the true one."""
     random = np.random.default_rng(seed)
     drawn = gradient + random.normal(scale=deviation / batch**0.5, size=(pairs, len(gradient)))
     return [float(each) for each in (drawn**2).sum(axis=1)]

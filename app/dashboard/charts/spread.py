@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from emplace.app.dashboard.charts.points import ChartAxis
 from emplace.app.dashboard.charts.stage_titles import STAGE_TITLES
 from emplace.app.reports.sweep_text import short
-from emplace.studies.distribution import Distribution, Scale
+from emplace.studies.distribution import BucketScale, Distribution
 
 _TITLES = {stage.value: title for stage, title in STAGE_TITLES.items()}
 
@@ -55,7 +55,7 @@ def spread_chart(title: str, found: Mapping[str, Distribution]) -> SpreadChart |
     """A row for each distribution, all on one scale; None without any."""
     if not found:
         return None
-    is_share = all(each.scale is Scale.SHARE for each in found.values())
+    is_share = all(each.scale is BucketScale.SHARE for each in found.values())
     most = 1.0 if is_share else max(*(each.p90 for each in found.values()), 1.0) * 1.05
     rows = tuple(SpreadRow(title_of(name), each.jobs, each.p10, each.p25, each.median, each.p75, each.p90) for name, each in found.items())
     return SpreadChart(title, ChartAxis("", "share" if is_share else "count", 0.0, most), rows)
