@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import BigInteger, delete, func, literal, select
+from sqlalchemy import BigInteger, delete, func, literal, null, or_, select
 from sqlalchemy.orm import Session
 
 from emplace.app.database.states import TRANSITIONS, State
@@ -31,6 +31,16 @@ class Ticket:
     kind: type[JobRow]
     resource_id: str
     number: int = 0
+
+
+class Outcome(NamedTuple):
+    """How a job ended, without what came of it."""
+
+    state: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    gap: float | None
 
 
 def move(row: JobRow, to: State) -> bool:
@@ -141,13 +151,17 @@ def count_queued(session: Session, kind: type[JobRow], fingerprint: str | None =
     return session.scalars(query.select_from(kind)).one()
 
 
-def ended_between(session: Session, kind: type[Row], since: datetime, until: datetime) -> list[Row]:
-    """The jobs that ended after `since`, and not after `until`."""
-    return list(session.scalars(select(kind).where(kind.finished_at > since, kind.finished_at <= until)))
+def ended_between(session: Session, kind: type[JobRow], since: datetime, until: datetime) -> list[Outcome]:
+    """How the jobs fared that ended after `since`, and not after `until`. One that was cancelled before it began didn't fare at all."""
+    columns = kind.state, kind.started_at, kind.finished_at, kind.error, PlanRow.gap if kind is PlanRow else null()
+    at_work = or_(kind.started_at.is_not(None), kind.state == State.FAILED)
+    rows = session.execute(select(*columns).where(kind.finished_at > since, kind.finished_at <= until, at_work))
+    return [Outcome(*row) for row in rows]
 
 
-def oldest_queued(session: Session, kind: type[Row]) -> Row | None:
-    return session.scalar(select(kind).where(kind.state == State.QUEUED).order_by(kind.id).limit(1))
+def oldest_queued_at(session: Session, kind: type[JobRow]) -> datetime | None:
+    """When the job was asked for that waits longest."""
+    return session.scalar(select(kind.created_at).where(kind.state == State.QUEUED).order_by(kind.id).limit(1))
 
 
 def count_ahead(session: Session, row: PlanRow) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from datetime import timedelta
 
@@ -14,7 +13,7 @@ from sqlalchemy.orm import Session
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from emplace.app.database import jobs
-from emplace.app.database.jobs import KINDS, JobRow
+from emplace.app.database.jobs import KINDS, JobRow, Outcome
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow, now
 from emplace.app.database.workers import WorkerObserver
@@ -48,26 +47,27 @@ class Metrics:
         self._seen = now() - _LAG
         self._looked_at = -math.inf
         self._texts: dict[str, bytes] = {}
-        self._lock = threading.Lock()
 
     def text(self, session: Session, workers: WorkerObserver, accept: str) -> tuple[bytes, str]:
-        """All of them, up to date but for the last second, and the media type of the text that suits `accept`."""
+        """All of them, up to date but for the last second, and the media type of the text that suits `accept`.
+
+        For one thread at a time.
+        """
         encode, media_type = choose_encoder(accept)
-        with self._lock:
-            if time.monotonic() - self._looked_at >= _FRESH_S:
-                self._look(session, workers)
-                self._texts.clear()
-            if media_type not in self._texts:
-                self._texts[media_type] = encode(self.registry)
-            return self._texts[media_type], media_type
+        if time.monotonic() - self._looked_at >= _FRESH_S:
+            self._look(session, workers)
+            self._texts.clear()
+        if media_type not in self._texts:
+            self._texts[media_type] = encode(self.registry)
+        return self._texts[media_type], media_type
 
     def _look(self, session: Session, workers: WorkerObserver) -> None:
         self._workers.set(len(workers.alive(session)))
         until = now() - _LAG
         for kind in KINDS:
             self._count(session, kind)
-            for row in jobs.ended_between(session, kind, self._seen, until):
-                self._observe(row)
+            for outcome in jobs.ended_between(session, kind, self._seen, until):
+                self._observe(kind.__tablename__, outcome)
         self._compare(session, until)
         self._seen = until
         self._looked_at = time.monotonic()
@@ -78,17 +78,16 @@ class Metrics:
         for state in State:
             self._resources.labels(name, state).set(counts.get(state, 0))
         self._depth.labels(name).set(counts.get(State.QUEUED, 0))
-        oldest = jobs.oldest_queued(session, kind)
-        self._age.labels(name).set((now() - oldest.created_at).total_seconds() if oldest is not None else 0)
+        oldest_at = jobs.oldest_queued_at(session, kind)
+        self._age.labels(name).set((now() - oldest_at).total_seconds() if oldest_at is not None else 0)
 
-    def _observe(self, row: JobRow) -> None:
-        kind = row.__tablename__
-        if row.started_at is not None and row.finished_at is not None:
-            self._work.labels(kind).observe((row.finished_at - row.started_at).total_seconds())
-        if row.state == State.FAILED:
-            self._failures.labels(kind, cause_of(row.error or "")).inc()
-        if isinstance(row, PlanRow) and row.gap is not None:
-            self._gap.observe(row.gap)
+    def _observe(self, kind: str, outcome: Outcome) -> None:
+        if outcome.started_at is not None and outcome.finished_at is not None:
+            self._work.labels(kind).observe((outcome.finished_at - outcome.started_at).total_seconds())
+        if outcome.state == State.FAILED:
+            self._failures.labels(kind, cause_of(outcome.error or "")).inc()
+        if outcome.gap is not None:
+            self._gap.observe(outcome.gap)
 
     def _compare(self, session: Session, until: object) -> None:
         measured = RunRow.emulate.is_(False), RunRow.finished_at > self._seen, RunRow.finished_at <= until

@@ -33,13 +33,13 @@ Item = TypeVar("Item")
 WorkOnAll: TypeAlias = "Callable[[Session, Service, Sequence[Item]], Sequence[T | Exception]]"
 """Returns what came of each item: an exception where that is what whoever brought it is told."""
 
-READING, WRITING, GROUPS, WATCHING, PROBING = 2, 5, 1, 4, 2
+READING, WRITING, GROUPS, WATCHING, PROBING, SCRAPING = 2, 5, 1, 4, 1, 1
 """Threads for requests that read; for those that write, which may wait for locks (only one where the database takes one writer); for
-groups of these; for what waits for news; for health and metrics. They share one interpreter's lock: more of them would only be in each
+groups of these; for what waits for news; for health; for metrics. They share one interpreter's lock: more of them would only be in each
 other's way, and a second group would be half of the first."""
 DOCUMENTS = 2
 """Threads that parse and validate. They hold the interpreter's lock, so more of them would gain nothing."""
-CONNECTIONS = READING + WRITING + GROUPS + WATCHING + PROBING
+CONNECTIONS = READING + WRITING + GROUPS + WATCHING + PROBING + SCRAPING
 PATIENCE_S = 5.0
 """How long a request that writes waits for its turn, and then for another's lock in the database."""
 
@@ -68,7 +68,7 @@ class Service:
         self.checks = CheckQueue(settings.check_concurrency, settings.check_queue)
         self.warm = warm
         self._reading, self._writing = Threads(READING), Threads(1 if database.writes_one_by_one else WRITING, PATIENCE_S)
-        self._watching, self._probing = Threads(WATCHING), Threads(PROBING)
+        self._watching, self._probing, self._scraping = Threads(WATCHING), Threads(PROBING), Threads(SCRAPING)
         self._together = Together()
         self._grouped = Grouped()
         self._writing_groups = self._writing if database.writes_one_by_one else Threads(GROUPS, PATIENCE_S)
@@ -111,6 +111,10 @@ class Service:
     async def probe(self, work: Callable[..., T], *args: Hashable) -> T:
         """`read_together` for those who look after the service: they don't wait for its clients."""
         return await self._once_for_all(self._probing, work, *args)
+
+    async def scrape(self, work: Callable[..., T], *args: Hashable) -> T:
+        """`probe` for what may take a while: whoever probes doesn't wait for it. One at a time."""
+        return await self._once_for_all(self._scraping, work, *args)
 
     async def _once_for_all(self, threads: Threads, work: Callable[..., T], *args: Hashable) -> T:
         def look(begin: Begin) -> T:

@@ -47,5 +47,5 @@ def _count_alive(session: Session, workers: WorkerObserver) -> int:
 @metrics_router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: TheService, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
     """For Prometheus, in its text format or in OpenMetrics."""
-    text, media_type = await service.probe(service.metrics.text, service.workers, accept)
+    text, media_type = await service.scrape(service.metrics.text, service.workers, accept)
     return Response(text, media_type=media_type)

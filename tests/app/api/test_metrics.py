@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
+from emplace.app.database.workers import WorkerObserver
 from emplace.app.jobs.causes import cause_of
 from emplace.app.web import metrics
 from tests.app.asking import ONLY_SQLITE, ask_small
@@ -54,6 +59,43 @@ def test_many_that_ask_are_told_what_was_counted_once(api: httpx.Client, monkeyp
     assert 'emplace_queue_depth{kind="plans"} 0.0' in api.get("/metrics").text
     monkeypatch.setattr(metrics, "_FRESH_S", 0.0)
     assert 'emplace_queue_depth{kind="plans"} 1.0' in api.get("/metrics").text
+
+
+@ONLY_SQLITE
+def test_who_never_began_is_no_outcome(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_LAG", timedelta(0))
+    monkeypatch.setattr(metrics, "_FRESH_S", 0.0)
+    api.get("/metrics")
+    api.post(f"/v1/plans/{ask_small(api)}/cancel")
+    counted = api.get("/metrics").text
+    assert 'emplace_resources{kind="plans",state="cancelled"} 1.0' in counted
+    assert 'emplace_job_seconds_count{kind="plans"}' not in counted
+
+
+@ONLY_SQLITE
+def test_probes_do_not_wait_for_metrics(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two scrapes at once used to take both threads of those that look after the service."""
+    begun, may_go_on, look = threading.Event(), threading.Event(), metrics.Metrics._look
+
+    def slow_look(self: metrics.Metrics, session: Session, workers: WorkerObserver) -> None:
+        begun.set()
+        assert may_go_on.wait(30)
+        look(self, session, workers)
+
+    monkeypatch.setattr(metrics.Metrics, "_look", slow_look)
+
+    def scrape(accept: str) -> int:
+        return httpx.get(f"{api.base_url}/metrics", headers={"Accept": accept}, timeout=60).status_code
+
+    with ThreadPoolExecutor() as pool:
+        scrapes = [pool.submit(scrape, accept) for accept in ("text/plain", "application/openmetrics-text; version=1.0.0")]
+        assert begun.wait(20)
+        time.sleep(0.3)  # the other one is there too
+        try:
+            assert "no worker is alive" in api.get("/readyz", timeout=10).text
+        finally:
+            may_go_on.set()
+        assert [each.result() for each in scrapes] == [200, 200]
 
 
 def _columns(row: PlanRow) -> dict[str, object]:
