@@ -281,17 +281,17 @@ class TypeSearch:
         return bound.value_us, bound.name, chosen
 
     def _by_cases(self, allowed: Types, cost_us: float, paid_us: float) -> tuple[BoundedCase, ...]:
-        """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none. A
-        bound that comes to `cost_us` with what is paid for types is enough."""
+        """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none. One of
+        `cost_us` is enough, with what is paid for types."""
         if allowed not in self._cases:
             program = None if self._left_s <= 0 or self._monitor.stopped() else self._restricted(allowed, frozenset())
             self._cases[allowed] = ()
             if program is not None and program.cover is not None and program.question.cost_model.ranks_per_core <= 1:
-                clock = self._monitor.within(self._left_s).clock
-                cases = cases_of(program.cover, clock, cost_us - paid_us)
+                clock, enough_us = self._monitor.within(self._left_s).clock, cost_us - paid_us
+                cases = cases_of(program.cover, clock, enough_us)
                 if program.holders is not None:
                     floor_us = program.question.cost_model.floor(program.question.model).time_us
-                    cases = raised_by_holders(cases, program.cover, program.holders, floor_us - paid_us, cost_us - paid_us, clock)
+                    cases = raised_by_holders(cases, program.cover, program.holders, floor_us - paid_us, enough_us, clock)
                 self._cases[allowed] = tuple(cases)
                 self._left_s = clock.left_s
         return self._cases[allowed]
