@@ -34,6 +34,7 @@ from emplace.solver.model.problem import Bools, Floats, Problem, with_options
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder, bounder_of
 from emplace.solver.relaxation.by_cases import BoundedCase, cases_of
+from emplace.solver.relaxation.by_holders import raised_by_holders
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
@@ -171,7 +172,7 @@ class TypeSearch:
             node = heapq.heappop(self._heap)
             value, _, required, allowed = node
             if (program := self._restricted(allowed, required)) is not None:
-                cases = self._by_cases(allowed, cost_us - self._total(required))
+                cases = self._by_cases(allowed, cost_us, self._total(required))
                 by_cases_us = (cases[0].bound_us if cases else 0.0) + self._total(required)
                 if by_cases_us <= max(value, self.others_us * (1 + AS_GOOD)):
                     name = self.name if by_cases_us <= value else f"{self.name}, by cases"
@@ -279,14 +280,19 @@ class TypeSearch:
             return shared_bound_us(program, bound.value_us), SHARED_BOUND, chosen | cheap_options(problem)
         return bound.value_us, bound.name, chosen
 
-    def _by_cases(self, allowed: Types, enough_us: float) -> tuple[BoundedCase, ...]:
-        """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none."""
+    def _by_cases(self, allowed: Types, cost_us: float, paid_us: float) -> tuple[BoundedCase, ...]:
+        """The cases of the program with `allowed` only, costs of types apart, for a higher bound of it; none where there are none. One of
+        `cost_us` is enough, with what is paid for types."""
         if allowed not in self._cases:
             program = None if self._left_s <= 0 or self._monitor.stopped() else self._restricted(allowed, frozenset())
             self._cases[allowed] = ()
             if program is not None and program.cover is not None and program.question.cost_model.ranks_per_core <= 1:
-                clock = self._monitor.within(self._left_s).clock
-                self._cases[allowed] = tuple(cases_of(program.cover, clock, enough_us))
+                clock, enough_us = self._monitor.within(self._left_s).clock, cost_us - paid_us
+                cases = cases_of(program.cover, clock, enough_us)
+                if program.holders is not None:
+                    floor_us = program.question.cost_model.floor(program.question.model).time_us
+                    cases = raised_by_holders(cases, program.cover, program.holders, floor_us - paid_us, enough_us, clock)
+                self._cases[allowed] = tuple(cases)
                 self._left_s = clock.left_s
         return self._cases[allowed]
 

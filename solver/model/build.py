@@ -21,11 +21,11 @@ from emplace.solver.model.concrete import ConcretePlacer
 from emplace.solver.model.concrete_items import concrete_items, program_options
 from emplace.solver.model.conflicts import crowded
 from emplace.solver.model.costing import RankLoads, ShardPricer
-from emplace.solver.model.cover import Cover
 from emplace.solver.model.cover_options import CoverPricer
 from emplace.solver.model.cover_problem import cover_of
 from emplace.solver.model.equal_types import superfluous_types
 from emplace.solver.model.fixed import Fixed, fixed_tables
+from emplace.solver.model.holders import HolderPricer, trainers_are_alike
 from emplace.solver.model.items import Items, items_of
 from emplace.solver.model.layout_options import JoinedOptions, LargestRoom, LayoutPricer
 from emplace.solver.model.layouts import Layout, layouts
@@ -52,7 +52,7 @@ def price(
     if concrete is not None:
         return concrete
     offered = _offered(around, only_fitting=True)
-    return replace(offered, cover=_cover(around, offered.problem)) if with_cover else offered
+    return _covered(around, offered) if with_cover else offered
 
 
 def price_bytes(question: Question, topology: Topology, tiers: frozenset[Tier]) -> PricedQuestion:
@@ -92,12 +92,14 @@ def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
     )
 
 
-def _cover(around: _Around, offered: Problem) -> Cover:
+def _covered(around: _Around, offered: PricedQuestion) -> PricedQuestion:
     question, topology, fixed = around.question, around.topology, around.fixed
     kinds = _Kinds.of(topology, around.pricer.hottest_place())
     types = frozenset(ShardingType) - superfluous_types(question, topology, fixed)
     pricer = CoverPricer(question, topology, around.tiers, types, kinds.examples, kinds.of_device, around.pricer)
-    return cover_of(offered, kinds.of_device, question, pricer, fixed, around.load.time_us)
+    cover = cover_of(offered.problem, kinds.of_device, question, pricer, fixed, around.load.time_us)
+    holders = HolderPricer(question, pricer, offered.problem, fixed) if trainers_are_alike(cover, fixed) else None
+    return replace(offered, cover=cover, holders=holders)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,23 @@ from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
-from emplace.solver.model.piece_bands import PieceBand, PricedWidths, bands_by_number, bands_by_width, least_within
+from emplace.solver.model.piece_bands import (
+    PieceBand,
+    PricedWidths,
+    bands_by_number,
+    bands_by_width,
+    bands_of_each_number,
+    least_within,
+)
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
 _ON_DEVICES = (*BESIDE_SERVERS, ShardingType.TABLE_COLUMN_WISE)
 _IN_PIECES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
 _ON_ALL = (ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
+IN_OWN_PIECES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
+"""Types whose every piece is on a device that was chosen for it."""
+HOLDERS, OTHERS = 0, 1
+"""Kinds of trainers where those that hold a table are a kind apart."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,19 @@ class CoverBlock:
     least_hbm_bytes: Ints
     least_ddr_bytes: Ints
 
+    def on_others(self) -> CoverBlock:
+        """The same options on the other trainers, from those on holders."""
+        swapped = [OTHERS, HOLDERS, *range(2, self.mean_us.shape[1])]
+        loads = ("mean_us", "least_us", "shortest_us", "hbm_bytes", "ddr_bytes", "least_hbm_bytes", "least_ddr_bytes")
+        return replace(self, kind=OTHERS, **{name: getattr(self, name)[:, swapped] for name in loads})
+
 
 class CoverPricer:
-    """Prices the options of a cover on one topology."""
+    """Prices the options of a cover on one topology.
+
+    Where a table is `held`, all trainers are alike, and kinds of them are its holders and the others: it has only options of pieces of its
+    own, on holders, one for each number of them that leaves others. Which trainers these are is not known.
+    """
 
     def __init__(
         self,
@@ -67,9 +88,10 @@ class CoverPricer:
         kinds: list[Rank],
         device_kind: Ints,
         pricer: ShardPricer,
+        held: int | None = None,
     ) -> None:
         self._question, self._topology, self._tiers, self._kinds, self._pricer = question, topology, tiers, kinds, pricer
-        self._device_kind = device_kind
+        self._device_kind, self._held = device_kind, held
         self._is_trainer = np.array([not rank.is_server for rank in kinds])
         beside = BESIDE_SERVERS if topology.servers else tuple(ShardingType)
         self._types = [kind for kind in ShardingType if kind in types and kind in beside]
@@ -84,6 +106,11 @@ class CoverPricer:
         points = mixed_points if self._is_mixed else interval_points
         self._points = np.array([points(table.access, table.num_embeddings) for table in tables]) if has_cuda else np.empty((0, 0, 3))
         self._by_frequency = np.array([table.ids == BY_FREQUENCY for table in tables])
+
+    def with_holders(self, table: int, device_kind: Ints) -> CoverPricer:
+        """With the holders of a table apart, for kinds of device ([D]) of which there is one more."""
+        kinds = [self._kinds[HOLDERS], *self._kinds]
+        return CoverPricer(self._question, self._topology, self._tiers, frozenset(self._types), kinds, device_kind, self._pricer, table)
 
     def blocks(self, free: Bools) -> Iterator[CoverBlock]:
         """All options of the tables in `free` ([T])."""
@@ -112,8 +139,15 @@ class CoverPricer:
         for place in places:
             table = np.flatnonzero(free & self._open(kind, kernel, [self._kinds[number] for number in place]))
             beside = [other for other in places if self._is_trainer[other[0]] == self._is_trainer[place[0]]]
-            for some in self._cut_alike(kind, table):
-                yield from self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1)
+            if self._held is None:
+                for some in self._cut_alike(kind, table):
+                    yield from self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1)
+            elif place != [OTHERS]:
+                for some in self._cut_alike(kind, table[table != self._held]):
+                    for block in self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1):
+                        yield from (block, block.on_others()) if place == [HOLDERS] else (block,)
+                if place == [HOLDERS] and kind in IN_OWN_PIECES and self._held in table:
+                    yield from self._blocks(kind, kernel, point, data_type, np.array([self._held]), place, is_alone=True)
 
     def _cut_alike(self, kind: ShardingType, table: Ints) -> Iterator[Ints]:
         """Those of the tables whose pieces may have any width, and those whose pieces have one."""
@@ -170,13 +204,17 @@ class CoverPricer:
             least_us = self._widest_us(sharding, point, table, place)
             leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
         by_number = is_alone and kind in _IN_PIECES
-        bands = bands_by_number(columns) if by_number and not is_cut else bands_by_width(columns, widths)
-        for band in bands:
+        for band in self._bands(table, columns) if by_number and not is_cut else bands_by_width(columns, widths):
             if by_number and is_cut:
                 band = replace(band, share=np.ones(len(band.some)), pieces=pieces[band.some])
             taken = [band.together(each.of(band.some)) for each in means], [band.widest(each.of(band.some)) for each in leasts]
             share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
             yield self._block(kind, kernel, place, table[band.some], replace(band, share=share), *taken)
+
+    def _bands(self, table: Ints, columns: Ints) -> Iterator[PieceBand]:
+        """By the number of pieces."""
+        is_held = self._held is not None and self._held in table
+        return bands_of_each_number(columns, len(self._topology.trainers) - 1) if is_held else bands_by_number(columns)
 
     def _block(
         self,
@@ -218,7 +256,7 @@ class CoverPricer:
     def _on_kind(
         self, sharding: TableSharding, point: int | None, number: int, table: Ints, widths: Ints
     ) -> tuple[PricedWidths, PricedWidths]:
-        """The mean of the blocks that devices of a kind hold, and the least of them."""
+        """The mean of the blocks that devices of a kind hold, and the least of them; twice the least where the devices are not known."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
@@ -235,7 +273,7 @@ class CoverPricer:
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             each = self._blocks_on_kind(sharding, point, rank, table[uneven], widths[uneven], place)
             mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
-        return mean, least
+        return (mean if self._held is None else least), least
 
     def _blocks_on_kind(
         self, sharding: TableSharding, point: int | None, rank: Rank, table: Ints, widths: Ints, place: Ints
@@ -281,8 +319,8 @@ class CoverPricer:
         return np.asarray(np.min([self._on_kind(sharding, point, number, table, widest)[1].time_us[:, 0] for number in runs], axis=0))
 
     def _places(self, kind: ShardingType, number: int) -> Ints:
-        """[ranks of the kind] which block each holds; nodes are alike."""
-        trainers = np.flatnonzero(self._device_kind[: len(self._topology.trainers)] == number)
+        """[ranks of the kind] which block each holds, any where ranks are not known; nodes are alike."""
+        trainers = np.flatnonzero((self._device_kind[: len(self._topology.trainers)] == number) | (self._held is not None))
         return np.asarray(trainers if kind is ShardingType.ROW_WISE else trainers % self._topology.trainers_per_node)
 
     def _blocks_of(self, kind: ShardingType) -> int:

@@ -60,6 +60,15 @@ def bands_by_number(columns: Ints) -> Iterator[PieceBand]:
             yield _number_band(some, columns[some], fewest, np.minimum(most, columns[some] // COLUMN_MULTIPLE).astype(np.int64))
 
 
+def bands_of_each_number(columns: Ints, most: int) -> Iterator[PieceBand]:
+    """Likewise, with an option of its own for every number of pieces up to `most`."""
+    for number in range(1, most + 1):
+        some = np.flatnonzero(columns // COLUMN_MULTIPLE >= number)
+        if len(some):
+            exactly = np.full(len(some), number)
+            yield _number_band(some, columns[some], exactly, exactly)
+
+
 def _number_band(some: Ints, columns: Ints, fewest: Ints, most: Ints) -> PieceBand:
     def together(priced: PricedWidths) -> PricedWidths:
         return _each(priced, lambda part: _per(least_of_pieces(part, columns, fewest, most), fewest))

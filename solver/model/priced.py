@@ -15,6 +15,7 @@ from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.costing import ShardPricer
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.fixed import Fixed
+from emplace.solver.model.holders import HolderPricer
 from emplace.solver.model.layouts import Layout
 from emplace.solver.model.problem import Floats, Ints, Problem
 
@@ -50,6 +51,8 @@ class PricedQuestion:
     """What bounds every plan that runs, where `problem` has only some of their placements; else None."""
     columns: tuple[Ints, ...] | None = None
     """For each option [tables of the item, ranks] columns, where options say where everything lies: of a small question. Else None."""
+    holders: HolderPricer | None = None
+    """Prices covers with the trainers that hold a table apart, where there is a cover and trainers are alike; else None."""
 
     @property
     def relaxed(self) -> Problem:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -97,6 +98,11 @@ class Bounder:
         if (problem.hbm_capacity < 0).any() or (problem.ddr_capacity < 0).any():
             self.program = replace(self.program, usable=np.zeros_like(self.program.usable))
 
+    @property
+    def relaxed_us(self) -> float:
+        """The class relaxation as it is, a bound already."""
+        return self.fixed_us + self._relaxed.bound
+
     def bound(self) -> Bound:
         """The class relaxation with cuts, raised by ruling out values above it. Found once."""
         self._found = self._found or self._new_bound()
@@ -109,8 +115,12 @@ class Bounder:
         moved._found = replace(found, value_us=found.value_us + moved.fixed_us - self.fixed_us, fixed_us=moved.fixed_us)
         return moved
 
+    @cached_property
+    def _relaxed(self) -> Relaxation:
+        return self._relax(self.program)
+
     def _new_bound(self) -> Bound:
-        root = Region(ReducedProgram.of(self.program), self._relax(self.program))
+        root = Region(ReducedProgram.of(self.program), self._relaxed)
         if not root.relaxation.feasible:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
         self.program, relaxation = self._tighten(root.relaxation)
