@@ -33,7 +33,7 @@ class HeldCover:
 
     @property
     def numbers(self) -> Ints:
-        """Of trainers that may hold the table, some and not all."""
+        """How many trainers may hold the table: some, and not all."""
         pieces = np.unique(self.cover.pieces[self.cover.option_table == self.table])
         return np.asarray(pieces[pieces < self.cover.device_is_trainer.sum()])
 

@@ -22,7 +22,7 @@ from emplace.solver.relaxation.bound import bounder_of
 from emplace.solver.relaxation.by_cases import MOST_OPTIONS, BoundedCase
 
 LEAST_PART = 0.25
-"""Of the time of all tables: one that takes less is not worth the cases."""
+"""A share of the time of all tables: one that takes less of it is not worth the cases."""
 PRICING_SECONDS = 1.0
 """What must be left of a limit of time: the clock doesn't end the pricing of a cover."""
 

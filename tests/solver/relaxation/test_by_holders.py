@@ -101,7 +101,7 @@ def test_the_bound_is_the_best_step_where_no_other_is(number: int) -> None:
 
 @pytest.fixture(scope="module")
 def few_tables() -> tuple[Cover, HolderPricer]:
-    """Of 13 tables on 8 devices, one is half of the work; all are in columns."""
+    """13 tables in columns on 8 devices: one of them is half of the work."""
     model = builtin_model("m2").model_copy(update={"local_batch_size": 1600})
     asked = build_question(model, builtin_host("big-basin-16g"), PlanOptions(tiers=(Tier.HBM, Tier.DDR)))
     [trainers] = variants(asked)
