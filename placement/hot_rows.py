@@ -1,4 +1,4 @@
-"""Who gets the hot rows of tables that are split by rows, where ids are not hashed."""
+"""Who gets the hot rows of tables that are split by rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emplace.placement.model import ModelSpec
+from emplace.placement.model import ModelSpec, Table
 from emplace.placement.plan import HotRank, Plan
 from emplace.placement.topology import Topology
 from emplace.placement.workload import ROW_SPLIT, TableLoad, model_loads
@@ -36,14 +36,18 @@ def with_hot_ranks(plan: Plan) -> Plan:
 
 
 def hot_ranks(plan: Plan) -> tuple[HotRank, ...] | None:
-    """The hottest rank of each table of a sound plan that is split by rows and whose ids are not hashed; None where there is none."""
+    """The hottest rank of each table of a sound plan that is split by rows and has blocks that take more than their share; None where there is none."""
     question = plan.sized_question
     tables = {table.name: (number, table) for number, table in enumerate(question.model.tables)}
-    ordered = [placement for placement in plan.tables if placement.sharding_type in ROW_SPLIT and tables[placement.name][1].ids]
-    if not ordered:
+    split = [
+        placement
+        for placement in plan.tables
+        if placement.sharding_type in ROW_SPLIT and _may_be_uneven(tables[placement.name][1], question.model)
+    ]
+    if not split:
         return None
     loads, found = model_loads(question.model, plan.topology(), question.options.objective), []
-    for placement in ordered:
+    for placement in split:
         number, table = tables[placement.name]
         first, end = np.array([shard.rows for shard in placement.shards]).T
         lookups = np.broadcast_to(loads[number].row_share(first, end - first, table.num_embeddings).lookups, first.shape)
@@ -51,3 +55,8 @@ def hot_ranks(plan: Plan) -> tuple[HotRank, ...] | None:
             rank = placement.shards[int(np.argmax(lookups))].rank
             found.append(HotRank(table=table.name, rank=rank, times_mean=float(lookups.max() / lookups.mean())))
     return tuple(found) or None
+
+
+def _may_be_uneven(table: Table, model: ModelSpec) -> bool:
+    """Whether blocks of its rows may take more and less than their share."""
+    return table.ids is not None or not model.module_of(table).is_pooled

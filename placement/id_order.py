@@ -1,7 +1,7 @@
 """How ids lie in a table, and so what each block of its rows takes of its lookups.
 
-Hashed ids spread hot rows evenly: a block takes its share of the rows. Where ids lie by frequency the first block is the hottest, and a
-measured order says what equal parts of the rows take. Row splits are contiguous blocks, so the rank of a hot block gets its lookups.
+Hashed ids spread rows evenly: a block takes its share of them, and of sequences, whose vectors come whole from where they lie, the hottest
+rows besides that are in it. Where ids lie by frequency the first block is the hottest, and a measured order says what equal parts of the rows take. Row splits are contiguous blocks, so the rank of a hot block gets its lookups.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from emplace.placement.access import AccessDistribution, Share
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.hashing import hashed_rows
 
 MAX_PARTS = 4096
+
+MOST_HOT_ROWS, HOT_SHARE = 64, 1 / 1000
+"""Hashed rows that are reckoned one by one: so many at most, those that take such a share of the lookups more than the mean row."""
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +104,40 @@ def row_curves(order: IdOrder | None, accesses: AccessDistribution, lookups: flo
 
     asked = mass if sent_once is None else unique_of(sent_once)
     return RowCurves(_curve(rows, rows), _curve(asked, mass), _curve(unique_of(lookups), mass))
+
+
+def hashed_curves(
+    name: str, num_embeddings: int, accesses: AccessDistribution, lookups: float, sent_once: float | None
+) -> RowCurves | None:
+    """The curves of a table whose ids are hashed: its hottest rows lie one by one, the others evenly. None where no row is hot."""
+    hot = _hottest(accesses, num_embeddings)
+    if not len(hot):
+        return None
+    place = hashed_rows(name, num_embeddings, np.arange(len(hot)))
+    order = np.argsort(place)
+    between = np.diff(place[order], prepend=-1, append=num_embeddings) - 1
+    rest = between / max(num_embeddings - len(hot), 1)
+
+    def along(of_hot: Floats, of_rest: float) -> Floats:
+        """[2 hot + 1] from the first row to the last: what is between hot rows, and each of them."""
+        parts = np.empty(2 * len(hot) + 1)
+        parts[::2], parts[1::2] = rest * of_rest, of_hot[order]
+        return parts
+
+    def unique_of(lookups: float) -> Floats:
+        seen = _seen(np.ones(len(hot)), hot, lookups)
+        return along(seen, max(float(accesses.unique_rows(lookups)) - seen.sum(), 0.0))
+
+    rows, mass = along(np.ones(len(hot)), num_embeddings - len(hot)), along(hot, max(1 - hot.sum(), 0.0))
+    asked = mass if sent_once is None else unique_of(sent_once)
+    return RowCurves(_curve(rows, rows), _curve(asked, mass), _curve(unique_of(lookups), mass))
+
+
+def _hottest(accesses: AccessDistribution, num_embeddings: int) -> Floats:
+    """[hot] the probabilities of the rows that take much more than others, hottest first."""
+    ranks = np.arange(min(MOST_HOT_ROWS, num_embeddings))
+    each = accesses.row_probability[np.searchsorted(np.cumsum(accesses.rows)[:-1], ranks, side="right")]
+    return np.asarray(each[each > HOT_SHARE + 1 / num_embeddings])
 
 
 def _seen(rows: Floats, probability: Floats, lookups: float) -> Floats:

@@ -1,42 +1,74 @@
 """What single ranks on CPUs peak at, where a model has sequences: each at a moment of its own.
 
-While vectors are sent, a rank holds those of its shards twice. In the backward a trainer holds the vectors of its own sequences and their
-gradients, and shards hold none. A rank peaks at the fuller moment. A node's sum counts what shards hold: all vectors come from some shard,
-so where its ranks have all shards that is as much as they hold in the backward.
+While vectors of sequences are sent, a rank holds those of its shards twice, and one copy of pooled vectors that are on their way. In the
+backward a trainer holds the vectors of its own sequences and their gradients, and shards hold none, but for gradients that came already:
+collections and sharding types send one after the other, the first one last. While pooled vectors are sent, or
+gradients of replicated tables summed up, there are no sequences. A rank peaks at the fullest of these moments. A node's sum counts what
+shards hold, whichever the moment: it is what must fit, and all vectors of sequences come from some shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emplace.placement.host import DeviceType
-from emplace.placement.memory import own_sequence_bytes
-from emplace.placement.model import Table
-from emplace.placement.plan import Question, TablePlacement
+from emplace.placement.memory import own_sequence_bytes, row_bytes
+from emplace.placement.model import ComputeKernel, ShardingType, Table
+from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.placement.workload import TableLoad, shard_workload
+
+
+class _Passing(NamedTuple):
+    """Bytes that a shard holds for a part of the step only, and of these the vectors on their way."""
+
+    all: int
+    on_their_way: int
 
 
 def beyond_shards_bytes(
     question: Question, placements: Sequence[TablePlacement], loads: Sequence[TableLoad], topology: Topology
 ) -> NDArray[np.int64]:
-    """[R] how much more system memory each rank peaks at than its part of its node's sum. `loads` are in the model's order."""
-    known = {table.name: (table, load) for table, load in zip(question.model.tables, loads, strict=True) if not load.is_pooled}
-    sent = np.zeros(len(topology.ranks), dtype=np.int64)
+    """[R] how much more system memory each rank peaks at than its part of its node's sum; less than nothing where what its shards hold is
+    never there at once. `loads` are in the model's order."""
+    known = {table.name: (table, load) for table, load in zip(question.model.tables, loads, strict=True)}
+    pooled, pooled_on_their_way, sent, came = np.zeros((4, len(topology.ranks)), dtype=np.int64)
+    if all(load.is_pooled for load in loads):
+        return pooled
+    last = _last_in_backward(question, placements)
     for placement in placements:
-        if placement.name in known:
-            _add_sent(sent, placement, *known[placement.name], topology)
+        table, load = known[placement.name]
+        for shard in placement.shards:
+            passing = _passing(placement, shard, table, load, topology)
+            if load.is_pooled:
+                pooled[shard.rank] += passing.all
+                pooled_on_their_way[shard.rank] += passing.on_their_way
+            else:
+                sent[shard.rank] += passing.all
+                came[shard.rank] += 0 if (table.module, placement.sharding_type) == last else passing.on_their_way
+    fullest = np.maximum.reduce([pooled, sent + pooled_on_their_way, own_sequence_bytes(question.model, list(loads)) + came])
     is_trainer = np.array([not rank.is_server and rank.type is not DeviceType.CUDA for rank in topology.ranks])
-    return np.where(is_trainer, np.maximum(own_sequence_bytes(question.model, list(loads)) - sent, 0), 0)
+    return np.where(is_trainer, fullest - pooled - sent, 0)
 
 
-def _add_sent(sent: NDArray[np.int64], placement: TablePlacement, table: Table, load: TableLoad, topology: Topology) -> None:
-    """Add the bytes that each rank holds of the vectors of its shards of one table, their copies included ([R])."""
-    for shard in placement.shards:
-        columns, on_server = shard.columns[1] - shard.columns[0], topology.ranks[shard.rank].is_server
-        share = load.row_share(shard.rows[0], shard.rows[1] - shard.rows[0], table.num_embeddings)
-        peak = shard_workload(load, placement.sharding_type, share, columns, topology, on_server=on_server).peak
-        sent[shard.rank] += int(peak.vectors) * columns * int(peak.value_bytes + peak.copied_bytes)
+def _last_in_backward(question: Question, placements: Sequence[TablePlacement]) -> tuple[str | None, ShardingType] | None:
+    """The module and sharding type of the first sequence of the model that is placed."""
+    kinds, model = {placement.name: placement.sharding_type for placement in placements}, question.model
+    sequences = (table for table in model.tables if table.name in kinds and not model.module_of(table).is_pooled)
+    return next(((table.module, kinds[table.name]) for table in sequences), None)
+
+
+def _passing(placement: TablePlacement, shard: Shard, table: Table, load: TableLoad, topology: Topology) -> _Passing:
+    """Vectors and their copies, and of a replicated table the gradients before they are summed up."""
+    rows, columns = shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]
+    share = load.row_share(shard.rows[0], rows, table.num_embeddings)
+    on_server = topology.ranks[shard.rank].is_server
+    peak = shard_workload(load, placement.sharding_type, share, columns, topology, on_server=on_server).peak
+    vectors = int(peak.vectors) * columns
+    if placement.compute_kernel is ComputeKernel.DENSE:
+        return _Passing(vectors * int(peak.value_bytes) + rows * int(row_bytes(table.data_type, columns)), 0)
+    return _Passing(vectors * int(peak.value_bytes + peak.copied_bytes), vectors * int(peak.copied_bytes))

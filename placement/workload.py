@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from emplace.placement.id_order import RowShare, row_curves
+from emplace.placement.id_order import RowShare, hashed_curves, row_curves
 from emplace.placement.lengths import LengthDistribution
 from emplace.placement.model import DataType, ModelSpec, ShardingType, Table
 from emplace.placement.modules import ONE_MODULE, Module
@@ -101,7 +101,10 @@ def table_load(table: Table, local_batch_size: int, trainers: int, objective: Ob
     sizes = (local_batch_size * trainers, local_batch_size)
     lookups = [add_up(_lookups(feature.lengths, size, objective) for feature in table.features) for size in sizes]
     unique = table.accesses.unique_rows(lookups)
-    curves = row_curves(table.ids, table.accesses, lookups[0], lookups[1] if module.index_dedup else None)
+    sent_once = lookups[1] if module.index_dedup else None
+    curves = row_curves(table.ids, table.accesses, lookups[0], sent_once)
+    if curves is None and not module.is_pooled:
+        curves = hashed_curves(table.name, table.num_embeddings, table.accesses, lookups[0], sent_once)
     batch_ids = [peak_ids(table, size) for size in sizes]
     peak = batch_ids
     if module.index_dedup:

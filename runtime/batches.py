@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
+from emplace.placement.hashing import hashed_rows, spread_rows
 from emplace.placement.id_order import BY_FREQUENCY, MeasuredOrder
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES
@@ -18,8 +17,6 @@ MAX_PREPARED_BYTES = 128 * 2**20
 MAX_PREPARED_BATCHES = 64
 
 Ints = NDArray[np.int64]
-
-_GOLDEN = 0.6180339887498949
 
 
 def draw_batch(spec: ModelSpec, examples: int, seed: int, rank: int, number: int) -> Batch:
@@ -56,28 +53,13 @@ def draw_rows(table: Table, lookups: int, rng: np.random.Generator) -> Ints:
     ranks = table.accesses.sample(rng, lookups)
     if table.ids == BY_FREQUENCY:
         return ranks
-    spread = spread_rows(table, ranks)
-    if not isinstance(table.ids, MeasuredOrder):
-        return spread
-    shares, rows = np.array(table.ids.measured), table.num_embeddings
-    parts = rng.choice(len(shares), lookups, p=shares / shares.sum())
-    within = (spread / rows + 0.5) % 1.0  # the hottest row in the middle, so that no border of blocks is near
-    return np.minimum(((parts + within) * (rows / len(shares))).astype(np.int64), rows - 1)
-
-
-def spread_rows(table: Table, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Row ids of access ranks (0 the hottest): a bijection that spreads neighbours in rank evenly over the table.
-
-    Ids are hashed in production, so a block of rows takes its share of hot and cold rows alike. Multiplication by a
-    number near the golden section of the table's size, coprime to it, does the same and is a bijection.
-    """
     rows = table.num_embeddings
-    stride = max(1, round(rows * _GOLDEN))
-    while gcd(stride, rows) != 1:
-        stride += 1
-    # Two factors below 2**31 stay inside int64; Python's own integers never overflow.
-    wide = ranks if rows < 2**31 else ranks.astype(object)
-    return np.asarray(wide * stride % rows, dtype=np.int64)
+    if not isinstance(table.ids, MeasuredOrder):
+        return hashed_rows(table.name, rows, ranks)
+    shares = np.array(table.ids.measured)
+    parts = rng.choice(len(shares), lookups, p=shares / shares.sum())
+    within = (spread_rows(rows, ranks) / rows + 0.5) % 1.0  # the hottest row in the middle, so that no border of blocks is near
+    return np.minimum(((parts + within) * (rows / len(shares))).astype(np.int64), rows - 1)
 
 
 def prepared_count(spec: ModelSpec, steps: int) -> int:

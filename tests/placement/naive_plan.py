@@ -53,7 +53,12 @@ def naive_plan(
     topology = options.topology(host, with_servers=with_servers)
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
-    hbm, ddr, sent = ([0] * len(topology.ranks) for _ in range(3))
+    hbm, ddr = ([0] * len(topology.ranks) for _ in range(2))
+    sequences = [
+        (table.module, choice[0]) for table, choice in zip(model.tables, choices, strict=True) if not model.module_of(table).is_pooled
+    ]
+    last = sequences[0] if sequences else None
+    passing = {name: [0] * len(topology.ranks) for name in ("pooled", "pooled copies", "sequences", "gradients that came")}
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
@@ -67,7 +72,10 @@ def naive_plan(
             shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
             hbm[number] += shard_hbm
             ddr[number] += shard_ddr
-            sent[number] += _sent(load, choice[0], table, rank, rows, columns, topology)
+            for name, held in _passing(
+                load, choice, table, rank, rows, columns, topology, is_last=(table.module, choice[0]) == last
+            ).items():
+                passing[name][number] += held
             for stage, time_us in times.items():
                 stages[number][stage] += time_us
             if rank.is_server:
@@ -81,9 +89,9 @@ def naive_plan(
         for stage, time_us in sharding_type_stages_us(question.cost_model, kind, topology).items():
             for of_rank in stages:
                 of_rank[stage] += time_us
-    own = own_sequence_bytes(model, loads)
     peaks = [
-        held + max(0, own - sent[each.rank]) if _is_cpu_trainer(each) else held for each, held in zip(topology.ranks, ddr, strict=True)
+        held + (_moment(passing, rank.rank, own_sequence_bytes(model, loads)) if sequences and _is_cpu_trainer(rank) else 0)
+        for rank, held in zip(topology.ranks, ddr, strict=True)
     ]
     return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr, peaks)
 
@@ -139,15 +147,33 @@ def _is_cpu_trainer(rank: Rank) -> bool:
     return not rank.is_server and rank.type is not DeviceType.CUDA
 
 
-def _sent(
-    load: TableLoad, kind: ShardingType, table: Table, rank: Rank, rows: tuple[int, int], columns: tuple[int, int], topology: Topology
-) -> int:
-    """Bytes of a shard's vectors and of the copies that are sent of them, where its table is not pooled."""
-    if load.is_pooled:
-        return 0
+def _passing(
+    load: TableLoad,
+    choice: Choice,
+    table: Table,
+    rank: Rank,
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    topology: Topology,
+    *,
+    is_last: bool,
+) -> dict[str, int]:
+    """Bytes that a shard holds for a part of the step only."""
+    kind, kernel, _ = choice
     share, width = load.row_share(rows[0], rows[1] - rows[0], table.num_embeddings), columns[1] - columns[0]
     peak = shard_workload(load, kind, share, width, topology, on_server=rank.is_server).peak
-    return int(peak.vectors * width * (peak.value_bytes + peak.copied_bytes))
+    vectors, copies = int(peak.vectors * width * peak.value_bytes), int(peak.vectors * width * peak.copied_bytes)
+    if not load.is_pooled:
+        return {"sequences": vectors + copies, "gradients that came": 0 if is_last else copies}
+    if kernel is ComputeKernel.DENSE:
+        return {"pooled": vectors + (rows[1] - rows[0]) * int(row_bytes(table.data_type, width))}
+    return {"pooled": vectors + copies, "pooled copies": copies}
+
+
+def _moment(passing: dict[str, list[int]], rank: int, own: int) -> int:
+    """What a rank holds at its fullest moment beyond all that its shards ever hold."""
+    pooled, copies, sequences, came = (passing[name][rank] for name in ("pooled", "pooled copies", "sequences", "gradients that came"))
+    return max(pooled, sequences + copies, own + came) - pooled - sequences
 
 
 def _price(

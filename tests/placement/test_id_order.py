@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from emplace.placement.audit import audit
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.errors import InvalidDocument
+from emplace.placement.hashing import hashed_rows
 from emplace.placement.id_order import RowShare
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.modules import ONE_MODULE, Module
 from emplace.placement.reading import from_data
 from emplace.placement.workload import Objective, TableLoad, table_load
 from tests.placement.example_models import gpu_host, model, model_data
@@ -26,6 +28,8 @@ ORDERS = st.one_of(
     st.lists(st.floats(0, 1), min_size=1, max_size=9).filter(lambda parts: sum(parts) > 0.1).map(lambda parts: measured(*parts)),
 )
 ACCESSES = st.one_of(st.just("uniform"), st.floats(0.3, 2.0).map(lambda zipf: {"zipf": zipf}), st.just({"icdf": [[0.1, 0.5], [0.4, 1.0]]}))
+SEQUENCE = Module.model_validate({"path": "ec", "pooling": "none"})
+SENT_ONCE = Module.model_validate({"path": "ec", "pooling": "none", "index_dedup": True})
 
 
 def measured(*parts: float) -> dict[str, Any]:
@@ -44,11 +48,11 @@ def blocks(spec: Table, load: TableLoad, count: int) -> RowShare:
     return load.row_share(first, end - first, spec.num_embeddings)
 
 
-@given(ACCESSES, ORDERS, st.integers(1, 10**7), st.integers(1, 40), st.booleans())
-@settings(deadline=None, max_examples=60)
-def test_blocks_take_all_of_a_table(access: Any, ids: Any, rows: int, count: int, is_p95: bool) -> None:
+@given(ACCESSES, ORDERS, st.integers(1, 10**7), st.integers(1, 40), st.booleans(), st.sampled_from([ONE_MODULE, SEQUENCE, SENT_ONCE]))
+@settings(deadline=None, max_examples=120)
+def test_blocks_take_all_of_a_table(access: Any, ids: Any, rows: int, count: int, is_p95: bool, module: Module) -> None:
     spec = table(rows, access, ids)
-    load = table_load(spec, 64, 4, Objective.P95 if is_p95 else Objective.MEAN)
+    load = table_load(spec, 64, 4, Objective.P95 if is_p95 else Objective.MEAN, module)
     for share in blocks(spec, load, count):
         assert share.sum() == pytest.approx(1)
         assert (share >= 0).all()
@@ -70,6 +74,34 @@ def test_by_frequency_a_block_takes_what_its_rows_do(dedup: bool) -> None:
     wanted = seen[0] if dedup else each
     np.testing.assert_allclose(lookups, wanted.reshape(4, 10).sum(axis=1) / wanted.sum())
     np.testing.assert_allclose(unique, seen[1].reshape(4, 10).sum(axis=1) / seen[1].sum())
+
+
+@pytest.mark.parametrize("dedup", [False, True])
+def test_hashed_rows_of_a_sequence_lie_where_they_are_drawn(dedup: bool) -> None:
+    """The hottest row takes a fifth of the lookups: whichever block has it is hot. Of pooled tables blocks take their share of the rows."""
+    rows, alpha, sent = 400, 1.2, 64 * 50
+    each = np.arange(1.0, rows + 1) ** -alpha
+    each /= each.sum()
+    data = model_data(modules=[{"path": "ec", "pooling": "none", "index_dedup": dedup}, {"path": "ebc"}], interaction="cat")
+    data["tables"] = [table(rows, {"zipf": alpha}).to_data() | {"name": name, "module": name} for name in ("ec", "ebc")]
+    for number, feature in enumerate(("f", "g")):
+        data["tables"][number]["features"][0]["name"] = feature
+    spec = from_data(data, ModelSpec, source="model")
+    sequence, pooled = (table_load(each, 64, 4, Objective.MEAN, spec.module_of(each)) for each in spec.tables)
+    asked = 1 - (1 - each) ** sent if dedup else each
+    block = hashed_rows("ec", rows, np.arange(rows)) // 100
+    found = blocks(spec.tables[0], sequence, 4)
+    np.testing.assert_allclose(found.lookups, [asked[block == number].sum() / asked.sum() for number in range(4)], atol=0.02)
+    assert found.lookups.max() > (0.25 if dedup else 0.35)
+    np.testing.assert_allclose(found.unique_rows, 0.25, atol=0.02)
+    np.testing.assert_allclose(blocks(spec.tables[1], pooled, 4).lookups, 0.25)
+
+
+def test_where_no_row_is_hot_hashed_blocks_are_alike() -> None:
+    data = model_data(modules=[{"path": "ec", "pooling": "none"}], interaction="cat")
+    data["tables"] = [table(30).to_data() | {"module": "ec"}]
+    spec = from_data(data, ModelSpec, source="model")
+    assert table_load(spec.tables[0], 64, 4, Objective.MEAN, spec.module_of(spec.tables[0])).curves is None
 
 
 def test_measured_parts_are_cut_where_blocks_are() -> None:

@@ -33,8 +33,7 @@ def planned(kind: ShardingType, spec: ModelSpec, host: HostSpec) -> Plan:
 
 def own_bytes(plan: Plan) -> list[int]:
     """What each rank peaks at, without its shards."""
-    of_shards = [sum(shard.ddr_bytes for shard in plan.tables[0].shards if shard.rank == rank) for rank in range(2)]
-    return [load.ddr_bytes - held for load, held in zip(plan.ranks, of_shards, strict=True)]
+    return [_without_shards(plan, rank) for rank in range(2)]
 
 
 VECTORS = 50 * 8 * 4
@@ -55,6 +54,46 @@ def test_ranks_that_send_as_much_as_they_receive() -> None:
     one, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host()))
     assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [one + OWN - 2 * VECTORS] * 2
     assert other > one
+
+
+def test_pooled_vectors_and_sequences_are_never_at_their_fullest_at_once() -> None:
+    """A pooled table is on one rank, which holds no sequence: of 20 vectors of 8 floats, its own bags and the other's, and as many copies,
+    nothing is there when the rank's own sequences are at their fullest."""
+    tables = [
+        {"name": "t", "num_embeddings": 1000, "embedding_dim": 8, "module": "history", "features": [{"name": "f", "length": {"fixed": 5}}]},
+        {"name": "p", "num_embeddings": 1000, "embedding_dim": 8, "module": "profile", "features": [{"name": "g", "length": {"fixed": 1}}]},
+    ]
+    spec = model(tables=tables, local_batch_size=10, modules=[SEQUENCES, {"path": "profile"}])
+    whole = (ShardingType.TABLE_WISE, ComputeKernel.FUSED, None)
+    plan = naive_plan(spec, cpu_host(), [whole, whole], PlanOptions(nodes=1, ranks=2))
+    [of_t], [of_p] = plan.tables[0].shards, plan.tables[1].shards
+    assert (of_t.rank, of_p.rank) == (0, 1)
+    copies, own = 20 * 8 * 4, OWN - min(50 * 8 + 10 * 8 * 4, 10 * 8 * 3 // 2 * 4)
+    peak = [load.ddr_bytes - shard.ddr_bytes for load, shard in zip(plan.ranks, (of_t, of_p), strict=True)]
+    assert peak[1] - peak[0] == own - 2 * copies
+    assert audit(plan) == []
+
+
+def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
+    """Of two sequences in rows and in one piece, the second one's gradients are with their owner when the first one's are made."""
+    table = one_sequence().to_data()["tables"][0]
+    tables = [table, table | {"name": "u", "features": [{"name": "g", "length": {"fixed": 5}}]}]
+    spec = model(tables=tables, local_batch_size=10, modules=[SEQUENCES])
+    row_wise, whole = ((kind, ComputeKernel.FUSED, None) for kind in (ShardingType.ROW_WISE, ShardingType.TABLE_WISE))
+    rows_first, whole_first = (
+        naive_plan(spec, cpu_host(), each, PlanOptions(nodes=1, ranks=2)) for each in ([row_wise, whole], [whole, row_wise])
+    )
+    assert audit(rows_first) == []
+    assert audit(whole_first) == []
+    beside = 2 * (50 * 8 + 10 * 8 * 4)
+    sent, own = 6 * VECTORS, 4 * VECTORS + beside
+    assert max(sent, own + 2 * VECTORS) - max(sent, own + VECTORS) == beside
+    assert _without_shards(rows_first, rows_first.tables[1].shards[0].rank) - _without_shards(whole_first, 0) == beside
+
+
+def _without_shards(plan: Plan, rank: int) -> int:
+    """What a rank peaks at, without its shards."""
+    return plan.ranks[rank].ddr_bytes - sum(shard.ddr_bytes for table in plan.tables for shard in table.shards if shard.rank == rank)
 
 
 def test_only_ranks_on_cpus_have_peaks_of_their_own() -> None:
