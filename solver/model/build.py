@@ -32,6 +32,9 @@ from emplace.solver.model.layouts import Layout, layouts
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 
+EACH_PLACE = 512
+"""Tables times trainers of a node up to which each place of a node is a kind of device, where rows are hot: of more the hottest one is."""
+
 
 def price(
     question: Question,
@@ -94,7 +97,8 @@ def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
 
 def _covered(around: _Around, offered: PricedQuestion) -> PricedQuestion:
     question, topology, fixed = around.question, around.topology, around.fixed
-    kinds = _Kinds.of(topology, around.pricer.hottest_place())
+    each_place = len(question.model.tables) * topology.trainers_per_node <= EACH_PLACE
+    kinds = _Kinds.of(topology, around.pricer.hottest_place(), each_place=each_place)
     types = frozenset(ShardingType) - superfluous_types(question, topology, fixed)
     pricer = CoverPricer(question, topology, around.tiers, types, kinds.examples, kinds.of_device, around.pricer)
     cover = cover_of(offered.problem, kinds.of_device, question, pricer, fixed, around.load.time_us)
@@ -173,24 +177,31 @@ def _concrete(around: _Around) -> PricedQuestion | None:
 class _Kinds:
     """The kinds of devices of a topology: G of them, servers apart from trainers."""
 
-    names: tuple[tuple[str, bool, bool], ...]
-    """[G] (device, whether it is a server's, whether it is at the hottest place)"""
+    names: tuple[tuple[str, bool, int], ...]
+    """[G] (device, whether it is a server's, where places are apart: which)"""
     examples: list[Rank]
     """[G] a rank of each."""
     of_device: Ints
     """[D]"""
 
     @classmethod
-    def of(cls, topology: Topology, hottest_place: int | None = None) -> _Kinds:
-        """Trainers at the hottest place of a node, which get the most of row splits, are a kind apart where there is one."""
+    def of(cls, topology: Topology, hottest_place: int | None = None, *, each_place: bool = False) -> _Kinds:
+        """Where there is a hottest place of a node, trainers there, which get the most of row splits, are a kind apart; with `each_place` those
+        at every place are."""
         local = topology.trainers_per_node
-        each = [(rank.device, rank.is_server, rank.rank % local == hottest_place) for rank in topology.ranks]
+
+        def apart(rank: Rank) -> int:
+            if hottest_place is None or rank.is_server:
+                return 0
+            return rank.rank % local if each_place else int(rank.rank % local == hottest_place)
+
+        each = [(rank.device, rank.is_server, apart(rank)) for rank in topology.ranks]
         names = tuple(dict.fromkeys(each))
         return cls(names, [topology.ranks[each.index(name)] for name in names], np.array([names.index(name) for name in each]))
 
     def of_layouts(self, offered: tuple[Layout, ...]) -> Ints:
         """The kind that each layout is for; -1 where it is for all trainers of a node or of the job."""
-        found = (self.names.index((layout.device, layout.on_server, False)) if layout.device is not None else -1 for layout in offered)
+        found = (self.names.index((layout.device, layout.on_server, 0)) if layout.device is not None else -1 for layout in offered)
         return np.array(list(found), dtype=np.int64)
 
 
