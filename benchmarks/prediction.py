@@ -18,25 +18,24 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.hand_placements import plan_by_hand
 from benchmarks.json_lines import emit
-from benchmarks.prediction_cases import LAUNCHES, OURS, Placements, draw_model, draw_plans
+from benchmarks.prediction_cases import LAUNCHES, OURS, draw_model, draw_plans
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
 from emplace.cost_model_store import find_cost_model
 from emplace.executor.launch import Launch
 from emplace.hardware.discover import discover_host
 from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
-from emplace.placement.derived_plan import derive_plan
 from emplace.placement.errors import EmplaceError, ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
-from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, SolverRecord
+from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.stages import Stage
 from emplace.planning import answer, build_question
 
@@ -92,7 +91,7 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     rng = np.random.default_rng([seed, ranks, number])
     model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
     question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=seed), cost)
-    plans = {name: _by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
+    plans = {name: plan_by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
     plans[REFERENCE] = _reference(host, ranks, cost)
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
@@ -123,25 +122,11 @@ def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measur
     return measured
 
 
-def _by_hand(question: Question, placements: Placements) -> Plan:
-    options = question.options
-    record = SolverRecord(
-        seconds=0.0,
-        seed=options.seed,
-        limit=SOLVE_SECONDS,
-        limit_kind=LimitKind.WORK,
-        stopped_by="limit",
-        bound="none",
-        version=version("emplace"),
-    )
-    return derive_plan(question, placements, question.topology(with_servers=False), record)
-
-
 def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
     """A plan that is the same in every launch, to see how fast the machine is at that moment."""
     model = draw_model(np.random.default_rng(_REFERENCE_SEED), "reference", ranks)
     question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS), cost)
-    return _by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
+    return plan_by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
 
 
 def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from emplace.placement.plan import Shard, TablePlacement
+from benchmarks.hand_placements import Placements, column_pieces, replicas, row_blocks, whole_table
+from emplace.placement.model import ModelSpec, ShardingType, Table
+from emplace.placement.plan import TablePlacement
 
 OURS = "emplace"
 """Emplace's own plan, beside those that are drawn here."""
@@ -71,7 +72,6 @@ def _table(rng: np.random.Generator, name: str, rows: int, dim: int, length: flo
     }
 
 
-Placements = tuple[TablePlacement, ...]
 Style = Callable[[np.random.Generator, ModelSpec, int], Placements]
 
 
@@ -89,27 +89,27 @@ def _whole_by_bytes(rng: np.random.Generator, model: ModelSpec, ranks: int) -> P
         rank = int(np.argmin(held))
         held[rank] += table.num_embeddings * table.embedding_dim
         rank_of[table.name] = rank
-    return tuple(_whole(table, rank_of[table.name]) for table in model.tables)
+    return tuple(whole_table(table, rank_of[table.name]) for table in model.tables)
 
 
 def _whole_anywhere(rng: np.random.Generator, model: ModelSpec, ranks: int) -> Placements:
-    return tuple(_whole(table, int(rng.integers(ranks))) for table in model.tables)
+    return tuple(whole_table(table, int(rng.integers(ranks))) for table in model.tables)
 
 
 def _all_columns(rng: np.random.Generator, model: ModelSpec, ranks: int) -> Placements:
-    return tuple(_columns(table, rng.permutation(ranks).tolist()) for table in model.tables)
+    return tuple(column_pieces(table, rng.permutation(ranks).tolist()) for table in model.tables)
 
 
 def _all_rows(rng: np.random.Generator, model: ModelSpec, ranks: int) -> Placements:
     del rng
-    return tuple(_rows(table, ranks, ShardingType.ROW_WISE) for table in model.tables)
+    return tuple(row_blocks(table, ranks, ShardingType.ROW_WISE) for table in model.tables)
 
 
 def _small_everywhere(rng: np.random.Generator, model: ModelSpec, ranks: int) -> Placements:
     """data_parallel for small tables, the others whole."""
     whole = _whole_by_bytes(rng, model, ranks)
     small = [table.num_embeddings * table.embedding_dim * 4 <= _REPLICATED_BYTES for table in model.tables]
-    return tuple(_replica(table, ranks) if one else other for table, one, other in zip(model.tables, small, whole, strict=True))
+    return tuple(replicas(table, ranks) if one else other for table, one, other in zip(model.tables, small, whole, strict=True))
 
 
 def _mixed(rng: np.random.Generator, model: ModelSpec, ranks: int) -> Placements:
@@ -122,13 +122,13 @@ def _any(rng: np.random.Generator, table: Table, ranks: int) -> TablePlacement:
     kinds = [kind for kind in ShardingType if kind is not ShardingType.DATA_PARALLEL or small]
     match kinds[int(rng.integers(len(kinds)))]:
         case ShardingType.TABLE_WISE:
-            return _whole(table, int(rng.integers(ranks)))
+            return whole_table(table, int(rng.integers(ranks)))
         case ShardingType.COLUMN_WISE | ShardingType.TABLE_COLUMN_WISE as kind:
-            return _columns(table, rng.permutation(ranks)[: int(rng.integers(2, ranks + 1))].tolist(), kind)
+            return column_pieces(table, rng.permutation(ranks)[: int(rng.integers(2, ranks + 1))].tolist(), kind)
         case ShardingType.DATA_PARALLEL:
-            return _replica(table, ranks)
+            return replicas(table, ranks)
         case kind:
-            return _rows(table, ranks, kind)
+            return row_blocks(table, ranks, kind)
 
 
 _STYLES: dict[str, Style] = {
@@ -139,36 +139,3 @@ _STYLES: dict[str, Style] = {
     "small tables everywhere": _small_everywhere,
     "every type": _mixed,
 }
-
-
-def _whole(table: Table, rank: int) -> TablePlacement:
-    return _placement(table, ShardingType.TABLE_WISE, [(rank, (0, table.num_embeddings), (0, table.embedding_dim))])
-
-
-def _columns(table: Table, ranks: list[int], kind: ShardingType = ShardingType.COLUMN_WISE) -> TablePlacement:
-    """Equal pieces, as many as the width allows; a multiple of 4 columns each."""
-    pieces = max(count for count in range(1, len(ranks) + 1) if table.embedding_dim % (4 * count) == 0)
-    width = table.embedding_dim // pieces
-    return _placement(table, kind, [(ranks[n], (0, table.num_embeddings), (n * width, (n + 1) * width)) for n in range(pieces)])
-
-
-def _rows(table: Table, ranks: int, kind: ShardingType) -> TablePlacement:
-    """Blocks of ceil(rows / ranks), the last ones shorter or empty."""
-    size, rows = -(-table.num_embeddings // ranks), table.num_embeddings
-    columns = (0, table.embedding_dim)
-    return _placement(table, kind, [(n, (min(n * size, rows), min((n + 1) * size, rows)), columns) for n in range(ranks)])
-
-
-def _replica(table: Table, ranks: int) -> TablePlacement:
-    whole = (0, table.num_embeddings), (0, table.embedding_dim)
-    return _placement(table, ShardingType.DATA_PARALLEL, [(rank, *whole) for rank in range(ranks)], ComputeKernel.DENSE)
-
-
-def _placement(
-    table: Table,
-    kind: ShardingType,
-    parts: list[tuple[int, tuple[int, int], tuple[int, int]]],
-    kernel: ComputeKernel = ComputeKernel.FUSED,
-) -> TablePlacement:
-    shards = tuple(Shard(rank=rank, rows=rows, columns=columns, hbm_bytes=0, ddr_bytes=0) for rank, rows, columns in parts)
-    return TablePlacement(name=table.name, sharding_type=kind, compute_kernel=kernel, shards=shards)
