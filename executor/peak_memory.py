@@ -1,9 +1,9 @@
 """Peak bytes of training under a plan: resident memory on a CPU, allocated device memory on CUDA.
 
 Measured in a pass of its own, after everything that is timed. What the C library keeps of freed memory counts as resident, and
-differs from rank to rank and from run to run. For this pass it keeps nothing (runtime.allocator), so that the high-water mark is
-of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a thread of its own and with it a heap of
-its own: holes that earlier steps left in theirs would be filled first, and kept.
+differs from rank to rank and from run to run. For this pass it keeps nothing (runtime.allocator), nor small blocks from one step to
+the next, so that the high-water mark is of what is in use, as on CUDA; but every step then waits for fresh pages. The pass has a
+thread of its own and with it a heap of its own: holes that earlier steps left in theirs would be filled first, and kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def peak_bytes(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> in
 def _train(plan: Plan, device: torch.device, batches: Sequence[Batch]) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    timed_steps(training_of(plan, device), batches, lambda _: None)
+    timed_steps(training_of(plan, device), batches, lambda _: return_freed_memory())
 
 
 def _held_bytes(device: torch.device) -> int:

@@ -64,7 +64,7 @@ def buffer_bytes(peak: PeakBatch, columns: Any, *, exchanged: bool) -> Any:
 def gradient_bytes(peak: PeakBatch, columns: Any) -> Any:
     """Bytes of the gradients of rows of a sequence that a backward on CPUs adds up.
 
-    They are in blocks so small that the C library keeps them, freed, until the next step's: a shard holds its vectors besides.
+    They are in blocks so small that the C library may keep them, freed, until the next step's: there is room for a shard's vectors besides.
     """
     return peak.gradient_rows * (GRADIENT_ROW_BYTES + columns * STATE_BYTES)
 

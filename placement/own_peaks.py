@@ -1,10 +1,11 @@
 """What single ranks on CPUs peak at, where a model has sequences: each at a moment of its own.
 
 While vectors of sequences are sent, a rank holds those of its shards twice, and one copy of pooled vectors that are on their way. In the
-backward a trainer holds the vectors of its own sequences and their gradients, and shards hold none, but for gradients that came already:
-collections and sharding types send one after the other, the first one last. While pooled vectors are sent, or
-gradients of replicated tables summed up, there are no sequences. A rank peaks at the fullest of these moments. A node's sum counts what
-shards hold, whichever the moment: it is what must fit, and all vectors of sequences come from some shard.
+backward a trainer holds the vectors of its own sequences and their gradients, and shards hold none, but for gradients that came already,
+of vectors and row by row: collections and sharding types send one after the other, the first one last. When the last ones came, those of
+its own are gone, and shards add up gradients of rows. While pooled vectors are sent, or gradients of replicated tables summed up, there
+are no sequences. A rank peaks at the fullest of these moments. A node's sum counts what shards hold, whichever the moment: it is what must
+fit, and all vectors of sequences come from some shard.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.placement.host import DeviceType
-from emplace.placement.memory import own_sequence_bytes, row_bytes
+from emplace.placement.memory import gradient_bytes, own_sequence_bytes, row_bytes
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
@@ -24,10 +25,14 @@ from emplace.placement.workload import TableLoad, shard_workload
 
 
 class _Passing(NamedTuple):
-    """Bytes that a shard holds for a part of the step only, and of these the vectors on their way."""
+    """Bytes that a shard holds for a part of the step only."""
 
-    all: int
+    vectors: int
+    """With the copy that is sent."""
     on_their_way: int
+    """The copy that is sent; gradients that come are as many."""
+    of_rows: int = 0
+    """Gradients of rows that are added up."""
 
 
 def beyond_shards_bytes(
@@ -36,23 +41,28 @@ def beyond_shards_bytes(
     """[R] how much more system memory each rank peaks at than its part of its node's sum; less than nothing where what its shards hold is
     never there at once. `loads` are in the model's order."""
     known = {table.name: (table, load) for table, load in zip(question.model.tables, loads, strict=True)}
-    pooled, pooled_on_their_way, sent, came = np.zeros((4, len(topology.ranks)), dtype=np.int64)
+    pooled, pooled_copies, sent, of_rows, came, came_last = np.zeros((6, len(topology.ranks)), dtype=np.int64)
     if all(load.is_pooled for load in loads):
         return pooled
     last = _last_in_backward(question, placements)
     for placement in placements:
         table, load = known[placement.name]
         for shard in placement.shards:
-            passing = _passing(placement, shard, table, load, topology)
+            rank, passing = shard.rank, _passing(placement, shard, table, load, topology)
             if load.is_pooled:
-                pooled[shard.rank] += passing.all
-                pooled_on_their_way[shard.rank] += passing.on_their_way
+                pooled[rank] += passing.vectors
+                pooled_copies[rank] += passing.on_their_way
+                continue
+            sent[rank] += passing.vectors
+            of_rows[rank] += passing.of_rows
+            if (table.module, placement.sharding_type) == last:
+                came_last[rank] += passing.on_their_way
             else:
-                sent[shard.rank] += passing.all
-                came[shard.rank] += 0 if (table.module, placement.sharding_type) == last else passing.on_their_way
-    fullest = np.maximum.reduce([pooled, sent + pooled_on_their_way, own_sequence_bytes(question.model, list(loads)) + came])
+                came[rank] += passing.on_their_way + passing.of_rows
+    own = own_sequence_bytes(question.model, list(loads))
+    fullest = np.maximum.reduce([pooled, sent + pooled_copies, own + came, came_last + of_rows])
     is_trainer = np.array([not rank.is_server and rank.type is not DeviceType.CUDA for rank in topology.ranks])
-    return np.where(is_trainer, fullest - pooled - sent, 0)
+    return np.where(is_trainer, fullest - pooled - sent - of_rows, 0)
 
 
 def _last_in_backward(question: Question, placements: Sequence[TablePlacement]) -> tuple[str | None, ShardingType] | None:
@@ -63,7 +73,7 @@ def _last_in_backward(question: Question, placements: Sequence[TablePlacement]) 
 
 
 def _passing(placement: TablePlacement, shard: Shard, table: Table, load: TableLoad, topology: Topology) -> _Passing:
-    """Vectors and their copies, and of a replicated table the gradients before they are summed up."""
+    """Vectors and their copies, and gradients; of a replicated table those before they are summed up."""
     rows, columns = shard.rows[1] - shard.rows[0], shard.columns[1] - shard.columns[0]
     share = load.row_share(shard.rows[0], rows, table.num_embeddings)
     on_server = topology.ranks[shard.rank].is_server
@@ -71,4 +81,5 @@ def _passing(placement: TablePlacement, shard: Shard, table: Table, load: TableL
     vectors = int(peak.vectors) * columns
     if placement.compute_kernel is ComputeKernel.DENSE:
         return _Passing(vectors * int(peak.value_bytes) + rows * int(row_bytes(table.data_type, columns)), 0)
-    return _Passing(vectors * int(peak.value_bytes + peak.copied_bytes), vectors * int(peak.copied_bytes))
+    copies = vectors * int(peak.copied_bytes)
+    return _Passing(vectors * int(peak.value_bytes) + copies, copies, int(gradient_bytes(peak, columns)))

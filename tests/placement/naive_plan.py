@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from emplace.placement.cost_model import CostModel
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.memory import own_sequence_bytes, rank_bytes, row_bytes, shard_bytes
+from emplace.placement.memory import gradient_bytes, own_sequence_bytes, rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table, Tier
 from emplace.placement.plan import (
     CostModelReference,
@@ -36,6 +36,9 @@ from tests.prices import bandwidth_prices
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]
 """Rank, rows, columns."""
+PASSING = ("pooled", "pooled copies", "sequences", "rows", "came", "last")
+"""Bytes that shards hold for a part of the step only; the last three are gradients: row by row, those that came before a trainer's own
+are gone, and those that came last."""
 
 
 def naive_plan(
@@ -58,7 +61,7 @@ def naive_plan(
         (table.module, choice[0]) for table, choice in zip(model.tables, choices, strict=True) if not model.module_of(table).is_pooled
     ]
     last = sequences[0] if sequences else None
-    passing = {name: [0] * len(topology.ranks) for name in ("pooled", "pooled copies", "sequences", "gradients that came")}
+    passing = {name: [0] * len(topology.ranks) for name in PASSING}
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
@@ -164,7 +167,8 @@ def _passing(
     peak = shard_workload(load, kind, share, width, topology, on_server=rank.is_server).peak
     vectors, copies = int(peak.vectors * width * peak.value_bytes), int(peak.vectors * width * peak.copied_bytes)
     if not load.is_pooled:
-        return {"sequences": vectors + copies, "gradients that came": 0 if is_last else copies}
+        of_rows = int(gradient_bytes(peak, width))
+        return {"sequences": vectors + copies, "rows": of_rows, "last" if is_last else "came": copies + (0 if is_last else of_rows)}
     if kernel is ComputeKernel.DENSE:
         return {"pooled": vectors + (rows[1] - rows[0]) * int(row_bytes(table.data_type, width))}
     return {"pooled": vectors + copies, "pooled copies": copies}
@@ -172,8 +176,8 @@ def _passing(
 
 def _moment(passing: dict[str, list[int]], rank: int, own: int) -> int:
     """What a rank holds at its fullest moment beyond all that its shards ever hold."""
-    pooled, copies, sequences, came = (passing[name][rank] for name in ("pooled", "pooled copies", "sequences", "gradients that came"))
-    return max(pooled, sequences + copies, own + came) - pooled - sequences
+    pooled, copies, sequences, rows, came, last = (passing[name][rank] for name in PASSING)
+    return max(pooled, sequences + copies, own + came, last + rows) - pooled - sequences - rows
 
 
 def _price(

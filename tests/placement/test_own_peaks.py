@@ -21,9 +21,9 @@ def cpu_host() -> HostSpec:
     return HostSpec.model_validate(host)
 
 
-def one_sequence(**changes: Any) -> ModelSpec:
+def one_sequence(rows: int = 2, **changes: Any) -> ModelSpec:
     """10 examples a rank of 5 ids each: 50 ids of its own, 100 of both ranks, of 8 columns."""
-    table = {"name": "t", "num_embeddings": 1000, "embedding_dim": 8, "features": [{"name": "f", "length": {"fixed": 5}}]}
+    table = {"name": "t", "num_embeddings": rows, "embedding_dim": 8, "features": [{"name": "f", "length": {"fixed": 5}}]}
     return model(tables=[table], local_batch_size=10, modules=[SEQUENCES], **changes)
 
 
@@ -40,27 +40,35 @@ VECTORS = 50 * 8 * 4
 """One rank's own vectors, of 8 floats."""
 OWN = 2 * VECTORS + 50 * 8 + 10 * 8 * 4
 """They and their gradients, the number of each id's example, and a gradient for each example's mean."""
+OF_ROWS = 2 * (480 + 8 * 4)
+"""Gradients of both rows, which are added up when all of that is gone."""
 
 
 def test_a_rank_that_sends_nothing_holds_what_it_asked_for() -> None:
     plan = planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host())
     sender, other = own_bytes(plan)
-    assert other - sender == OWN, "the sender's shard holds two copies of all vectors, which is more than its own twice"
-    assert plan.nodes[0].ddr_bytes == sum(load.ddr_bytes for load in plan.ranks) - OWN, "the two peak at different moments"
+    assert other - sender == OWN + OF_ROWS, "the sender's shard holds two copies of all vectors, which is more than its own twice"
+    of_ranks = sum(load.ddr_bytes for load in plan.ranks)
+    assert plan.nodes[0].ddr_bytes == of_ranks - OWN + OF_ROWS, "ranks peak at different moments, and shards hold all that they ever do"
     assert audit(plan) == []
 
 
 def test_ranks_that_send_as_much_as_they_receive() -> None:
-    one, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host()))
-    assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [one + OWN - 2 * VECTORS] * 2
-    assert other > one
+    _, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host()))
+    assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [other - 2 * VECTORS - OF_ROWS // 2] * 2
+
+
+def test_a_rank_that_adds_up_gradients_of_many_rows_is_fullest_then() -> None:
+    """Of 100 ids some 90 rows have a gradient each, in 512 bytes: more than one of the two copies of all vectors."""
+    sender, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(rows=1000), cpu_host()))
+    assert other - sender == OWN + 2 * VECTORS
 
 
 def test_pooled_vectors_and_sequences_are_never_at_their_fullest_at_once() -> None:
     """A pooled table is on one rank, which holds no sequence: of 20 vectors of 8 floats, its own bags and the other's, and as many copies,
     nothing is there when the rank's own sequences are at their fullest."""
     tables = [
-        {"name": "t", "num_embeddings": 1000, "embedding_dim": 8, "module": "history", "features": [{"name": "f", "length": {"fixed": 5}}]},
+        {"name": "t", "num_embeddings": 2, "embedding_dim": 8, "module": "history", "features": [{"name": "f", "length": {"fixed": 5}}]},
         {"name": "p", "num_embeddings": 1000, "embedding_dim": 8, "module": "profile", "features": [{"name": "g", "length": {"fixed": 1}}]},
     ]
     spec = model(tables=tables, local_batch_size=10, modules=[SEQUENCES, {"path": "profile"}])
@@ -70,7 +78,7 @@ def test_pooled_vectors_and_sequences_are_never_at_their_fullest_at_once() -> No
     assert (of_t.rank, of_p.rank) == (0, 1)
     copies, own = 20 * 8 * 4, OWN - min(50 * 8 + 10 * 8 * 4, 10 * 8 * 3 // 2 * 4)
     peak = [load.ddr_bytes - shard.ddr_bytes for load, shard in zip(plan.ranks, (of_t, of_p), strict=True)]
-    assert peak[1] - peak[0] == own - 2 * copies
+    assert peak[1] - peak[0] == own - 2 * copies + OF_ROWS
     assert audit(plan) == []
 
 
@@ -85,10 +93,11 @@ def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
     )
     assert audit(rows_first) == []
     assert audit(whole_first) == []
-    beside = 2 * (50 * 8 + 10 * 8 * 4)
-    sent, own = 6 * VECTORS, 4 * VECTORS + beside
-    assert max(sent, own + 2 * VECTORS) - max(sent, own + VECTORS) == beside
-    assert _without_shards(rows_first, rows_first.tables[1].shards[0].rank) - _without_shards(whole_first, 0) == beside
+    own = 4 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4)
+    of_whole, of_rows = (came * VECTORS + came * OF_ROWS // 2 for came in (2, 1))
+    assert own + of_rows > 6 * VECTORS, "which is what is sent"
+    whole_came, rows_came = _without_shards(rows_first, rows_first.tables[1].shards[0].rank), _without_shards(whole_first, 0)
+    assert whole_came - rows_came == of_whole - of_rows
 
 
 def _without_shards(plan: Plan, rank: int) -> int:
