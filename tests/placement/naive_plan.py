@@ -36,7 +36,7 @@ from tests.prices import bandwidth_prices
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]
 """Rank, rows, columns."""
-PASSING = ("pooled", "pooled copies", "sequences", "rows", "came", "last")
+PASSING = ("pooled", "pooled copies", "sequences", "ids again", "rows", "came", "last")
 """Bytes that shards hold for a part of the step only; the last three are gradients: row by row, those that came before a trainer's own
 are gone, and those that came last."""
 
@@ -168,7 +168,9 @@ def _passing(
     vectors, copies = int(peak.vectors * width * peak.value_bytes), int(peak.vectors * width * peak.copied_bytes)
     if not load.is_pooled:
         of_rows = int(gradient_bytes(peak, width))
-        return {"sequences": vectors + copies, "rows": of_rows, "last" if is_last else "came": copies + (0 if is_last else of_rows)}
+        again = int(peak.ids) * int(peak.id_bytes) if kind is not ShardingType.ROW_WISE else 0
+        came = {"last": copies} if is_last else {"came": copies + of_rows}
+        return {"sequences": vectors + copies, "ids again": again, "rows": of_rows} | came
     if kernel is ComputeKernel.DENSE:
         return {"pooled": vectors + (rows[1] - rows[0]) * int(row_bytes(table.data_type, width))}
     return {"pooled": vectors + copies, "pooled copies": copies}
@@ -176,8 +178,8 @@ def _passing(
 
 def _moment(passing: dict[str, list[int]], rank: int, own: int) -> int:
     """What a rank holds at its fullest moment beyond all that its shards ever hold."""
-    pooled, copies, sequences, rows, came, last = (passing[name][rank] for name in PASSING)
-    return max(pooled, sequences + copies, own + came, last + rows) - pooled - sequences - rows
+    pooled, copies, sequences, ids, rows, came, last = (passing[name][rank] for name in PASSING)
+    return max(pooled, sequences + ids + copies, own + came, last + rows) - pooled - sequences - rows
 
 
 def _price(
