@@ -26,7 +26,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from emplace.app.cli.main import exit_code
 for command in {commands}:
-    assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", *command[1:]]) == 0, command
+    assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", "--work-limit", "0.1", *command[1:]]) == 0, command
     assert not set(sys.modules) & set({heavy}), (command, sorted(set(sys.modules) & set({heavy})))
 """
 
