@@ -123,7 +123,7 @@ def served(settings: Settings, database: Database, warm: WarmProcess, *, asks_fo
     wait_until(lambda: server.started, 20)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, verify=False) as client:
             yield client
     finally:  # else a test that fails would never end
         server.should_exit = True
@@ -177,7 +177,7 @@ def serve(settings: Settings, tmp_path: Path) -> Iterator[tuple[httpx.Client, su
         process = subprocess.Popen(command, stderr=output)
     try:
         url = wait_until(lambda: re.search(r"http://127.0.0.1:\d+", log.read_text()), START_S)[0]
-        with httpx.Client(base_url=url, timeout=30) as client:
+        with httpx.Client(base_url=url, timeout=30, verify=False) as client:
             wait_until(lambda: client.get("/readyz").status_code == 200, START_S)
             yield client, process
     finally:

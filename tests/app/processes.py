@@ -16,10 +16,11 @@ T = TypeVar("T")
 
 def wait_until(condition: Callable[[], T | None], timeout_s: float) -> T:
     """The first true value of `condition`."""
-    deadline = time.monotonic() + timeout_s
+    deadline, pause_s = time.monotonic() + timeout_s, 0.005
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.1)  # often enough, and little of what the processes that are waited for need
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.1)  # often enough, and little of what the processes that are waited for need
     return value
 
 

@@ -13,7 +13,7 @@ from emplace.app.database.tables import StudyRow
 from emplace.placement.catalog import builtin_host
 from emplace.placement.document import Document
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import PlanOptions
+from emplace.placement.plan import PlanOptions, Question
 from emplace.studies.asked import AskedRecommend, AskedSize, AskedSweep
 from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.figures import Figures, figures_of
@@ -39,7 +39,18 @@ def a_sweep(*batches: int) -> AskedSweep:
 def sweep_figures(asked: AskedSweep) -> list[Figures]:
     study = asked.study()
     assert isinstance(study, SweepStudy)
-    return [figures_of(plan_of(point.question)) for point in study.points]
+    return [_figures_of(point.question) for point in study.points]
+
+
+_FIGURES: dict[str, Figures] = {}
+
+
+def _figures_of(question: Question) -> Figures:
+    """Those of its plan. Many studies hold the same ones."""
+    digest = question.content_digest()
+    if digest not in _FIGURES:
+        _FIGURES[digest] = figures_of(plan_of(question))
+    return _FIGURES[digest]
 
 
 def a_sizing() -> tuple[AskedSize, list[Document]]:

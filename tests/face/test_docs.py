@@ -45,7 +45,7 @@ def test_the_errors_are_children_of_one() -> None:
 
 
 def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    quick = SimpleNamespace(plan=partial(emplace.plan, work_limit=0.1), Monitor=emplace.Monitor)
+    quick = SimpleNamespace(plan=partial(emplace.plan, work_limit=0.1, gap=0.1), Monitor=emplace.Monitor)
     for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
         exec(block.replace("import emplace\n", ""), {"emplace": quick})
     printed = capsys.readouterr().out

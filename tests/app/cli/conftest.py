@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emplace.app.cli.main import exit_code
-from tests.app.cli.command import WIDE, Emplace, run_emplace, write_model
+from tests.app.cli.command import QUICK, WIDE, Emplace, run_emplace, write_model
 
 
 @pytest.fixture
@@ -41,6 +41,6 @@ def small_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     model = write_model(folder / "small.json")
     plan = folder / "plan.json"
-    done = run_emplace("plan", model, "--host", "dgx-h100", "--ranks", "2", "--out", plan, cwd=folder, home=folder)
+    done = run_emplace("plan", model, "--host", "dgx-h100", "--ranks", "2", *QUICK, "--out", plan, cwd=folder, home=folder)
     assert done.returncode == 0, done.stderr
     return plan

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from emplace.placement.catalog import builtin_host
-from tests.app.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
-ASKED = ("--ranks", "1", "--tiers", "hbm", "--work-limit", "1")
+ASKED = ("--ranks", "1", "--tiers", "hbm", *QUICK)
 
 
 def git(folder: Path, *arguments: str) -> None:

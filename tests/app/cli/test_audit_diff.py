@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
 
 def test_a_plan_is_sound(emplace_here: Emplace, small_plan: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_diff_starts_with_the_question(emplace_here: Emplace, small_plan: Path
         {"name": "new", "num_embeddings": 1000, "embedding_dim": 64, "features": [{"name": "new", "length": {"fixed": 1}}]}
     )
     (tmp_path / "changed.json").write_text(json.dumps(changed))
-    emplace_here("plan", "changed.json", "--host", "dgx-h100", "--ranks", "1", "--out", "changed-plan.json")
+    emplace_here("plan", "changed.json", "--host", "dgx-h100", "--ranks", "1", *QUICK, "--out", "changed-plan.json")
     diff = json.loads(emplace_here("diff", small_plan, "changed-plan.json", "--format", "json").stdout)
     where = {change["where"]: (change.get("before"), change.get("after")) for change in diff["question"]}
     assert where["/model/tables/pages/num_embeddings"] == ("100000", "200000")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emplace.placement.stages import Stage
-from tests.app.cli.command import Emplace, write_model
+from tests.app.cli.command import QUICK, Emplace, write_model
 from tests.placement.test_kineto import device_trace
 
 
@@ -19,7 +19,7 @@ def test_a_plan_under_the_calibrated_stack_lasts_as_long_as_was_measured(emplace
     assert (tmp_path / "here.yaml").read_text() == done.stdout
     assert "step_us, step_feature_us, step_layer_us. This step says nothing of the others" in done.stderr
     model = write_model(tmp_path / "small.json")
-    again = emplace_here("plan", model, "--host", "dgx-h100", "--ranks", "2", "--stack", "here.yaml", "--format", "json")
+    again = emplace_here("plan", model, "--host", "dgx-h100", "--ranks", "2", *QUICK, "--stack", "here.yaml", "--format", "json")
     plan = json.loads(again.stdout)
     assert plan["step_time_us"] == pytest.approx(5500, rel=1e-3)
     assert plan["question"]["cost_model"]["stack"]["name"] == "torchrec-eager-calibrated"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.app.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
 HOST = ("--host", "dgx-h100", "--ranks", "2")
 
@@ -44,7 +44,13 @@ def test_what_does_not_fit_says_by_how_many_bytes_and_what_would(emplace_here: E
 
 
 def test_the_best_plan_is_looked_for_where_it_is_asked_for(emplace_here: Emplace, tmp_path: Path) -> None:
-    slow_device = (write_model(tmp_path / "slow.json", local_batch_size=65_536), *HOST, "--stack", "tensorflow-distributed-embeddings")
+    slow_device = (
+        write_model(tmp_path / "slow.json", local_batch_size=65_536),
+        *HOST,
+        "--stack",
+        "tensorflow-distributed-embeddings",
+        *QUICK,
+    )
     first = json.loads(emplace_here("check", *slow_device, "--format", "json").stdout)["checks"][0]
     best = json.loads(emplace_here("check", *slow_device, "--plan", "--format", "json").stdout)["checks"][0]
     assert first["stopped_by"] == "target"
@@ -155,7 +161,7 @@ def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_her
     assert fast_us < found["step_time_us"] < slow_us
 
     def budget(step_us: float, *more: str) -> tuple[int, bool | None, bool | None]:
-        done = emplace_here("check", small, *HOST, "--max-step-time-us", str(step_us), "--format", "json", *more)
+        done = emplace_here("check", small, *HOST, "--max-step-time-us", str(step_us), *QUICK, "--format", "json", *more)
         (result,) = json.loads(done.stdout)["checks"][0]["budgets"]
         return done.returncode, result["kept"], result["sure"]
 
@@ -166,7 +172,7 @@ def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_her
     assert budget(fast_us * 1.01, "--sure") == (3, None, False)
     assert (
         "is not sure to keep or to break max-step-time"
-        in emplace_here("check", small, *HOST, "--max-step-time-us", str(slow_us * 0.99), "--sure").stdout
+        in emplace_here("check", small, *HOST, "--max-step-time-us", str(slow_us * 0.99), *QUICK, "--sure").stdout
     )
 
 

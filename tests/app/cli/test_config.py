@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.cli.command import Emplace, small_model, write_model
+from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
 CONFIG = """\
 models = ["models/*.json"]
@@ -161,14 +161,14 @@ def test_in_a_project_file_it_is_named_from_the_files_beginning(emplace_here: Em
 
 
 def test_init_writes_one_that_todays_models_keep(emplace: Emplace, folder: Path) -> None:
-    asked = ("models/*.json", "--host", "big-basin-32g", "--ranks", "1", "--tiers", "hbm", "--work-limit", "1")
+    asked = ("models/*.json", "--host", "big-basin-32g", "--ranks", "1", "--tiers", "hbm", *QUICK)
     assert emplace("check", "--init", *asked, "--margin", "20").returncode == 0
     text = (folder / "emplace.toml").read_text()
     config = tomllib.loads(text)
     assert (config["models"], config["hosts"], config["tiers"], config["ranks"]) == (["models/*.json"], ["big-basin-32g"], ["hbm"], 1)
     assert "20% on top" in text
     budgets = {override["models"][0]: override.get("max_step_time_us") for override in config["override"]}
-    _, checks = checked(emplace, "models/small.json", "--host", "big-basin-32g", "--ranks", "1", "--tiers", "hbm", "--plan")
+    _, checks = checked(emplace, "models/small.json", "--host", "big-basin-32g", "--ranks", "1", "--tiers", "hbm", *QUICK, "--plan")
     step_us = checks["models/small.json", "big-basin-32g"]["step_time_us"]
     assert budgets == {"models/small.json": pytest.approx(1.2 * step_us, rel=1e-4), "models/large.json": None}
     watts = {override["models"][0]: override.get("max_power_w") for override in config["override"]}

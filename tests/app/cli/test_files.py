@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.cli.command import COMMAND, Emplace, write_model
+from tests.app.cli.command import COMMAND, QUICK, Emplace, write_model
 
-PLAN = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
+PLAN = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK)
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,11 @@ import json
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-from tests.app.cli.command import COMMAND, Emplace, small_model, write_model
+from tests.app.cli.command import COMMAND, QUICK, Emplace, small_model, write_model
+from tests.app.processes import cpu_seconds, wait_until
 
 
 def _untimed(plan: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def _untimed(plan: dict[str, Any]) -> dict[str, Any]:
 
 def test_json_is_one_document_that_covers_every_table(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK, "--format", "json")
     plan = json.loads(done.stdout)
     assert done.returncode == 0
     assert plan["status"] in ("optimal", "feasible")
@@ -30,14 +30,14 @@ def test_json_is_one_document_that_covers_every_table(emplace_here: Emplace, tmp
 
 def test_the_same_question_gets_the_same_plan(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    again = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json").stdout
+    again = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK, "--format", "json").stdout
     assert _untimed(json.loads(again)) == _untimed(json.loads(small_plan.read_text()))
 
 
 def test_a_search_begins_with_an_earlier_plan_and_says_so(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
     write_model(tmp_path / "other.json", tables=[table | {"name": f"other_{table['name']}"} for table in small_model()["tables"]])
-    question = ("--host", "dgx-h100", "--ranks", "2", "--format", "json", "--warm-start", small_plan)
+    question = ("--host", "dgx-h100", "--ranks", "2", *QUICK, "--format", "json", "--warm-start", small_plan)
     plan = json.loads(emplace_here("plan", "small.json", *question).stdout)
     assert plan["solver"]["warm_start"].startswith("sha256:")
     refused = emplace_here("plan", "other.json", *question)
@@ -47,7 +47,7 @@ def test_a_search_begins_with_an_earlier_plan_and_says_so(emplace_here: Emplace,
 
 def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK)
     assert "\x1b" not in done.stdout + done.stderr
     for said in ("small on dgx-h100", "gap", "placement decides", "datasheet", "[##", "lookup_backward", "emplace audit plan.json"):
         assert said in done.stdout
@@ -78,7 +78,9 @@ def test_cpus_look_up_where_they_are_asked_to(emplace_here: Emplace, tmp_path: P
 
 def test_torchrec_reads_what_is_exported(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "torchrec", "--out", "torchrec.json")
+    done = emplace_here(
+        "plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK, "--format", "torchrec", "--out", "torchrec.json"
+    )
     exported = json.loads(done.stdout)
     assert exported["world_size"] == 2
     assert exported == json.loads((tmp_path / "torchrec.json").read_text())
@@ -98,7 +100,7 @@ def test_what_does_not_fit_is_a_proven_no_with_reasons_and_fixes(emplace_here: E
 
 def test_work_is_counted_unless_time_is_asked_for(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    limits = {(): {"work_limit": 10.0}, ("--time-limit", "3"): {"time_limit": 3.0}, ("--work-limit", "2"): {"work_limit": 2.0}}
+    limits = {(): {"work_limit": 10.0}, ("--time-limit", "0.3"): {"time_limit": 0.3}, QUICK: {"work_limit": 0.1}}
     for given, asked in limits.items():
         done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--format", "json", *given)
         options = json.loads(done.stdout)["question"]["options"]
@@ -119,7 +121,7 @@ def test_an_interrupted_solve_says_so(tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
     )
-    time.sleep(4)
+    wait_until(lambda: cpu_seconds(process.pid) > 2, 60)  # it searches: to start takes half as long
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -141,7 +143,7 @@ def test_a_reader_that_leaves_is_no_verdict(tmp_path: Path) -> None:
 
 def test_a_reserve_lowers_every_capacity(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--hbm-reserve", "25%", "--format", "json")
+    done = emplace_here("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--hbm-reserve", "25%", *QUICK, "--format", "json")
     plan = json.loads(done.stdout)
     assert plan["question"]["options"]["hbm_reserve"] == "25%"
     assert all(rank["hbm_capacity_bytes"] <= 60 * 2**30 for rank in plan["ranks"])
@@ -152,7 +154,7 @@ def test_a_reserve_lowers_every_capacity(emplace_here: Emplace, tmp_path: Path) 
 
 def test_a_plan_to_start_from_is_read_and_moves_are_reported(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
-    again = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--start", small_plan, "--move-price", "50")
+    again = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", "--start", small_plan, "--move-price", "50", *QUICK)
     plan = json.loads(emplace_here(*again, "--format", "json").stdout)
     assert (plan["moved_bytes"], plan["move_cost_us"]) == (0, 0.0)
     assert "0 B from the start" in emplace_here(*again).stdout

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from emplace.placement.certificate import Proof
-from tests.app.cli.command import Emplace, write_model
+from tests.app.cli.command import QUICK, Emplace, write_model
 
-ASKED = ("small.json", "--host", "dgx-h100", "--ranks", "2")
+ASKED = ("small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK)
 
 
 @pytest.fixture

@@ -134,12 +134,13 @@ def test_junit_keeps_the_rules_of_ants_schema(emplace_here: Emplace, model: str)
 
 @pytest.mark.parametrize("format", ["text", "json", "junit", "sarif", "github", "gitlab", "markdown"])
 def test_a_file_name_that_is_no_text_is_reported(emplace: Emplace, tmp_path: Path, format: str) -> None:
+    """Printed, and in a file."""
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.yaml")).write_text(BROKEN)
-    for out in ((), ("--out", "report")):
-        done = emplace("check", os.fsdecode(b"b\xff.yaml"), *HOST, "--format", format, *out)
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
-        assert "embedding_dim: must be a multiple of 4" in done.stderr
+    done = emplace("check", os.fsdecode(b"b\xff.yaml"), *HOST, "--format", format, "--report", f"{format}=report")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "embedding_dim: must be a multiple of 4" in done.stderr
+    assert (tmp_path / "report").read_text() == done.stdout
 
 
 @pytest.mark.usefixtures("folder")

@@ -26,7 +26,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from emplace.app.cli.main import exit_code
 for command in {commands}:
-    assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", *command[1:]]) == 0, command
+    assert exit_code([command[0], sys.argv[1], "--host", "dgx-h100", "--ranks", "2", "--work-limit", "0.1", *command[1:]]) == 0, command
     assert not set(sys.modules) & set({heavy}), (command, sorted(set(sys.modules) & set({heavy})))
 """
 
@@ -103,8 +103,8 @@ def test_a_small_installation_answers_what_is_easy_and_says_what_it_lacks() -> N
         "check m3 --host big-basin-32g": (0, "m3 on big-basin-32g fits."),
         "check m3 --host big-basin-16g --tiers hbm": (1, "m3 on big-basin-16g does not fit."),
         "check m1 --host big-basin-32g --max-step-time-us 1": (1, "m1 on big-basin-32g fits but breaks max-step-time."),
-        "check m2 --host zion --plan --work-limit 1": (3, "m2 on zion is undecided: this takes OR-Tools"),
-        "plan m2 --host zion --work-limit 1": (2, "this takes OR-Tools, which is not installed: pip install"),
+        "check criteo-kaggle --host zion --plan --work-limit 1": (3, "criteo-kaggle on zion is undecided: this takes OR-Tools"),
+        "plan criteo-kaggle --host zion --work-limit 1": (2, "this takes OR-Tools, which is not installed: pip install"),
     }
     commands = json.dumps([command.split() for command in asked])
     done = subprocess.run([sys.executable, "-c", SMALL, commands], capture_output=True, text=True, timeout=120)
