@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hand_placements import Placements, column_pieces, plan_by_hand, replicas, row_blocks, whole_table
+from benchmarks.hand_placements import Placements, column_pieces, plan_by_hand, row_blocks, whole_table
 from benchmarks.json_lines import emit
 from emplace.executor.launch import Launch
 from emplace.executor.run import run_plan
@@ -141,8 +141,6 @@ def _rows(rng: np.random.Generator, table: Table, ranks: int) -> TablePlacement:
 
 
 def _any(rng: np.random.Generator, table: Table, ranks: int) -> TablePlacement:
-    if table.num_embeddings < 20_000 and rng.random() < 0.25:
-        return replicas(table, ranks)
     return (_whole, _columns, _rows)[int(rng.integers(3))](rng, table, ranks)
 
 
