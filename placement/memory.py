@@ -133,22 +133,27 @@ def _exchange_bytes(model: ModelSpec) -> int:
     return model.local_batch_size * (_pooled_width(model) * 3 // 2) * STATE_BYTES
 
 
-def own_sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
-    """Bytes that a trainer on a CPU holds for its own sequences at their fullest, in the backward, beyond what `rank_bytes` has room for.
+def beside_sequences_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
+    """Bytes that a trainer on a CPU holds in the backward beside vectors of its own sequences, beyond what `rank_bytes` has room for.
 
-    Their vectors and the gradients of these; and the number of each id's example and the gradient of the one vector that the dense
-    layers take of each sequence, for which there is room where pooled vectors arrived.
+    The number of each id's example and the gradient of the one vector that the dense layers take of each sequence, for which there is
+    room where pooled vectors arrived.
     """
     beside = sum(
         int(load.local_batch_ids) * ID_BYTES + int(load.local_bags) * table.embedding_dim * STATE_BYTES
         for table, load in _sequences(model, loads)
     )
-    return 2 * _arrived_bytes(model, loads) + max(0, beside - _exchange_bytes(model))
+    return max(0, beside - _exchange_bytes(model))
 
 
 def _arrived_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
     """Bytes of the vectors of a trainer's own sequences."""
-    return sum(int(load.local_batch_ids) * table.embedding_dim * int(load.value_bytes) for table, load in _sequences(model, loads))
+    return sum(arrived_bytes(table, load) for table, load in _sequences(model, loads))
+
+
+def arrived_bytes(table: Table, load: TableLoad) -> int:
+    """Bytes of the vectors of a trainer's own sequences of one table."""
+    return int(load.local_batch_ids) * table.embedding_dim * int(load.value_bytes)
 
 
 def _sequences(model: ModelSpec, loads: list[TableLoad]) -> list[tuple[Table, TableLoad]]:
@@ -160,7 +165,7 @@ def _sequence_bytes(model: ModelSpec, loads: list[TableLoad]) -> int:
     """Bytes of the vectors of a trainer's own sequences as they arrive; where ids are sent once, also once they are repeated.
 
     On CUDA devices only, which hold room for what arrives while shards still hold what they send. In system memory it is taken when
-    it comes, and shards have let go of one copy then (`own_sequence_bytes`).
+    it comes, and shards have let go of one copy then (`own_peaks`).
     """
     held = 0
     for table, load in _sequences(model, loads):

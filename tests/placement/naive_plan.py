@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from emplace.placement.cost_model import CostModel
 from emplace.placement.dense_part import dense_part
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.memory import gradient_bytes, own_sequence_bytes, rank_bytes, row_bytes, shard_bytes
+from emplace.placement.memory import beside_sequences_bytes, gradient_bytes, rank_bytes, row_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table, Tier
 from emplace.placement.plan import (
     CostModelReference,
@@ -36,9 +36,10 @@ from tests.prices import bandwidth_prices
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]
 """Rank, rows, columns."""
-PASSING = ("pooled", "pooled copies", "sequences", "ids again", "rows", "came", "last")
-"""Bytes that shards hold for a part of the step only; the last three are gradients: row by row, those that came before a trainer's own
-are gone, and those that came last."""
+Group = tuple[str | None, ShardingType]
+"""Sequences that are sent together: a module's of one sharding type."""
+Passing = dict[str, list[int]]
+"""Bytes that each rank's shards hold for a part of the step only."""
 
 
 def naive_plan(
@@ -57,11 +58,8 @@ def naive_plan(
     loads = model_loads(model, topology, options.objective)
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = ([0] * len(topology.ranks) for _ in range(2))
-    sequences = [
-        (table.module, choice[0]) for table, choice in zip(model.tables, choices, strict=True) if not model.module_of(table).is_pooled
-    ]
-    last = sequences[0] if sequences else None
-    passing = {name: [0] * len(topology.ranks) for name in PASSING}
+    arrived = _arrived(model, loads, choices)
+    groups: dict[Group | None, Passing] = {group: _nothing(topology) for group in (None, *arrived)}
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
@@ -75,10 +73,9 @@ def naive_plan(
             shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
             hbm[number] += shard_hbm
             ddr[number] += shard_ddr
-            for name, held in _passing(
-                load, choice, table, rank, rows, columns, topology, is_last=(table.module, choice[0]) == last
-            ).items():
-                passing[name][number] += held
+            of_group = groups[None if load.is_pooled else (table.module, choice[0])]
+            for name, held in _passing(load, choice, table, rank, rows, columns, topology).items():
+                of_group[name][number] += held
             for stage, time_us in times.items():
                 stages[number][stage] += time_us
             if rank.is_server:
@@ -93,7 +90,7 @@ def naive_plan(
             for of_rank in stages:
                 of_rank[stage] += time_us
     peaks = [
-        held + (_moment(passing, rank.rank, own_sequence_bytes(model, loads)) if sequences and _is_cpu_trainer(rank) else 0)
+        held + (_moment(groups, arrived, rank.rank, model, loads) if arrived and _is_cpu_trainer(rank) else 0)
         for rank, held in zip(topology.ranks, ddr, strict=True)
     ]
     return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr, peaks)
@@ -150,36 +147,47 @@ def _is_cpu_trainer(rank: Rank) -> bool:
     return not rank.is_server and rank.type is not DeviceType.CUDA
 
 
+def _arrived(model: ModelSpec, loads: list[TableLoad], choices: Sequence[Choice]) -> dict[Group, int]:
+    """Bytes of a trainer's own sequences, by group."""
+    arrived: dict[Group, int] = {}
+    for table, load, choice in zip(model.tables, loads, choices, strict=True):
+        if not load.is_pooled:
+            group = table.module, choice[0]
+            arrived[group] = arrived.get(group, 0) + int(load.local_batch_ids * table.embedding_dim * load.value_bytes)
+    return arrived
+
+
+def _nothing(topology: Topology) -> Passing:
+    return {name: [0] * len(topology.ranks) for name in ("vectors", "copies", "ids", "rows")}
+
+
 def _passing(
-    load: TableLoad,
-    choice: Choice,
-    table: Table,
-    rank: Rank,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
-    topology: Topology,
-    *,
-    is_last: bool,
+    load: TableLoad, choice: Choice, table: Table, rank: Rank, rows: tuple[int, int], columns: tuple[int, int], topology: Topology
 ) -> dict[str, int]:
     """Bytes that a shard holds for a part of the step only."""
     kind, kernel, _ = choice
     share, width = load.row_share(rows[0], rows[1] - rows[0], table.num_embeddings), columns[1] - columns[0]
     peak = shard_workload(load, kind, share, width, topology, on_server=rank.is_server).peak
     vectors, copies = int(peak.vectors * width * peak.value_bytes), int(peak.vectors * width * peak.copied_bytes)
-    if not load.is_pooled:
-        of_rows = int(gradient_bytes(peak, width))
-        again = int(peak.ids) * int(peak.id_bytes) if kind is not ShardingType.ROW_WISE else 0
-        came = {"last": copies} if is_last else {"came": copies + of_rows}
-        return {"sequences": vectors + copies, "ids again": again, "rows": of_rows} | came
     if kernel is ComputeKernel.DENSE:
-        return {"pooled": vectors + (rows[1] - rows[0]) * int(row_bytes(table.data_type, width))}
-    return {"pooled": vectors + copies, "pooled copies": copies}
+        return {"vectors": vectors + (rows[1] - rows[0]) * int(row_bytes(table.data_type, width))}
+    ids = 0 if load.is_pooled or kind is ShardingType.ROW_WISE else int(peak.ids) * int(peak.id_bytes)
+    return {"vectors": vectors, "copies": copies, "ids": ids, "rows": int(gradient_bytes(peak, width))}
 
 
-def _moment(passing: dict[str, list[int]], rank: int, own: int) -> int:
+def _moment(groups: dict[Group | None, Passing], arrived: dict[Group, int], rank: int, model: ModelSpec, loads: list[TableLoad]) -> int:
     """What a rank holds at its fullest moment beyond all that its shards ever hold."""
-    pooled, copies, sequences, ids, rows, came, last = (passing[name][rank] for name in PASSING)
-    return max(pooled, sequences + ids + copies, own + came, last + rows) - pooled - sequences - rows
+    held = {name: [passing[name][rank] for passing in groups.values()] for name in ("vectors", "copies", "ids", "rows")}
+    (pooled, *vectors), (copies_of_pooled, *copies), (_, *ids), (_, *rows) = held.values()
+    own, beside = [*arrived.values()], beside_sequences_bytes(model, loads)
+    moments = [pooled + copies_of_pooled]
+    for place in range(len(own)):
+        two = slice(place, place + 2)
+        moments.append(sum(own[:place]) + sum(vectors[two]) + sum(copies[two]) + sum(ids) + copies_of_pooled)
+        came = sum(copies[place + 1 :]) + sum(rows[place + 1 :])
+        moments.append(beside + sum(own[: place + 1]) + sum(own[two]) + came)
+    moments.append(copies[0] + sum(rows))
+    return max(moments) - pooled - copies_of_pooled - sum(vectors) - sum(copies) - sum(rows)
 
 
 def _price(

@@ -97,7 +97,7 @@ def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
     )
     assert audit(rows_first) == []
     assert audit(whole_first) == []
-    own = 4 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4)
+    own = 3 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4)  # with gradients of the second one, which are on their way
     of_whole, of_rows = (came * VECTORS + came * OF_ROWS // 2 for came in (2, 1))
     sent = 6 * VECTORS + IDS
     whole_came, rows_came = _without_shards(rows_first, rows_first.tables[1].shards[0].rank), _without_shards(whole_first, 0)
