@@ -25,9 +25,11 @@ from emplace.placement.plan import (
 )
 from emplace.placement.workload import Objective
 from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
+from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.filled_wires import solve_devices_and_wires
 from emplace.solver.driver.replan import replan
+from emplace.solver.driver.solve_variants import with_first_plan
 from emplace.solver.infeasibility.explain import explain
 from emplace.solver.model.extract import Placement
 from emplace.solver.progress import Monitor
@@ -37,7 +39,8 @@ from emplace.solver.result import Limit, Result
 def solve_question(question: Question, monitor: Monitor | None = None, warm_start: Plan | None = None) -> Plan:
     """The best plan found with its proven gap; or a proof that none exists, explained; or undecided.
 
-    The search begins with tables as in `warm_start`, a plan for a question that differs a little.
+    The search begins with tables as in `warm_start`, a plan for a question that differs a little; where the question still allows all of
+    it, the answer is no worse.
     Raises InvalidDocument for options that no target has, such as ranks that don't divide over the nodes, and for a warm start
     that has nothing to say of the question.
     """
@@ -79,8 +82,12 @@ def _refuse_cold(question: Question, warm_start: Plan) -> None:
 def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
     if question.options.start is not None:
         return replan(question, monitor)
-    placed = None if warm_start is None else {table.name: table for table in warm_start.tables}
-    return solve_devices_and_wires(question, monitor, placed)
+    if warm_start is None:
+        return solve_devices_and_wires(question, monitor, None)
+    placed = {table.name: table for table in warm_start.tables}
+    found = solve_devices_and_wires(question, monitor, placed)
+    # Not every placement is an option of the search, and not every search begins with it.
+    return with_first_plan(_with_floor(found, question), earlier_placement(question, placed))
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from emplace.placement.derived_loads import constant_us
-from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
+from emplace.solver.driver.as_placed import as_placed
 from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.warm_start import Placed
@@ -108,8 +107,5 @@ def _as_it_is(question: Question, found: Result[Placement]) -> Result[Placement]
     if found.solution is None:
         return replace(found, objective_us=math.inf)
     topology = question.topology(with_servers=any(rank.is_server for rank in found.solution.ranks))
-    plan = derive_plan(question, found.solution.tables, topology, imported_record(question, ""))
-    assert plan.step_time_us is not None
-    assert plan.imbalance is not None
-    placed = Placement(plan.tables, plan.ranks, plan.nodes, plan.step_time_us, plan.imbalance, constant_us(question, topology))
+    placed = as_placed(question, found.solution.tables, topology)
     return replace(found, solution=placed, objective_us=placed.cost_us, lower_bound_us=min(found.lower_bound_us, placed.cost_us))

@@ -50,7 +50,7 @@ def solve_searches(question: Question, searches: Searches, monitor: Monitor) -> 
         if is_beaten:
             whole = whole.united_with(types.unsearched(Limit.GAP))
         elif types.others_us >= monitor.useless_us or monitor.is_answered(whole.objective_us, 0.0):
-            whole = whole.united_with(_with_first_plan(types.unsearched(Limit.WORK), types.first_plan))
+            whole = whole.united_with(with_first_plan(types.unsearched(Limit.WORK), types.first_plan))
         else:
             others_us = min([whole.lower_bound_us, *(later.others_us for _, later in searches[number + 1 :])])
             here = monitor.part(others_bound_us=others_us, others_best_us=whole.objective_us, phase=f"{variant.name}: ")
@@ -116,11 +116,11 @@ def solve_types(types: TypeSearch, budget: Budget, monitor: Monitor) -> Result[P
         program = types.undecided(whole.lower_bound_us)
         here = monitor.part(least_bound_us=program.bound_us, unpaid_us=program.unpaid_us)
         whole = _solve_set(program, budget.share(left), here)
-    whole = _with_first_plan(whole, types.first_plan)
+    whole = with_first_plan(whole, types.first_plan)
     return replace(whole, limit=Limit.GAP) if _is_close(whole, budget) else whole
 
 
-def _with_first_plan(whole: Result[Placement], first: Placement | None) -> Result[Placement]:
+def with_first_plan(whole: Result[Placement], first: Placement | None) -> Result[Placement]:
     """What was found, or the plan that was there before any search where that is better: it uses any sharding types."""
     if first is None or first.cost_us >= whole.objective_us:
         return whole

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from emplace.placement.model import ShardingType
 from emplace.placement.plan import TablePlacement
-from emplace.solver.model.layouts import Layout, load_factor
+from emplace.solver.model.layouts import WHOLE, Layout, load_factor
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Assignment, Scope
 
@@ -57,7 +58,14 @@ def _as_placed(priced: PricedQuestion, options: list[int], tables: tuple[int, ..
 
 
 def _is_alike(layout: Layout, was: TablePlacement) -> bool:
-    return (layout.sharding_type, layout.kernel) == (was.sharding_type, was.compute_kernel) and layout.pieces == _pieces(layout, was)
+    if layout.kernel is not was.compute_kernel or layout.pieces != _pieces(layout, was):
+        return False
+    return _plain_type(layout.sharding_type, layout.pieces) is _plain_type(was.sharding_type, layout.pieces)
+
+
+def _plain_type(kind: ShardingType, pieces: int) -> ShardingType:
+    """What it is called but for a name that is there anyway: a search that names whole tables so begins with the same option."""
+    return WHOLE.get(kind, kind) if pieces == 1 else kind
 
 
 def _pieces(layout: Layout, was: TablePlacement) -> int:

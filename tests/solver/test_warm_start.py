@@ -9,12 +9,14 @@ import pytest
 
 from emplace.placement.audit import audit
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.model import ModelSpec
+from emplace.placement.model import ModelSpec, ShardingType
 from emplace.placement.plan import Plan, PlanStatus, Question
+from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.extract import assemble
 from emplace.solver.model.warm_start import with_warm_start
+from emplace.solver.progress import Monitor
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import with_options
 from tests.solver.questions import gpu_host, question, table
@@ -65,6 +67,30 @@ def test_of_the_same_question_the_answer_is_no_worse_than_the_start(good: Plan) 
     assert cold.solver.warm_start is None
     assert step_us(warm(asked(spec()), good)) <= step_us(good) * (1 + 1e-9)
     assert step_us(cold) > step_us(good) * 1.0001
+
+
+def test_whole_tables_are_found_again_whatever_they_are_called() -> None:
+    of = asked(spec())
+    (variant,) = variants(of)
+    program = price(of, variant.topology, variant.tiers)
+    plain = quick_placement(program)
+    assert plain is not None
+    called = {ShardingType.TABLE_WISE: ShardingType.COLUMN_WISE, ShardingType.TABLE_ROW_WISE: ShardingType.GRID_SHARD}
+    renamed = [each.model_copy(update={"sharding_type": called[each.sharding_type]}) for each in plain.tables]
+    found = with_warm_start(program, {each.name: each for each in renamed}).problem.warm_start
+    assert found is not None
+    assert (found.option >= 0).all()
+    assert assemble(program, found).tables == plain.tables
+
+
+def test_with_no_work_at_all_the_answer_is_the_start_where_it_is_still_allowed(good: Plan) -> None:
+    at_once = Monitor.of(should_stop=lambda: True)
+    same = solve_question(asked(spec()), at_once, good)
+    assert audit(same) == []
+    assert same.tables == good.tables
+    assert step_us(same) == pytest.approx(step_us(good), rel=1e-12)
+    changed = asked(spec(t17=20_000))
+    assert solve_question(changed, at_once, good).tables == solve_question(changed, at_once).tables
 
 
 def test_with_one_table_larger_little_work_does_as_well_as_much_and_the_same_again(good: Plan) -> None:
