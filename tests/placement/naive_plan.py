@@ -59,6 +59,8 @@ def naive_plan(
     placements, stages = [], [_base(question, topology, rank) for rank in topology.ranks]
     hbm, ddr = ([0] * len(topology.ranks) for _ in range(2))
     arrived = _arrived(model, loads, choices)
+    in_rows = [not load.is_pooled and choice[0] is ShardingType.ROW_WISE for load, choice in zip(loads, choices, strict=True)]
+    placed = 16 * sum(int(load.local_batch_ids) for load, is_placed in zip(loads, in_rows, strict=True) if is_placed)
     groups: dict[Group | None, Passing] = {group: _nothing(topology) for group in (None, *arrived)}
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
@@ -90,7 +92,7 @@ def naive_plan(
             for of_rank in stages:
                 of_rank[stage] += time_us
     peaks = [
-        held + (_moment(groups, arrived, rank.rank, model, loads) if arrived and _is_cpu_trainer(rank) else 0)
+        held + (_moment(groups, arrived, placed, rank.rank, model, loads) if arrived and _is_cpu_trainer(rank) else 0)
         for rank, held in zip(topology.ranks, ddr, strict=True)
     ]
     return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr, peaks)
@@ -175,11 +177,13 @@ def _passing(
     return {"vectors": vectors, "copies": copies, "ids": ids, "rows": int(gradient_bytes(peak, width))}
 
 
-def _moment(groups: dict[Group | None, Passing], arrived: dict[Group, int], rank: int, model: ModelSpec, loads: list[TableLoad]) -> int:
-    """What a rank holds at its fullest moment beyond all that its shards ever hold."""
+def _moment(
+    groups: dict[Group | None, Passing], arrived: dict[Group, int], placed: int, rank: int, model: ModelSpec, loads: list[TableLoad]
+) -> int:
+    """What a rank holds at its fullest moment beyond all that its shards ever hold; `placed` bytes are for its own ids where rows are split."""
     held = {name: [passing[name][rank] for passing in groups.values()] for name in ("vectors", "copies", "ids", "rows")}
     (pooled, *vectors), (copies_of_pooled, *copies), (_, *ids), (_, *rows) = held.values()
-    own, beside = [*arrived.values()], beside_sequences_bytes(model, loads)
+    own, beside = [*arrived.values()], beside_sequences_bytes(model, loads) + placed
     moments = [pooled + copies_of_pooled]
     for place in range(len(own)):
         two = slice(place, place + 2)

@@ -59,7 +59,8 @@ def test_a_rank_that_sends_nothing_holds_what_it_asked_for() -> None:
 
 def test_ranks_that_send_as_much_as_they_receive() -> None:
     _, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(), cpu_host()))
-    assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [other - 2 * VECTORS - OF_ROWS // 2] * 2
+    places = 50 * 16
+    assert own_bytes(planned(ShardingType.ROW_WISE, one_sequence(), cpu_host())) == [other + places - 2 * VECTORS - OF_ROWS // 2] * 2
 
 
 def test_a_rank_that_adds_up_gradients_of_many_rows_is_fullest_then() -> None:
@@ -97,7 +98,7 @@ def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
     )
     assert audit(rows_first) == []
     assert audit(whole_first) == []
-    own = 3 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4)  # with gradients of the second one, which are on their way
+    own = 3 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4) + 50 * 16  # with gradients of the second one, which are on their way
     of_whole, of_rows = (came * VECTORS + came * OF_ROWS // 2 for came in (2, 1))
     sent = 6 * VECTORS + IDS
     whole_came, rows_came = _without_shards(rows_first, rows_first.tables[1].shards[0].rank), _without_shards(whole_first, 0)
