@@ -25,9 +25,6 @@ from emplace.runtime.files import write_whole
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.temporary import in_use
 
-_NICENESS = 10
-"""Of threads: a server that is asked something runs at once, as it does on a machine of its own."""
-
 
 @record
 def main() -> None:
@@ -66,7 +63,6 @@ class _Process:
             case Role.DENSE_SERVER:
                 self._serve_centre()
             case Role.THREAD:
-                self._keep_to_a_core()
                 losses, quality = self._train()
             case Role.SHADOW:
                 self._cast_shadow()
@@ -79,12 +75,6 @@ class _Process:
             updates=self._staleness.updates,
             quality=quality,
         )
-
-    def _keep_to_a_core(self) -> None:
-        """Threads share cores evenly. Else short rounds of several end up on one core while another one idles, for as long as they are short."""
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[self._index % len(cores)]})
-        os.nice(_NICENESS)
 
     def _serve_tables(self) -> None:
         job = self._job
