@@ -11,7 +11,6 @@ exist: nothing here takes part in making it.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import numpy as np
 from benchmarks.hand_placements import plan_by_hand
 from benchmarks.json_lines import emit
 from benchmarks.prediction_cases import LAUNCHES, OURS, draw_model, draw_plans
+from benchmarks.random_models import asked_models
 from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
 from emplace.cost_model_store import find_cost_model
 from emplace.executor.launch import Launch
@@ -50,22 +50,13 @@ _COMPUTE = (Stage.LOOKUP_FORWARD, Stage.DENSE, Stage.LOOKUP_BACKWARD)
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = asked_models(__doc__, models=10)
     logging.disable(logging.CRITICAL)
     warnings.filterwarnings("ignore")
     host = discover_host()
     with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
         for line in _lines(host, arguments.ranks, arguments.models, arguments.seed, Path(workdir)):
             emit(line, arguments.out)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[2, 4], help="default: 2,4")
-    parser.add_argument("--models", type=int, default=10, help="for each number of ranks; default: 10")
-    parser.add_argument("--seed", type=int, default=0, help="of models, plans and batches")
-    parser.add_argument("--out", type=Path, help="append the lines to this file too")
-    return parser.parse_args()
 
 
 def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workdir: Path) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,6 @@ in bytes. A plan of which no rank peaks at 128 MiB is left out: what a process t
 
 from __future__ import annotations
 
-import argparse
 import logging
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ import numpy as np
 
 from benchmarks.hand_placements import Placements, column_pieces, plan_by_hand, row_blocks, whole_table
 from benchmarks.json_lines import emit
+from benchmarks.random_models import asked_models
 from emplace.executor.launch import Launch
 from emplace.executor.run import run_plan
 from emplace.hardware.discover import discover_host
@@ -39,7 +39,7 @@ Style = Callable[[np.random.Generator, Table, int], TablePlacement]
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = asked_models(__doc__, models=6)
     logging.disable(logging.CRITICAL)
     warnings.filterwarnings("ignore")
     host = discover_host()
@@ -48,15 +48,6 @@ def main() -> None:
             for number in range(arguments.models):
                 for line in peaks(host, ranks, arguments.seed, number, Path(workdir)):
                     emit(line, arguments.out)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[2, 4], help="default: 2,4")
-    parser.add_argument("--models", type=int, default=6, help="for each number of ranks; default: 6")
-    parser.add_argument("--seed", type=int, default=0, help="of models, plans and batches")
-    parser.add_argument("--out", type=Path, help="append the lines to this file too")
-    return parser.parse_args()
 
 
 def peaks(host: HostSpec, ranks: int, seed: int, number: int, workdir: Path) -> Iterator[dict[str, Any]]:

@@ -37,7 +37,7 @@ class _Passing(NamedTuple):
     looked_up: int
     """Vectors; of a replicated table its gradients too, before they are summed up."""
     copies: int = 0
-    """Of vectors, as they are sent; gradients that come are as many."""
+    """What is sent of the vectors; gradients that come are as many."""
     ids: int = 0
     """Those that vectors were looked up for, as they came from all ranks, beside those that are kept; of a whole row, not of a block of rows."""
     of_rows: int = 0
@@ -45,11 +45,11 @@ class _Passing(NamedTuple):
 
 
 class _Group:
-    """A collection's tables of one sharding type: bytes as in _Passing, [R] each, of the vectors of a trainer's own sequences, and beside them."""
+    """A collection's tables of one sharding type: bytes as in _Passing, [R] each, and of the vectors of a trainer's own sequences."""
 
     def __init__(self, ranks: int) -> None:
         self.looked_up, self.copies, self.ids, self.of_rows = np.zeros((4, ranks), dtype=np.int64)
-        self.arrived = self.beside = 0
+        self.arrived = 0
 
     def add(self, rank: int, passing: _Passing) -> None:
         for held, more in zip((self.looked_up, self.copies, self.ids, self.of_rows), passing, strict=True):
@@ -61,23 +61,26 @@ def beyond_shards_bytes(
 ) -> NDArray[np.int64]:
     """[R] how much more system memory each rank peaks at than its part of its node's sum; less than nothing where what its shards hold is
     never there at once. `loads` are in the model's order."""
-    pooled, groups = _Group(len(topology.ranks)), defaultdict[object, _Group](lambda: _Group(len(topology.ranks)))
-    placed = {placement.name: placement for placement in placements}
+    is_trainer = np.array([not rank.is_server and rank.type is not DeviceType.CUDA for rank in topology.ranks])
+    nothing = np.zeros(len(topology.ranks), dtype=np.int64)
+    if not is_trainer.any() or all(load.is_pooled for load in loads):
+        return nothing
+    pooled, groups = _Group(len(nothing)), defaultdict[object, _Group](lambda: _Group(len(nothing)))
+    placed, beside = {placement.name: placement for placement in placements}, beside_sequences_bytes(question.model, list(loads))
     for table, load in zip(question.model.tables, loads, strict=True):
         if (placement := placed.get(table.name)) is None:
             continue
         group = pooled if load.is_pooled else groups[table.module, placement.sharding_type]
-        group.arrived += arrived_bytes(table, load)
-        group.beside += _PLACED_ID_BYTES * int(load.local_batch_ids) if placement.sharding_type in ROW_SPLIT else 0
+        if not load.is_pooled:
+            group.arrived += arrived_bytes(table, load)
+            beside += _PLACED_ID_BYTES * int(load.local_batch_ids) if placement.sharding_type in ROW_SPLIT else 0
         for shard in placement.shards:
             group.add(shard.rank, _passing(placement, shard, table, load, topology))
     if not groups:
-        return np.zeros(len(topology.ranks), dtype=np.int64)
+        return nothing
     in_order = list(groups.values())
-    beside = beside_sequences_bytes(question.model, list(loads)) + sum(group.beside for group in in_order)
     fullest = np.max([pooled.looked_up + pooled.copies, _forward(in_order) + pooled.copies, _backward(in_order, beside)], axis=0)
     all_held = np.sum([group.looked_up + group.copies + group.of_rows for group in (pooled, *in_order)], axis=0)
-    is_trainer = np.array([not rank.is_server and rank.type is not DeviceType.CUDA for rank in topology.ranks])
     return np.where(is_trainer, fullest - all_held, 0)
 
 

@@ -64,7 +64,7 @@ def test_ranks_that_send_as_much_as_they_receive() -> None:
 
 
 def test_a_rank_that_adds_up_gradients_of_many_rows_is_fullest_then() -> None:
-    """Of 100 ids some 90 rows have a gradient each, in 512 bytes: more than one of the two copies of all vectors."""
+    """Some 90 rows of 100 ids have a gradient each, in 512 bytes: more than one of the two copies of all vectors."""
     sender, other = own_bytes(planned(ShardingType.TABLE_WISE, one_sequence(rows=1000), cpu_host()))
     assert other - sender == OWN + 2 * VECTORS
 
@@ -88,7 +88,7 @@ def test_pooled_vectors_and_sequences_are_never_at_their_fullest_at_once() -> No
 
 
 def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
-    """Of two sequences in rows and in one piece, the second one's gradients are with their owner when the first one's are made."""
+    """Where one sequence is in rows and one in one piece, the second one's gradients are with their owner when the first one's are made."""
     table = one_sequence().to_data()["tables"][0]
     tables = [table, table | {"name": "u", "features": [{"name": "g", "length": {"fixed": 5}}]}]
     spec = model(tables=tables, local_batch_size=10, modules=[SEQUENCES])
