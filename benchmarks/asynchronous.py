@@ -22,8 +22,8 @@ WIDE = ("tables=4", "length=2", "mlp=512^2", "rounds=200")
 MANY_LOOKUPS = ("tables=16", "length=20", "mlp=32", "dim=32", "rounds=200")
 LARGE_AND_OFTEN = ("tau=1", "mlp=512^3", "batch=8", "tables=4", "length=1")
 CASES: dict[str, tuple[str, ...]] = {
-    "one thread": ("trainers=1", "threads=1"),
-    "two threads": ("trainers=1", "threads=2"),
+    "one thread": ("rounds=2000", "trainers=1", "threads=1"),
+    "two threads": ("rounds=2000", "trainers=1", "threads=2"),
     "wide layers, one thread": (*WIDE, "trainers=1", "threads=1"),
     "wide layers": WIDE,
     "wide layers, eight threads": (*WIDE, "trainers=4"),

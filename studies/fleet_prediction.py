@@ -13,6 +13,9 @@ from emplace.placement.document import Document
 from emplace.studies.queueing import Network, Station
 from emplace.studies.shared_cores import shared_flow
 
+_MESSAGES = 2
+"""In a round to each sparse server: ids, and gradients."""
+
 
 class Bottleneck(StrEnum):
     """What a small fleet may be limited by."""
@@ -64,6 +67,13 @@ class RoundCosts:
         """Processor time of a round at all processes."""
         return self.thread_us + sum(self.sparse_us) + sum(self.dense_us) + self.shadow_us
 
+    def stretch_us(self, settings: FleetSettings) -> float:
+        """How long a process works on end, in the mean over its work: servers for a message, threads until they wait for an answer."""
+        averages = 0.0 if settings.averaging is Averaging.SHADOWSYNC else 1 / settings.tau
+        visits = [(self.thread_us, _MESSAGES + averages), *((work_us, _MESSAGES) for work_us in self.sparse_us)]
+        visits += [(work_us, averages) for work_us in self.dense_us if averages]
+        return sum(work_us**2 / count for work_us, count in visits) / sum(work_us for work_us, _ in visits)
+
     def network(self, settings: FleetSettings) -> tuple[Network, float]:
         """What a thread goes round, and microseconds of a round's work in the background."""
         sparse = [Station(Bottleneck.SPARSE_SERVER, demand_us) for demand_us in self.sparse_us]
@@ -76,7 +86,7 @@ class RoundCosts:
 def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> FleetLoads:
     """What the fleet of these settings does on so many cores."""
     network, background_us = costs.network(settings)
-    rounds_per_us = shared_flow(network, cores, background_us).rounds_per_us
+    rounds_per_us = shared_flow(network, cores, costs.stretch_us(settings), background_us).rounds_per_us
     return _loads(
         rounds_per_us * 1e6 * settings.batch,
         {

@@ -14,7 +14,7 @@ from emplace.studies.fleet_prediction import FleetLoads, RoundCosts, measured_lo
 
 _QUIET = 0.8
 """The least busy share of what limits, over the predicted one, on a machine with nothing else to do."""
-_ALONE_ROUNDS, _ALONE_AVERAGES = 400, 4
+_ALONE_ROUNDS, _ALONE_AVERAGES = 1000, 4
 """Rounds of one thread alone at most, but for as many averages: they take seconds, in which a machine's speed shows."""
 _LEAST_ROUNDS = 60
 

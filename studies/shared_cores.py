@@ -5,6 +5,11 @@ processes at work than cores, the scheduler shares the cores out and each goes s
 same states as that of a machine with a core for each, and stays in each longer. So its stationary distribution is that of the product
 form (Reiser and Lavenberg, J. ACM 27(2), 1980) with each state weighted by its slowness, and throughput is divided by the slowness
 in the mean.
+
+Linux looks for an idle core when a process wakes only as far as few cores are busy (SIS_UTIL; with two cores not at all above three
+fifths), else the process queues on the core that it had or on that of whoever woke it, idle ones or not. An idle core takes over what
+waits elsewhere at a tick of the clock there. So processes that work for longer than a tick are spread, and those that work for less are
+often two on one core while another idles.
 """
 
 from __future__ import annotations
@@ -16,6 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.studies.queueing import Network, mean_values
+
+TICK_US = 4000.0
+"""The clock's period of a Linux kernel with 250 ticks a second, as most have; at work found so here."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,22 @@ def at_work(network: Network) -> NDArray[np.float64]:
     return found
 
 
-def shared_flow(network: Network, cores: int, background_us: float = 0.0) -> SharedFlow:
+def busy_cores(processes: NDArray[np.float64], cores: int, stretch_us: float) -> NDArray[np.float64]:
+    """[n]: how many of the cores are busy in the mean while so many processes, one at least, are at work, each for `stretch_us` on end.
+
+    Half a tick passes until an idle core takes over, unless what it waits for ends first. Until then processes are as they woke: each on any
+    core alike, so that a core has none with the chance (1 - 1/cores)^processes.
+    """
+    as_they_woke = TICK_US / 2 / (TICK_US / 2 + stretch_us)
+    spread, scattered = np.minimum(processes, cores), cores * (1 - (1 - 1 / cores) ** processes)
+    found: NDArray[np.float64] = spread + as_they_woke * (scattered - spread)
+    return found
+
+
+def shared_flow(network: Network, cores: int, stretch_us: float, background_us: float = 0.0) -> SharedFlow:
     """Customers think and are served on so many cores; each round also gives `background_us` of work that nobody waits for."""
     alone = mean_values(network).rounds_per_us
-    processes = np.arange(network.customers + 1) + alone * background_us
-    slowness = float(at_work(network) @ np.maximum(1.0, processes / cores))
+    at_once = at_work(network)
+    processes = np.arange(1.0, len(at_once)) + alone * background_us
+    slowness = float(at_once[0] + at_once[1:] @ (processes / busy_cores(processes, cores, stretch_us)))
     return SharedFlow(alone / slowness, slowness)

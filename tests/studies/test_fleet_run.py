@@ -58,6 +58,16 @@ def test_no_round_waits_for_an_average_in_the_background() -> None:
     assert in_background > 1.2 * in_round
 
 
+def test_short_rounds_leave_cores_idle() -> None:
+    def cores_busy(round_us: float, tau: int = 16) -> float:
+        costs = RoundCosts(0.8 * round_us, (0.1 * round_us,), (0.1 * round_us,), 0.0)
+        return predicted_loads(FleetSettings(tau=tau), costs, cores=2).utilisation[Bottleneck.CORES]
+
+    assert cores_busy(1e3) < cores_busy(1e4) < cores_busy(1e5)
+    assert cores_busy(1e3) < 0.95 * cores_busy(1e6)
+    assert cores_busy(1e3, tau=1) < cores_busy(1e3)  # threads wait once more in a round, for an average
+
+
 def test_each_role_has_its_processes() -> None:
     settings = fleet_settings(["trainers=2", "threads=3", "batch=60", "sparse_servers=2", "averaging=shadowsync"])
     counts = {role: sum(each is role for each, _ in FleetJob(settings=settings).roles) for role in Role}
