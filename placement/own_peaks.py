@@ -1,13 +1,13 @@
 """What single ranks on CPUs peak at, where a model has sequences: each at a moment of its own.
 
-A collection's tables of one sharding type are looked up and sent together, one group after the other in the order of the model's tables,
-and in the backward in the other order. While a group's vectors are sent, a rank holds those of its shards twice, so those of the next
-group, which may begin meanwhile, and the vectors of its own sequences that came before; ids of whole rows once more than later; and one
-copy of pooled vectors that are on their way. In the backward a trainer holds the gradients of one group of its own sequences, those of
-the group before, which are on their way, and the vectors of what is yet to come; and shards hold gradients that came already, of vectors
-and row by row. When the last ones came, those of its own are gone, and shards add up gradients of rows. While pooled vectors are sent, or
-gradients of replicated tables summed up, there are no sequences. A rank peaks at the fullest of these moments. A node's sum counts what
-shards hold, whichever the moment: it is what must fit, and all vectors of sequences come from some shard.
+A collection's tables of one sharding type are looked up and sent together, one group after the other in the order of the model's tables.
+A rank holds the vectors that its shards looked up until those of the next group are looked up, what it sends of them until all groups are on
+their way, and the vectors of its own sequences as far as they came; ids of whole rows once more than later; and one copy of pooled vectors
+that are on their way. In the backward, which takes groups in the other order, a trainer first puts the gradients of all its own sequences
+together and sends them, while the first of others come; then its shards put those of one group after the other in order and add them up row
+by row. While pooled vectors are sent, or gradients of replicated tables summed up, there are no sequences. A rank peaks at the fullest of
+these moments. A node's sum counts what shards hold, whichever the moment: it is what must fit, and all vectors of sequences come from some
+shard. (The order is that of TorchRec's ShardedEmbeddingCollection and of autograd.)
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ from emplace.placement.workload import ROW_SPLIT, TableLoad, shard_workload
 _PLACED_ID_BYTES = 16
 """What each id of a trainer's own batch takes besides in the backward where rows are split: 20 to 25 bytes were measured over gloo with 32
 columns, up to 11 with 128, beside vectors that are reckoned at the 99.9th percentile."""
+
+
+_GRADIENT_PACE = 2
+"""A trainer puts together so many bytes of gradients while one comes; of vectors it looks up as many as come. Over gloo, two ranks to a core."""
 
 
 class _Passing(NamedTuple):
@@ -85,21 +89,32 @@ def beyond_shards_bytes(
 
 
 def _forward(groups: Sequence[_Group]) -> NDArray[np.int64]:
-    """[R] while the fullest of the groups is sent."""
+    """[R] at the fullest moment of the lookups: when a group's vectors are there, or their copies too."""
     ids = np.sum([group.ids for group in groups], axis=0)
-    sent = [group.looked_up + group.copies for group in groups]
-    came = np.cumsum([0, *(group.arrived for group in groups)])
-    return np.asarray(ids + np.max([came[place] + np.sum(sent[place : place + 2], axis=0) for place in range(len(groups))], axis=0))
+    before, on_their_way, due, came = np.zeros((4, len(ids)), dtype=np.int64)
+    moments = []
+    for group in groups:
+        came = np.minimum(due, came + group.looked_up)
+        moments.append(before + on_their_way + group.looked_up + came)
+        came = np.minimum(due, came + group.copies)
+        moments.append(on_their_way + group.looked_up + group.copies + came)
+        before, on_their_way, due = group.looked_up, on_their_way + group.copies, due + group.arrived
+    return np.asarray(ids + np.max(moments, axis=0))
 
 
 def _backward(groups: Sequence[_Group], beside: int) -> NDArray[np.int64]:
-    """[R] while gradients of the fullest of the groups are made, or those of the first group came, which are the last ones."""
-    moments = [groups[0].copies + np.sum([group.of_rows for group in groups], axis=0)]
-    held, on_its_way, came = sum(group.arrived for group in groups), 0, np.zeros_like(groups[0].copies)
+    """[R] at the fullest moment of the backward: when a group's gradients are put together, come, are put in order or added up by rows."""
+    own, due, came = sum(group.arrived for group in groups), *np.zeros((2, len(groups[0].copies)), dtype=np.int64)
+    moments = []
     for group in reversed(groups):
-        moments.append(beside + held + group.arrived + on_its_way + came)
-        held, on_its_way = held - group.arrived, group.arrived
-        came = came + group.copies + group.of_rows
+        came = np.minimum(due, came + group.arrived // _GRADIENT_PACE)
+        moments.append(beside + own + group.arrived + came)
+        due = due + group.copies
+    waiting = own + due
+    for group in reversed(groups):
+        moments.append(waiting)
+        waiting = waiting - group.arrived - group.copies
+        moments.append(waiting + group.copies + np.maximum(group.copies, group.of_rows))
     return np.asarray(np.max(moments, axis=0))
 
 

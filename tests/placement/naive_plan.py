@@ -185,12 +185,18 @@ def _moment(
     (pooled, *vectors), (copies_of_pooled, *copies), (_, *ids), (_, *rows) = held.values()
     own, beside = [*arrived.values()], beside_sequences_bytes(model, loads) + placed
     moments = [pooled + copies_of_pooled]
-    for place in range(len(own)):
-        two = slice(place, place + 2)
-        moments.append(sum(own[:place]) + sum(vectors[two]) + sum(copies[two]) + sum(ids) + copies_of_pooled)
-        came = sum(copies[place + 1 :]) + sum(rows[place + 1 :])
-        moments.append(beside + sum(own[: place + 1]) + sum(own[two]) + came)
-    moments.append(copies[0] + sum(rows))
+    came = 0
+    for n in range(len(own)):
+        came = min(sum(own[:n]), came + vectors[n])
+        moments.append(sum(ids) + copies_of_pooled + (vectors[n - 1] if n else 0) + sum(copies[:n]) + vectors[n] + came)
+        came = min(sum(own[:n]), came + copies[n])
+        moments.append(sum(ids) + copies_of_pooled + sum(copies[:n]) + vectors[n] + copies[n] + came)
+    came = 0
+    for n in reversed(range(len(own))):
+        came = min(sum(copies[n + 1 :]), came + own[n] // 2)
+        moments.append(beside + sum(own) + own[n] + came)
+        moments.append(sum(own[: n + 1]) + sum(copies[: n + 1]))
+        moments += [sum(own[:n]) + sum(copies[:n]) + copies[n] + more for more in (copies[n], rows[n])]
     return max(moments) - pooled - copies_of_pooled - sum(vectors) - sum(copies) - sum(rows)
 
 

@@ -87,8 +87,13 @@ def test_pooled_vectors_and_sequences_are_never_at_their_fullest_at_once() -> No
     assert audit(plan) == []
 
 
-def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
-    """Where one sequence is in rows and one in one piece, the second one's gradients are with their owner when the first one's are made."""
+def test_types_of_sharding_take_turns() -> None:
+    """One sequence is in rows and one in one piece, in either order: of both a rank has as many vectors of its own.
+
+    The owner of the whole one peaks when it looks up: the copy of the first one's vectors that it sends and two of the second one's, or both
+    as they were looked up and the copy, and its own of the first one came. The other rank peaks when it puts the first one's gradients
+    together: both of its own, and the first one's once more; if the second one is in rows, the first half of its gradients came meanwhile.
+    """
     table = one_sequence().to_data()["tables"][0]
     tables = [table, table | {"name": "u", "features": [{"name": "g", "length": {"fixed": 5}}]}]
     spec = model(tables=tables, local_batch_size=10, modules=[SEQUENCES])
@@ -98,11 +103,18 @@ def test_gradients_of_another_type_came_before_those_of_the_first() -> None:
     )
     assert audit(rows_first) == []
     assert audit(whole_first) == []
-    own = 3 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4) + 50 * 16  # with gradients of the second one, which are on their way
-    of_whole, of_rows = (came * VECTORS + came * OF_ROWS // 2 for came in (2, 1))
-    sent = 6 * VECTORS + IDS
-    whole_came, rows_came = _without_shards(rows_first, rows_first.tables[1].shards[0].rank), _without_shards(whole_first, 0)
-    assert whole_came - rows_came == own + of_whole - max(sent, own + of_rows) > 0
+    put_together = 3 * VECTORS + 2 * (50 * 8 + 10 * 8 * 4) + 50 * 16
+    looked_up = 6 * VECTORS + IDS - (4 * VECTORS + OF_ROWS)  # without what the whole one's shard ever holds
+    owners, others = zip(*(_owner_and_other(plan, whole) for plan, whole in ((rows_first, 1), (whole_first, 0))), strict=True)
+    assert owners[0] - others[0] == looked_up - put_together
+    assert owners[1] - others[1] == looked_up - put_together - VECTORS // 2
+    assert others[1] - others[0] == VECTORS // 2
+
+
+def _owner_and_other(plan: Plan, whole: int) -> tuple[int, int]:
+    """What the rank with that table, and the other one, peaks at without its shards."""
+    owner = plan.tables[whole].shards[0].rank
+    return _without_shards(plan, owner), _without_shards(plan, 1 - owner)
 
 
 def _without_shards(plan: Plan, rank: int) -> int:
