@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import httpx
 
@@ -29,7 +29,7 @@ from emplace.placement.reading import from_data
 from emplace.placement.stack import Stack
 
 if TYPE_CHECKING:
-    from emplace.studies.asked import StudyAnswer
+    from emplace.studies.asked import StudyAnswer, StudyKind
     from emplace.studies.overview import Overview
 
 T = TypeVar("T")
@@ -39,7 +39,6 @@ _RUN_TIMEOUT_S = _STUDY_TIMEOUT_S = 1800.0
 Model = ModelSpec | Mapping[str, Any] | str
 """A document, its data, or a name that the service knows."""
 Host = HostSpec | Mapping[str, Any] | str
-StudyKind = Literal["sweep", "size", "recommend"]
 
 
 class Client:
@@ -113,7 +112,7 @@ class Client:
     def study(
         self, kind: StudyKind, model: Model, hosts: Sequence[Host] | str, *, timeout_s: float = _STUDY_TIMEOUT_S, **asked: Any
     ) -> StudyAnswer:
-        """A sweep, a sizing or a ranking from the service, waited for. `hosts` are a list or "all"; `asked` is the rest of the request
+        """The answer of a study that the service makes, waited for. `hosts` are a list or "all"; `asked` is the rest of the request
         (`POST /v1/studies`), such as `vary=["--nodes=1,2"]`, `set=["sparse=64"]`, `options={"gap": 0.02}`."""
         return self._hold(conversations.study(conversations.study_question(kind, model, hosts, asked), timeout_s))
 

@@ -10,13 +10,16 @@ from emplace.placement.catalog.suite import SUITE, SuiteSettings
 from emplace.placement.cost_model import CostModel
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS, HostSpec
-from emplace.placement.model import ModelSpec
+from emplace.placement.model import BatchSize, ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.stack import Stack
 from emplace.studies.axes import Axis
+from emplace.studies.batch import BatchSizes, BatchStudy, batch_axis
 from emplace.studies.fleet import Hogwild
+from emplace.studies.gradient_noise import NoiseScale
 from emplace.studies.grid import Setting
 from emplace.studies.jobs import Wanted
+from emplace.studies.quality import QualityCurve
 from emplace.studies.recommend import RankingObjective, Recommendation, RecommendStudy
 from emplace.studies.size import MOST_NODES, SizeStudy, Sizing
 from emplace.studies.steps import Study
@@ -45,11 +48,20 @@ class AskedOf(Document):
         assert model is not None
         return Setting(model, self.options, self.stack, self.measured)
 
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The paths of what is varied."""
+        return ()
+
 
 class AskedSweep(AskedOf):
     kind: Literal["sweep"] = "sweep"
     axes: tuple[Axis, ...]
     fronts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        return tuple(axis.path for axis in self.axes)
 
     def study(self) -> Study:
         """Raises InvalidDocument for what can be refused before anything is solved."""
@@ -77,7 +89,23 @@ class AskedRecommend(AskedOf):
         return RecommendStudy.of(self.setting, self.hosts, self.objective)
 
 
-Asked: TypeAlias = AskedSweep | AskedSize | AskedRecommend
+class AskedBatch(AskedOf):
+    kind: Literal["batch"] = "batch"
+    batches: tuple[BatchSize, ...]
+    curve: QualityCurve | None = None
+    noise: NoiseScale | None = None
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        return (batch_axis(self.batches, of_template=self.model is None).path,)
+
+    def study(self) -> Study:
+        """As that of a sweep."""
+        return BatchStudy.of(self.setting, self.hosts, self.batches, self.curve, self.noise)
+
+
+Asked: TypeAlias = AskedSweep | AskedSize | AskedRecommend | AskedBatch
+StudyKind: TypeAlias = Literal["sweep", "size", "recommend", "batch"]
 
 
 class AskedStudy(Document):
@@ -86,6 +114,6 @@ class AskedStudy(Document):
     asked: Annotated[Asked, Field(discriminator="kind")]
 
 
-StudyAnswer: TypeAlias = Sweep | Sizing | Recommendation
-ANSWERS: dict[str, type[Sweep] | type[Sizing] | type[Recommendation]] = {"sweep": Sweep, "size": Sizing, "recommend": Recommendation}
+StudyAnswer: TypeAlias = Sweep | Sizing | Recommendation | BatchSizes
+ANSWERS: dict[str, type[StudyAnswer]] = {"sweep": Sweep, "size": Sizing, "recommend": Recommendation, "batch": BatchSizes}
 """The kind of document that a study of each kind comes to."""

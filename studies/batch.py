@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import PlanStatus
+from emplace.placement.plan import Plan, PlanStatus
 from emplace.placement.scalars import scalar_of
 from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.figures import Figures
@@ -79,8 +80,18 @@ class BatchSizes(Document):
     notes: tuple[str, ...]
 
     @property
+    def points(self) -> list[tuple[HostBatches, BatchPoint]]:
+        """Every batch of every host."""
+        return [(host, point) for host in self.hosts for point in host.points]
+
+    @property
     def statuses(self) -> set[PlanStatus]:
-        return {point.figures.status for host in self.hosts for point in host.points}
+        return {point.figures.status for _, point in self.points}
+
+    @property
+    def says_quality(self) -> bool:
+        """Whether somebody measured it."""
+        return self.curve is not None or self.noise is not None
 
 
 def batches_of(text: str) -> tuple[int, ...]:
@@ -99,21 +110,42 @@ def batch_list(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sorted(values))
 
 
-def run_batch(
-    setting: Setting,
-    hosts: Sequence[HostSpec],
-    batches: Sequence[int],
-    curve: QualityCurve | None,
-    noise: NoiseScale | None,
-    processes: int,
-    tell: Tell,
-) -> BatchSizes:
-    """Plan the model at every batch on every host. Raises InvalidDocument before anything is solved."""
-    of_model = isinstance(setting.model, ModelSpec)
-    part, path = (QuestionPart.MODEL, "/local_batch_size") if of_model else (QuestionPart.TEMPLATE, "/batch")
-    study = SweepStudy.of(setting, hosts, [Axis(path=path, part=part, values=tuple(batches))], ())
-    quality = quality_of(curve, noise, study.points[0].question.model.name)
-    return batch_sizes(run_sweep(study, processes, tell), quality)
+@dataclass(frozen=True)
+class BatchStudy:
+    """A sweep over the batches of a rank, and what is known of a quality."""
+
+    sweep: SweepStudy
+    quality: Quality | None
+
+    part: ClassVar[type[Figures]] = Figures
+
+    @staticmethod
+    def of(
+        setting: Setting, hosts: Sequence[HostSpec], batches: Sequence[int], curve: QualityCurve | None, noise: NoiseScale | None
+    ) -> BatchStudy:
+        """Raises InvalidDocument for what can be refused before anything is solved."""
+        sweep = SweepStudy.of(setting, hosts, [batch_axis(batches, of_template=not isinstance(setting.model, ModelSpec))], ())
+        return BatchStudy(sweep, quality_of(curve, noise, sweep.points[0].question.model.name))
+
+    @property
+    def size(self) -> int:
+        return self.sweep.size
+
+    def do(self, number: int, before: Plan | None) -> tuple[Figures, Plan | None]:
+        return self.sweep.do(number, before)
+
+    def answer(self, parts: Sequence[Figures]) -> BatchSizes:
+        return batch_sizes(self.sweep.answer(parts), self.quality)
+
+
+def batch_axis(batches: Sequence[int], *, of_template: bool) -> Axis:
+    part, path = (QuestionPart.TEMPLATE, "/batch") if of_template else (QuestionPart.MODEL, "/local_batch_size")
+    return Axis(path=path, part=part, values=tuple(batches))
+
+
+def run_batch(study: BatchStudy, processes: int, tell: Tell) -> BatchSizes:
+    """Plan the model at every batch on every host."""
+    return batch_sizes(run_sweep(study.sweep, processes, tell), study.quality)
 
 
 def batch_sizes(sweep: Sweep, quality: Quality | None) -> BatchSizes:

@@ -16,7 +16,7 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data, read_file
 from emplace.planning import resolve_host
-from emplace.studies.batch import BatchSizes, batch_list, run_batch
+from emplace.studies.batch import BatchSizes, BatchStudy, batch_list, run_batch
 from emplace.studies.fleet import Hogwild
 from emplace.studies.fleet_assignment import FleetAssignment, run_fleet
 from emplace.studies.fleet_spec import FleetSpec
@@ -82,7 +82,7 @@ def batch(
     setting = _setting(model, settings, stack, options)
     own = curve if curve is None or isinstance(curve, QualityCurve) else _curve(curve)
     measured = noise if noise is None or isinstance(noise, NoiseScale) else _noise(noise)
-    return run_batch(setting, _hosts(hosts), batch_list(batches), own, measured, processes, lambda _done, _all: None)
+    return run_batch(BatchStudy.of(setting, _hosts(hosts), batch_list(batches), own, measured), processes, lambda _done, _all: None)
 
 
 def overview(jobs: str | Path) -> Overview:

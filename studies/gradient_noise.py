@@ -22,7 +22,9 @@ LEAST_PAIRS = 10
 _RESAMPLES, _SHARE = 1000, 0.9
 _SEED = 0
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(strict=True, gt=0)]
+_MOST = 1e24
+"""Examples; what is further out, or as far below one, is none that doubles could tell from no gradient, or from no noise."""
 
 
 class NoiseScale(Document):
@@ -33,17 +35,17 @@ class NoiseScale(Document):
     """The model that it holds for."""
     measured_at: str = ""
     """When in training, and at which learning rate: the scale grows while a model learns."""
-    noise_scale: Positive
+    noise_scale: Annotated[float, Field(strict=True, ge=1 / _MOST, le=_MOST)]
     """Examples of the global batch at which steps and examples are both twice the least."""
-    low: Annotated[float, Field(ge=0)]
-    high: float | None = None
+    low: Annotated[float, Field(strict=True, ge=0)]
+    high: Annotated[float, Field(strict=True, le=_MOST)] | None = None
     """With `low` nine tenths of what resampled pairs say; None where they don't rule out that there is no gradient but noise."""
     squared_gradient: Positive
     gradient_variance: Positive
     """The trace of the covariance of one example's gradient."""
     small_batch: BatchSize
     large_batch: BatchSize
-    pairs: int
+    pairs: Annotated[int, Field(strict=True, ge=1)]
 
     @model_validator(mode="after")
     def _holds_its_estimate(self) -> NoiseScale:

@@ -11,13 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.reading import from_data, read_file, text_of
 from emplace.studies.gradient_noise import NoiseScale
-from emplace.studies.target import amount_of
+from emplace.studies.target import AMOUNT_SCHEMA, amount_of
 
 MAX_POINTS = 1000
 
@@ -26,7 +26,13 @@ def _number(value: Any) -> Any:
     return amount_of(value) if isinstance(value, str) else value
 
 
-Count = Annotated[float, BeforeValidator(_number), Field(ge=1, le=1e18)]
+_LEAST, _MOST = 1.0, 1e18
+Count = Annotated[
+    float,
+    Field(strict=True, ge=_LEAST, le=_MOST),
+    BeforeValidator(_number),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": _LEAST, "maximum": _MOST}, AMOUNT_SCHEMA]}),
+]
 """5000000, or "5M"."""
 
 

@@ -17,7 +17,8 @@ _LEAST, _MOST = 1e-6, 1e30
 """What is further out is a slip of the keyboard, and no number with which anything can be reckoned."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
-_AmountText = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[kMGT]?$", "examples": ["500k"]})]
+AMOUNT_SCHEMA = {"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[kMGT]?$", "examples": ["500k"]}
+_AmountText = Annotated[str, WithJsonSchema(AMOUNT_SCHEMA)]
 Amount = _AmountText | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
 """500000, or "500k"."""
 

@@ -50,7 +50,9 @@ def studies() -> dict[str, Any]:
     sweep = {"kind": "sweep", "model": "suite", "set": ["mlp=64^2"], "hosts": hosts, "vary": ["/sparse=4,8,16"]}
     size = {"kind": "size", "model": "criteo-kaggle", "hosts": hosts[1:], "throughput": "500k"}
     recommend = {"kind": "recommend", "model": _MODEL, "hosts": hosts, "objective": "throughput", "options": {"work_limit": 1}}
-    return {"sweep": sweep, "size": size, "recommend": recommend}
+    curve = {"quality": "NE 0.78", "points": [{"global_batch": 2048, "examples": "4.1G"}, {"global_batch": 32768, "examples": "5.2G"}]}
+    batch = {"kind": "batch", "model": "criteo-kaggle", "hosts": hosts[1:], "batches": [512, 1024, 2048], "curve": curve}
+    return {"sweep": sweep, "size": size, "recommend": recommend, "batch": batch}
 
 
 def runs() -> dict[str, Any]:

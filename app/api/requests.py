@@ -16,7 +16,9 @@ from emplace.placement.model import BatchSize, ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.stack import Stack
 from emplace.studies.fleet import Hogwild
+from emplace.studies.gradient_noise import NoiseScale
 from emplace.studies.jobs import Wanted
+from emplace.studies.quality import QualityCurve
 from emplace.studies.recommend import RankingObjective
 from emplace.studies.size import MOST_NODES
 from emplace.studies.target import Amount
@@ -147,6 +149,14 @@ class RecommendKeys(Document):
     objective: RankingObjective = RankingObjective.THROUGHPUT
 
 
+class BatchKeys(Document):
+    """`batches` are examples of a rank; a `curve` is your own measurement of a quality, `noise` one of gradients."""
+
+    batches: Annotated[tuple[BatchSize, ...], Field(min_length=1)]
+    curve: QualityCurve | None = None
+    noise: NoiseScale | None = None
+
+
 class SweepRequest(SweepKeys, StudyRequest):
     """A what-if grid: the best plan at every point."""
 
@@ -165,7 +175,13 @@ class RecommendRequest(RecommendKeys, StudyRequest):
     kind: Literal["recommend"]
 
 
-STUDIES = (SweepRequest, SizeRequest, RecommendRequest)
+class BatchRequest(BatchKeys, StudyRequest):
+    """Where throughput saturates over batches, and which reaches a quality first."""
+
+    kind: Literal["batch"]
+
+
+STUDIES = (SweepRequest, SizeRequest, RecommendRequest, BatchRequest)
 
 
 def body_of(kinds: type[Document] | Sequence[type[Document]], examples: dict[str, Any], *, required: bool = True) -> dict[str, Any]:

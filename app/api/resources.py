@@ -97,7 +97,7 @@ class StudySummary(JobResource):
 
 
 class StudyResource(StudySummary):
-    """A stored study; `study` is the document that `emplace sweep`, `size` or `recommend` prints, once it is done."""
+    """A stored study; `study` is the document that the command of its kind prints, once it is done."""
 
     study: dict[str, Any] | None
 

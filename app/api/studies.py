@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from emplace.app.api.meanwhile import solve_meanwhile
 from emplace.app.api.questions import host_of, named_or_written, part_of, refuse_unknown_keys, stack_of
 from emplace.app.api.queueing import put_new
-from emplace.app.api.requests import RecommendKeys, SizeKeys, StudyRequest, SweepKeys
+from emplace.app.api.requests import BatchKeys, RecommendKeys, SizeKeys, StudyRequest, SweepKeys
 from emplace.app.database.tables import StudyRow
 from emplace.app.study_pointers import pointing_into_study
 from emplace.app.web.dependencies import cost_models
@@ -25,7 +25,8 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
 from emplace.planning import measured_cost_model
-from emplace.studies.asked import Asked, AskedRecommend, AskedSize, AskedStudy, AskedSweep
+from emplace.studies.asked import Asked, AskedBatch, AskedRecommend, AskedSize, AskedStudy, AskedSweep
+from emplace.studies.batch import batch_list
 from emplace.studies.fleet import Hogwild
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.size import WORK_S
@@ -36,9 +37,9 @@ _PREPARE_S = 30.0
 """How long it may take to make all points of a study and to see whether its target can be reached at all."""
 MAX_POINTS = 2000
 """Points of one stored study; larger ones are for the command line."""
-_KEYS: dict[str, type[Document]] = {"sweep": SweepKeys, "size": SizeKeys, "recommend": RecommendKeys}
+_KEYS: dict[str, type[Document]] = {"sweep": SweepKeys, "size": SizeKeys, "recommend": RecommendKeys, "batch": BatchKeys}
 _LIMIT_KEYS = ("work_limit", "time_limit")
-_LIMITS = {"sweep": {}, "size": {"work_limit": WORK_S}, "recommend": {"work_limit": RECOMMEND_WORK_S}}
+_LIMITS = {"sweep": {}, "size": {"work_limit": WORK_S}, "recommend": {"work_limit": RECOMMEND_WORK_S}, "batch": {}}
 
 
 def read_study(session: Session, service: Service, body: dict[str, Any]) -> Asked:
@@ -47,7 +48,7 @@ def read_study(session: Session, service: Service, body: dict[str, Any]) -> Aske
     if not isinstance(kind, str) or kind not in _KEYS:
         raise InvalidDocument("body", [BrokenRule("/kind", repr(kind)[:100], f"must be {', '.join(_KEYS)}")])
     refuse_unknown_keys(body, frozenset({"kind", *StudyRequest.model_fields, *_KEYS[kind].model_fields}))
-    with pointing_into_study():
+    with pointing_into_study(kind):
         return _asked(session, service, kind, body)
 
 
@@ -55,7 +56,8 @@ async def points_of(service: Service, request: Request, asked: Asked) -> int:
     """How many points a study has. Raises InvalidDocument for what can be refused before anything is solved, and for too many."""
     prepared = await solve_meanwhile(service, request, "prepare", AskedStudy(asked=asked).canonical_json(), _PREPARE_S)
     points = int(json.loads(prepared)["points"])
-    refuse_many(points)
+    with pointing_into_study(asked.kind):
+        refuse_many(asked.kind, points)
     return points
 
 
@@ -65,7 +67,7 @@ def store_study(session: Session, service: Service, asked: Asked, points: int) -
         kind=asked.kind,
         model_name=asked.model_name,
         hosts=json.dumps([host.name for host in asked.hosts]),
-        varied=json.dumps([axis.path for axis in asked.axes] if isinstance(asked, AskedSweep) else []),
+        varied=json.dumps(asked.varied),
         points=points,
         asked=asked.canonical_json(),
     )
@@ -73,11 +75,11 @@ def store_study(session: Session, service: Service, asked: Asked, points: int) -
     return row.id
 
 
-def refuse_many(points: int) -> None:
+def refuse_many(kind: str, points: int) -> None:
     """Raises InvalidDocument for more points than one stored study may have."""
     if points > MAX_POINTS:
-        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace sweep' takes more"
-        raise InvalidDocument("body", [BrokenRule("/vary", "", rule)])
+        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace {kind}' takes more"
+        raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
 
 
 def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) -> Asked:
@@ -102,6 +104,8 @@ def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) 
         target = target_of(throughput, examples, keys.deadline)
         hogwild = Hogwild(batch=keys.async_batch, threads=keys.threads, tau=keys.tau)
         return AskedSize(**common, target=target, objective=keys.objective, hogwild=hogwild, max_nodes=keys.max_nodes)
+    if isinstance(keys, BatchKeys):
+        return AskedBatch(**common, batches=batch_list(keys.batches), curve=keys.curve, noise=keys.noise)
     assert isinstance(keys, RecommendKeys)
     return AskedRecommend(**common, objective=keys.objective)
 

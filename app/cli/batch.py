@@ -16,7 +16,7 @@ from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.batch_text import batch_view
 from emplace.placement.plan import PlanStatus
 from emplace.placement.reading import read_file
-from emplace.studies.batch import BatchSizes, batches_of, run_batch
+from emplace.studies.batch import BatchSizes, BatchStudy, batches_of, run_batch
 from emplace.studies.gradient_noise import NoiseScale
 from emplace.studies.quality import read_curve
 from emplace.studies.sweep import STUDY_GAP
@@ -59,10 +59,9 @@ def batch(
     setting, named = studying.setting_of(model, settings, chosen, stack), batches_of(batches)
     measured = None if noise is None else read_file(noise, NoiseScale)
     own = None if curve is None else read_curve(curve)
-    found_hosts = studying.read_hosts(host, hosts)
+    study = BatchStudy.of(setting, studying.read_hosts(host, hosts), named, own, measured)
     with StatusLine() as status:
-        told = studying.Counted(status, "batches")
-        found = run_batch(setting, found_hosts, named, own, measured, studying.cores(processes), told)
+        found = run_batch(study, studying.cores(processes), studying.Counted(status, "batches"))
     give(found, batch_view(found), format, out)
     return _exit_code(found)
 

@@ -11,10 +11,12 @@ from emplace.app.reports.sweep_text import short, span
 from emplace.app.reports.tables import plain_table, section
 from emplace.studies.batch import BatchPoint, BatchSizes, HostBatches
 
+_RATES = ("batch of a rank", "of all", "step", "examples/s", "range", "most of a step")
+
 
 def batch_view(found: BatchSizes) -> RenderableType:
     """Every host with its batches, then what the figures rest on."""
-    parts: list[RenderableType] = [Text(_headline(found), style="bold"), Text("")]
+    parts: list[RenderableType] = [Text(batch_headline(found), style="bold"), Text("")]
     for host in found.hosts:
         parts += _host(found, host)
     if found.noise is not None:
@@ -23,17 +25,31 @@ def batch_view(found: BatchSizes) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(found: BatchSizes) -> str:
+def batch_rows(found: BatchSizes) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns, and every batch of every host."""
+    heads = ["host", *_RATES, *(_quality_heads(found)[2:] if found.says_quality else [])]
+    rows = [[host.host, *_throughput(point), *(_needed(found, point)[1:] if found.says_quality else [])] for host, point in found.points]
+    return heads, [row + [""] * (len(heads) - len(row)) for row in rows]
+
+
+def batch_lines(found: BatchSizes) -> list[str]:
+    """Where each host's throughput saturates, and which of its batches reaches the quality first."""
+    lines = [(host, line) for host in found.hosts for line in (*_saturation(found, host), *_best(found, host))]
+    return [f"{host.host}: {line}" for host, line in lines]
+
+
+def batch_headline(found: BatchSizes) -> str:
     return f"{found.model}: {count(len(found.hosts[0].points), 'batch size')} on {count(len(found.hosts), 'host')}"
 
 
 def _host(found: BatchSizes, host: HostBatches) -> list[RenderableType]:
-    table = plain_table("batch of a rank", "of all", "step", "examples/s", "range", "most of a step", left=0)
+    table = plain_table(*_RATES, left=0)
     for point in host.points:
         table.add_row(*_throughput(point))
     parts = [section(host.host, Group(table, Text(""), Text("\n".join(_saturation(found, host)))))]
-    if found.curve is not None or found.noise is not None:
-        parts.append(section(f"{host.host}: to {reached(found)}", Group(_to_quality(found, host), Text(""), Text(_best(found, host)))))
+    if found.says_quality:
+        title = f"{host.host}: to {reached(found)}"
+        parts.append(section(title, Group(_to_quality(found, host), Text(""), Text("\n".join(_best(found, host))))))
     return parts
 
 
@@ -47,13 +63,20 @@ def _throughput(point: BatchPoint) -> list[str]:
 
 
 def _to_quality(found: BatchSizes, host: HostBatches) -> RenderableType:
-    heads = ["batch of a rank", "of all"]
-    heads += ["examples", "time", "range"] if found.curve is not None else []
-    heads += ["examples over the least"] if found.noise is not None else []
-    table = plain_table(*heads, "time over the best", left=0)
+    table = plain_table(*_quality_heads(found), left=0)
     for point in host.points:
         table.add_row(f"{point.local_batch:,}", *_needed(found, point))
     return table
+
+
+def _quality_heads(found: BatchSizes) -> list[str]:
+    return [
+        "batch of a rank",
+        "of all",
+        *(["examples", "time", "range of time"] if found.curve is not None else []),
+        *(["examples over the least"] if found.noise is not None else []),
+        "time over the best",
+    ]
 
 
 def _needed(found: BatchSizes, point: BatchPoint) -> list[str]:
@@ -79,7 +102,7 @@ def duration(seconds: float) -> str:
 
 
 def reached(found: BatchSizes) -> str:
-    return "the quality, whatever it is" if found.curve is None else found.curve.quality
+    return "any quality" if found.curve is None else found.curve.quality
 
 
 def _saturation(found: BatchSizes, host: HostBatches) -> list[str]:
@@ -93,12 +116,15 @@ def _saturation(found: BatchSizes, host: HostBatches) -> list[str]:
     return lines
 
 
-def _best(found: BatchSizes, host: HostBatches) -> str:
+def _best(found: BatchSizes, host: HostBatches) -> list[str]:
+    """Nothing where nobody measured a quality."""
+    if not found.says_quality:
+        return []
     if host.best is not None:
         spread = host.best_range
         between = "" if spread is None else f" ({spread[0]:,} to {spread[1]:,} over the range of the noise scale)"
-        return f"reached first with a batch of {host.best:,}{between}"
+        return [f"{reached(found)} is reached first with a batch of {host.best:,}{between}"]
     if found.curve is None or host.saturation is None:
-        return "not known"
+        return ["not known"]
     first, last = found.curve.points[0].global_batch, found.curve.points[-1].global_batch
-    return f"the curve is of batches from {first:,.0f} to {last:,.0f} of all ranks together, and nothing is said beyond it"
+    return [f"the curve is of batches from {first:,.0f} to {last:,.0f} of all ranks together, and nothing is said beyond it"]

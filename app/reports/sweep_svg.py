@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from emplace.studies.figures import Figures
 from emplace.studies.measured import PointMeasurement
@@ -13,7 +14,16 @@ from emplace.studies.sweep import Sweep, SweepPoint
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 460, 300, 64, 16
 COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
+_CHARACTER = 7.2
+"""Width of one at the size of labels, about."""
 _Places = list[tuple[float, float]]
+
+
+class Level(NamedTuple):
+    """How high a point is, and the range that it may lie in."""
+
+    value: float
+    range: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -21,9 +31,11 @@ class Series:
     """A line of a figure: what the points along its axis came to."""
 
     label: str
-    figures: Sequence[Figures]
+    levels: Sequence[Level | None]
     measured: Sequence[PointMeasurement | None] = ()
     """What each point was measured at, where they were."""
+    ringed: int | None = None
+    """The one that stands out."""
 
 
 def sweep_svg(sweep: Sweep, title: str | None = None) -> str:
@@ -33,27 +45,35 @@ def sweep_svg(sweep: Sweep, title: str | None = None) -> str:
     return series_svg(hosts, axis.values, title or axis.path)
 
 
+def level_of(figures: Figures) -> Level | None:
+    """Its throughput; None where there is no plan."""
+    return Level(figures.throughput, figures.throughput_range) if figures.throughput else None
+
+
 def series_of(label: str, points: Sequence[SweepPoint]) -> Series:
-    return Series(label, [point.figures for point in points], [point.measured for point in points])
+    return Series(label, [level_of(point.figures) for point in points], [point.measured for point in points])
 
 
-def series_svg(series: Sequence[Series], values: Sequence[object], title: str) -> str:
-    """Values stand side by side, evenly; throughput is logarithmic. The band is the range of a step that nobody measured. What was
-    measured is dashed, with rings and bars that leave out one step in twenty at either end."""
+def series_svg(series: Sequence[Series], values: Sequence[object], title: str, unit: str = "examples/s", ring: str = "") -> str:
+    """Values stand side by side, evenly; levels are logarithmic, in `unit`. The band is the range of a step that nobody measured. What was
+    measured is dashed, with rings and bars that leave out one step in twenty at either end. `ring` says what points stand out for."""
     scale = _Scale.of(list(_drawn(series)), len(values))
     width, height = _LEFT + _WIDTH + _legend_width(series), _TOP + _HEIGHT + 52
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        *_frame(scale, values, title),
+        *_frame(scale, values, title, unit),
     ]
     for number, each in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
-        parts += _line(scale, each.figures, colour)
+        parts += _line(scale, each, colour)
         parts += _measured_line(scale, each, colour)
         parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 18 + 20 * number}" fill="{colour}">{escape(each.label)}</text>')
+    below = _TOP + 28 + 20 * len(series)
     if any(map(_was_measured, series)):
-        parts += _key(_TOP + 18 + 20 * len(series))
+        parts += _key(below)
+    if any(each.ringed is not None for each in series):
+        parts += [_ring(_LEFT + _WIDTH + 24, below - 4, "#333"), _word(below, ring)]
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -62,11 +82,11 @@ def _was_measured(series: Series) -> bool:
 
 
 def _drawn(series: Sequence[Series]) -> Iterator[float]:
-    """Every throughput that has a place in the frame."""
+    """Every level that has a place in the frame."""
     for each in series:
-        for figures in each.figures:
-            if figures.throughput:
-                yield from figures.throughput_range or (figures.throughput,)
+        for level in each.levels:
+            if level is not None:
+                yield from level.range or (level.value,)
         for point in each.measured:
             if point is not None:
                 yield from _ends(point)
@@ -83,46 +103,50 @@ def _legend_width(series: Sequence[Series]) -> int:
 
 
 class _Scale:
-    """From values and throughputs to places in the frame."""
+    """From values and levels to places in the frame."""
 
     def __init__(self, low: int, high: int, values: int) -> None:
         self.low, self.high, self._values = low, high, values
 
     @staticmethod
-    def of(throughputs: Sequence[float], values: int) -> _Scale:
+    def of(levels: Sequence[float], values: int) -> _Scale:
         """Whole powers of ten around everything that is drawn."""
-        drawn = throughputs or [1.0]
+        drawn = levels or [1.0]
         low = math.floor(math.log10(min(drawn)))
         return _Scale(low, max(math.ceil(math.log10(max(drawn))), low + 1), values)
 
     def x(self, index: int) -> float:
         return _LEFT + _WIDTH * (index + 0.5) / self._values
 
-    def y(self, throughput: float) -> float:
-        return _TOP + _HEIGHT * (1 - (math.log10(throughput) - self.low) / (self.high - self.low))
+    def y(self, level: float) -> float:
+        return _TOP + _HEIGHT * (1 - (math.log10(level) - self.low) / (self.high - self.low))
 
 
-def _frame(scale: _Scale, values: Sequence[object], title: str) -> Iterator[str]:
+def _frame(scale: _Scale, values: Sequence[object], title: str, unit: str) -> Iterator[str]:
     bottom, middle = _TOP + _HEIGHT, _LEFT + _WIDTH / 2
     yield f'<rect x="{_LEFT}" y="{_TOP}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#333"/>'
     for power in range(scale.low, scale.high + 1):
         y = scale.y(10**power)
         yield f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
         yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_spelled(10**power)}</text>'
-    for index, value in enumerate(values):
-        yield f'<text x="{scale.x(index):.1f}" y="{bottom + 18}" text-anchor="middle">{escape(_spelled(value))}</text>'
+    labels = list(map(_spelled, values))
+    every = math.ceil(len(labels) * _CHARACTER * (max(map(len, labels)) + 1) / _WIDTH)
+    for index in range(0, len(labels), every):
+        yield f'<text x="{scale.x(index):.1f}" y="{bottom + 18}" text-anchor="middle">{escape(labels[index])}</text>'
     yield f'<text x="{middle}" y="{bottom + 40}" text-anchor="middle">{escape(title)}</text>'
-    yield f'<text transform="translate(14 {_TOP + _HEIGHT / 2}) rotate(-90)" text-anchor="middle">examples/s</text>'
+    yield f'<text transform="translate(14 {_TOP + _HEIGHT / 2}) rotate(-90)" text-anchor="middle">{escape(unit)}</text>'
 
 
-def _line(scale: _Scale, figures: Sequence[Figures], colour: str) -> Iterator[str]:
-    placed = [(scale.x(index), each.throughput, each.throughput_range) for index, each in enumerate(figures) if each.throughput]
-    ranges = [(x, *range_) for x, _, range_ in placed if range_]
-    outline = [(x, scale.y(fast)) for x, _, fast in ranges] + [(x, scale.y(slow)) for x, slow, _ in reversed(ranges)]
-    middle = [(x, scale.y(throughput)) for x, throughput, _ in placed]
+def _line(scale: _Scale, series: Series, colour: str) -> Iterator[str]:
+    placed = [(scale.x(index), level) for index, level in enumerate(series.levels) if level]
+    ranges = [(x, *level.range) for x, level in placed if level.range]
+    outline = [(x, scale.y(most)) for x, _, most in ranges] + [(x, scale.y(least)) for x, least, _ in reversed(ranges)]
+    middle = [(x, scale.y(level.value)) for x, level in placed]
     yield f'<polygon points="{_points(outline)}" fill="{colour}" opacity="0.15"/>'
     yield f'<polyline points="{_points(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
     yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in middle)
+    if series.ringed is not None and (level := series.levels[series.ringed]):
+        yield _ring(scale.x(series.ringed), scale.y(level.value), colour)
 
 
 def _measured_line(scale: _Scale, series: Series, colour: str) -> Iterator[str]:
@@ -140,9 +164,18 @@ def _key(y: int) -> Iterator[str]:
     """What solid and dashed lines are."""
     left = _LEFT + _WIDTH + 12
     for row, (word, dashes) in enumerate((("predicted", ""), ("measured", ' stroke-dasharray="5 4"'))):
-        at = y + 10 + 20 * row
+        at = y + 20 * row
         yield f'<line x1="{left}" x2="{left + 24}" y1="{at - 4}" y2="{at - 4}" stroke="#333" stroke-width="1.5"{dashes}/>'
-        yield f'<text x="{left + 32}" y="{at}" fill="#333">{word}</text>'
+        yield _word(at, word)
+
+
+def _word(y: int, word: str) -> str:
+    """Of a key, beside its sign."""
+    return f'<text x="{_LEFT + _WIDTH + 44}" y="{y}" fill="#333">{escape(word)}</text>'
+
+
+def _ring(x: float, y: float, colour: str) -> str:
+    return f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="7" fill="none" stroke="{colour}" stroke-width="1.5"/>'
 
 
 def _points(places: _Places) -> str:

@@ -13,7 +13,7 @@ def prepare(text: str, report: Report) -> str:  # noqa: ARG001
     from emplace.studies.asked import AskedStudy
 
     asked = read_text(text, AskedStudy, source="study", as_json=True).asked
-    with pointing_into_study():
+    with pointing_into_study(asked.kind):
         return json.dumps({"points": asked.study().size})
 
 

@@ -14,11 +14,12 @@ from emplace.placement.catalog import builtin_host
 from emplace.placement.document import Document
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions, Question
-from emplace.studies.asked import AskedRecommend, AskedSize, AskedSweep
+from emplace.studies.asked import Asked, AskedBatch, AskedRecommend, AskedSize, AskedSweep
 from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.figures import Figures, figures_of
 from emplace.studies.jobs import Sized
 from emplace.studies.placements import Place
+from emplace.studies.quality import CurvePoint, QualityCurve
 from emplace.studies.recommend import RankedHost
 from emplace.studies.sized_job import SizedJob, SizeOutcome, TrainingMode
 from emplace.studies.sweep import SweepStudy
@@ -83,9 +84,16 @@ def a_ranking() -> tuple[AskedRecommend, list[Document]]:
     return asked, parts
 
 
-def store_study(
-    database: Database, asked: AskedSweep | AskedSize | AskedRecommend, parts: Sequence[Document], *, of: int | None = None
-) -> str:
+def a_batch(*batches: int) -> tuple[AskedBatch, list[Figures]]:
+    """With a curve that ends before the largest batches."""
+    curve = QualityCurve(
+        quality="NE 0.78", points=(CurvePoint(global_batch=512, examples=1e8), CurvePoint(global_batch=131_072, examples=2e8))
+    )
+    asked = AskedBatch(model=MODEL, hosts=HOSTS, options=OPTIONS, batches=batches, curve=curve)
+    return asked, sweep_figures(a_sweep(*batches))
+
+
+def store_study(database: Database, asked: Asked, parts: Sequence[Document], *, of: int | None = None) -> str:
     """A study as workers leave it: done where all of its parts are there, else at work."""
     study = asked.study()
     size = study.size if of is None else of
@@ -94,7 +102,7 @@ def store_study(
             kind=asked.kind,
             model_name=asked.model_name,
             hosts=json.dumps([host.name for host in asked.hosts]),
-            varied=json.dumps([axis.path for axis in asked.axes] if isinstance(asked, AskedSweep) else []),
+            varied=json.dumps(asked.varied),
             points=size,
             asked=asked.canonical_json(),
             ticket=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from io import StringIO
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,7 +14,7 @@ import pytest
 import emplace
 from emplace.app.cli.output import as_text
 from emplace.app.reports.sweep_csv import sweep_csv
-from emplace.app.reports.sweep_svg import sweep_svg
+from emplace.app.reports.sweep_svg import Level, Series, series_svg, sweep_svg
 from emplace.app.reports.sweep_text import short, sweep_view
 from emplace.placement.catalog import builtin_host
 from emplace.studies.figures import Figures
@@ -159,6 +160,15 @@ def test_every_format_holds_every_point(by_sparse: Sweep) -> None:
     text = as_text(sweep_view(by_sparse))
     assert text.count("big-basin-32g  ") >= 3
     assert "Pareto front of throughput and servers" in text
+
+
+@pytest.mark.parametrize(("count", "labelled"), [(6, 6), (40, 7)])
+def test_labels_of_many_values_leave_room_for_each_other(count: int, labelled: int) -> None:
+    values = [16_384 + number for number in range(count)]
+    figure = ElementTree.fromstring(series_svg([Series("a", [Level(2.0, None)] * count)], values, ""))
+    places = [float(part.get("x", 0)) for part in figure.iter() if part.tag.endswith("text") and (part.text or "").startswith("16.")]
+    assert len(places) == labelled
+    assert min(right - left for left, right in pairwise(places)) > 50
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {

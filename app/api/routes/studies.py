@@ -1,10 +1,10 @@
-"""POST and GET /v1/studies: sweeps, sizings and rankings that outlive whoever works on them."""
+"""POST and GET /v1/studies: sweeps, sizings, rankings and batch sizes that outlive whoever works on them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -28,7 +28,7 @@ from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import not_found
 from emplace.app.web.service import Service
-from emplace.studies.asked import Asked
+from emplace.studies.asked import Asked, StudyKind
 
 router = APIRouter(prefix="/v1/studies", tags=["studies"])
 
@@ -37,8 +37,8 @@ router = APIRouter(prefix="/v1/studies", tags=["studies"])
 async def create_study(
     body: Body, service: TheService, request: Request, response: Response, idempotency_key: IdempotencyKey = None
 ) -> StudyResource:
-    """Begin a sweep, a sizing or a ranking of hosts, with the options of the command of that name. What the command refuses is refused
-    before anything is stored."""
+    """Begin a sweep, a sizing, a ranking of hosts or a look at batch sizes, with the options of the command of that name. What the command
+    refuses is refused before anything is stored."""
     asked = await service.read(read_study, service, body)
     points = await points_of(service, request, asked)
     resource = await service.write(_create, service, asked, points, body, idempotency_key)
@@ -49,7 +49,7 @@ async def create_study(
 @router.get("")
 async def list_studies(
     service: TheService,
-    kind: Literal["sweep", "size", "recommend"] | None = None,
+    kind: StudyKind | None = None,
     model: str | None = None,
     state: State | None = None,
     cursor: Cursor = None,

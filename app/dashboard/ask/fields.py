@@ -77,7 +77,7 @@ def errors_by_field(error: InvalidDocument, fields: Collection[str] = FIELDS) ->
     for broken in error.broken_rules:
         parts = parts_of(broken.pointer)
         named = parts[1] if parts[:1] == ["options"] and len(parts) > 1 else (parts[0] if parts else _FORM)
-        below = "/" + "/".join(parts[1:]) if named in (*DOCUMENTS, "hosts") and len(parts) > 1 else ""
+        below = "/" + "/".join(parts[1:]) if [named] == parts[:1] and len(parts) > 1 else ""
         line = "" if broken.line is None else f"line {broken.line}, "
         words = broken.rule + (f" (got {broken.value})" if broken.value else "") + (f", in {broken.named}" if broken.named else "")
         found.setdefault(named if named in fields else _FORM, []).append(f"{line}{below}: {words}" if below else f"{line}{words}")

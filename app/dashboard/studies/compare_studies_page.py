@@ -54,7 +54,7 @@ def _page(session: Session, ids: list[str]) -> ComparedStudies:
     answers = [answer_of(row.kind, row.document or "") for row in rows]
     before, after = (dict(values_of(answer)) for answer in answers)
     points = [_compared(name, value, after[name]) for name, value in before.items() if name in after]
-    figure = {"sweep": "examples/s", "size": "servers"}.get(rows[0].kind, "the objective")
+    figure = {"sweep": "examples/s", "batch": "examples/s", "size": "servers"}.get(rows[0].kind, "the objective")
     return ComparedStudies([study_line(row) for row in rows], [shown(answer) for answer in answers], figure, points[:MOST_ROWS])
 
 

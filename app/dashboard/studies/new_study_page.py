@@ -1,10 +1,9 @@
-"""A new study: a model, hosts, and what varies, what it must reach, or what hosts are ranked by. What is wrong is said at its field."""
+"""A new study: a model, hosts, and what varies, what it must reach, or what is ranked by. What is wrong is said at its field."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 
@@ -18,12 +17,12 @@ from emplace.app.web.dependencies import TheService
 from emplace.placement.catalog import LOCAL_HOST, host_names, model_names, stack_names
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import Tier
+from emplace.studies.asked import StudyKind
 from emplace.studies.jobs import Wanted
 from emplace.studies.recommend import RankingObjective
 
 router = APIRouter()
-Kind = Literal["sweep", "size", "recommend"]
-_OBJECTIVES: dict[str, list[str]] = {"sweep": [], "size": [*Wanted], "recommend": [*RankingObjective]}
+_OBJECTIVES: dict[str, list[str]] = {"sweep": [], "size": [*Wanted], "recommend": [*RankingObjective], "batch": []}
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,12 @@ class NewStudyPage:
 
 
 @router.get("/studies/new")
-async def new_study_page(request: Request, kind: Kind = "sweep", model: str = "", host: str = "") -> Response:
+async def new_study_page(request: Request, kind: StudyKind = "sweep", model: str = "", host: str = "") -> Response:
     return show(request, "new_study.html", _page(kind, AskForm({"model": model}, hosts=(host,))))
 
 
 @router.post("/studies/new")
-async def ask_study(request: Request, form: TheForm, service: TheService, kind: Kind = "sweep") -> Response:
+async def ask_study(request: Request, form: TheForm, service: TheService, kind: StudyKind = "sweep") -> Response:
     """The page of the new study, or the form with what is wrong with it."""
     try:
         body = await service.documents.run(study_body, form, kind)

@@ -14,10 +14,13 @@ from emplace.app.database.connection import Database
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.retention import forget_old
 from emplace.app.database.tables import StudyRow, now
+from emplace.studies.batch import BatchSizes
+from emplace.studies.quality import CurvePoint, QualityCurve
 from emplace.studies.size import Sizing
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker
 from tests.app.processes import wait_until
 from tests.app.questions import busy_model_data
+from tests.studies.test_batch import NOISE
 
 SWEEP: dict[str, Any] = {
     "kind": "sweep",
@@ -27,6 +30,14 @@ SWEEP: dict[str, Any] = {
     "vary": ["/hash=1000,2000,4000,8000"],
     "pareto": ["throughput,servers"],
     "options": {"work_limit": 1},
+}
+
+
+CURVE = {"quality": "NE 0.78", "points": [{"global_batch": 100, "examples": "1G"}, {"global_batch": 1000, "examples": "1.2G"}]}
+BATCH: dict[str, Any] = {key: SWEEP[key] for key in ("model", "set", "hosts", "options")} | {
+    "kind": "batch",
+    "batches": [100, 25, 400, 50],
+    "curve": CURVE,
 }
 
 
@@ -48,8 +59,11 @@ def test_a_study_is_stored_listed_cancelled_and_deleted(api: httpx.Client, datab
     assert (study["kind"], study["model"], study["hosts"], study["varied"]) == ("sweep", "suite", ["cpu-dual-socket"], ["/hash"])
     assert post(api, SWEEP, **{"Idempotency-Key": "once"}).json()["id"] == study["id"]
     other = post(api, {"kind": "recommend", "model": "ncf", "hosts": ["zion", "dgx-h100"]}).json()
+    batch = post(api, BATCH).json()
+    assert (batch["kind"], batch["varied"], batch["points"]) == ("batch", ["/batch"], 4)
     listed = api.get("/v1/studies").json()["items"]
-    assert [each["id"] for each in listed] == [other["id"], study["id"]]
+    assert [each["id"] for each in listed] == [batch["id"], other["id"], study["id"]]
+    assert [each["id"] for each in api.get("/v1/studies", params={"kind": "batch"}).json()["items"]] == [batch["id"]]
     assert [each["id"] for each in api.get("/v1/studies", params={"kind": "sweep"}).json()["items"]] == [study["id"]]
     tag = api.get(first.headers["location"]).headers["etag"]
     assert api.get(first.headers["location"], headers={"If-None-Match": tag}).status_code == 304
@@ -75,7 +89,7 @@ def test_a_study_is_stored_listed_cancelled_and_deleted(api: httpx.Client, datab
 def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: httpx.Client) -> None:
     m1 = {"model": "m1", "hosts": ["zion"]}
     refused: list[tuple[dict[str, Any], str, str]] = [
-        (SWEEP | {"kind": "survey"}, "/kind", "must be sweep, size, recommend"),
+        (SWEEP | {"kind": "survey"}, "/kind", "must be sweep, size, recommend, batch"),
         (SWEEP | {"throughput": "5k"}, "/throughput", "unknown key"),
         (SWEEP | {"set": ["colour=red"]}, "/set", "colour"),
         (SWEEP | {"hosts": []}, "/hosts", "must be a list of hosts"),
@@ -84,7 +98,7 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         (SWEEP | {"vary": ["/colour=1"]}, "/vary", "is not there"),
         (SWEEP | {"vary": ["--nodes=0"]}, "/vary", "must be greater than 0"),
         (SWEEP | {"pareto": ["throughput"]}, "/pareto", "two figures"),
-        (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 2100)))]}, "/vary", "2,000 at most"),
+        (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 20_000)))]}, "/vary", "10,000"),
         ({"kind": "size", **m1}, "/throughput", "say what the job must reach"),
         ({"kind": "size", **m1, "examples": 1e15, "deadline": "1s", "max_nodes": 2}, "/deadline", "no job reaches"),
         ({"kind": "size", **m1, "throughput": "9" * 400}, "/throughput", "must be a number above 0"),
@@ -92,6 +106,17 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         ({"kind": "size", **m1, "throughput": "5k", "options": {"ranks": 2}}, "/options/ranks", "is what a sizing finds"),
         ({"kind": "recommend", "model": "m1", "hosts": "all", "objective": "cost"}, "/hosts", "price_per_hour"),
         ({"kind": "recommend", **m1, "options": {"nodes": -1}}, "/options/nodes", "greater than 0"),
+        (BATCH | {"vary": ["/hash=1"]}, "/vary", "unknown key"),
+        (BATCH | {"batches": []}, "/batches", "at least 1"),
+        (BATCH | {"batches": ["64"]}, "/batches/0", "whole number"),
+        (BATCH | {"batches": [64, 64]}, "/batches", "is named twice"),
+        (BATCH | {"batches": list(range(1, 2100))}, "/batches", "2,000 at most"),
+        (BATCH | {"set": [], "model": "m1", "batches": [8, 10_000_001]}, "/batches/1", "10000000"),
+        (BATCH | {"curve": {"points": []}}, "/curve/points", "at least 1"),
+        (BATCH | {"curve": {"points": [{"global_batch": 8}]}}, "/curve/points/0/examples", "either examples or steps"),
+        (BATCH | {"noise": NOISE}, "/curve/points", "a curve of one point"),
+        (BATCH | {"curve": None, "noise": NOISE | {"model": "m1"}}, "/noise/model", "no model's noise says another's"),
+        (BATCH | {"curve": None, "noise": NOISE | {"noise_scale": 1e300}}, "/noise/noise_scale", "less than or equal"),
     ]
     for body, pointer, words in refused:
         answer = post(api, body)
@@ -106,7 +131,8 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
 def test_a_killed_study_goes_on_where_it_was_and_comes_to_what_the_command_prints(
     api: httpx.Client, start_worker: StartWorker, query: Query
 ) -> None:
-    study_id = post(api, SWEEP).json()["id"]
+    study_id = post(api, BATCH).json()["id"]
+    sweep_id = post(api, SWEEP).json()["id"]
     worker = start_worker("killed")
     wait_until(lambda: api.get(f"/v1/studies/{study_id}").json()["points_done"] >= 1, START_S)
     worker.kill()
@@ -116,11 +142,12 @@ def test_a_killed_study_goes_on_where_it_was_and_comes_to_what_the_command_print
     assert (study["state"], study["points_done"]) == ("done", 4), study["error"]
     assert [event["points_done"] for event in progress(api, study_id)] == [1, 2, 3, 4]
     assert 1 <= done < 4
+    common: dict[str, Any] = {"settings": SWEEP["set"], "work_limit": 1}
+    assert study["study"] == emplace.batch("suite", "cpu-dual-socket", BATCH["batches"], curve=CURVE, **common).to_data()
+    swept = ended(api, sweep_id)["study"]
     assert query("SELECT count(*) FROM study_points") == [(0,)]
-    found = emplace.sweep(
-        "suite", "cpu-dual-socket", SWEEP["vary"], settings=SWEEP["set"], pareto=[("throughput", "servers")], work_limit=1
-    )
-    assert study["study"] == found.to_data()
+    pareto = [("throughput", "servers")]
+    assert swept == emplace.sweep("suite", "cpu-dual-socket", SWEEP["vary"], pareto=pareto, **common).to_data()
 
 
 def progress(api: httpx.Client, study_id: str) -> list[dict[str, Any]]:
@@ -142,6 +169,10 @@ def test_a_cancelled_study_leaves_no_process_and_plans_do_not_wait_for_one(api: 
         sizing = client.study("size", "ncf", ["cpu-dual-socket"], throughput="1k", options={"work_limit": 1.0})
         assert isinstance(sizing, Sizing)
         assert sizing.best is not None
+        point = QualityCurve(points=(CurvePoint(global_batch=64, examples=1e6),))
+        batches = client.study("batch", "ncf", ["cpu-dual-socket"], batches=[64], curve=point, options={"ranks": 1, "work_limit": 0.2})
+        assert isinstance(batches, BatchSizes)
+        assert batches.hosts[0].best == 64
         client.delete_study(study_id)
         with pytest.raises(emplace.ToolError, match="no study has the id"):
             client.get_study(study_id)

@@ -29,7 +29,7 @@ from emplace.placement.plan import Explanation, Fix, Plan, PlanOptions, PlanStat
 from tests.app.finished import infeasible_plan_of, measurement_of, plan_of, store_run
 from tests.app.processes import wait_until
 from tests.app.questions import a_question, model_data
-from tests.app.stored_studies import a_ranking, a_sizing, a_sweep, store_study, sweep_figures
+from tests.app.stored_studies import a_batch, a_ranking, a_sizing, a_sweep, store_study, sweep_figures
 from tests.prices import bandwidth_prices
 
 EVENTS: list[dict[str, Any]] = [
@@ -62,8 +62,8 @@ class Site:
         listed = ["/", "/?q=no-such", "/new", f"/new?plan={self.ids['plain']}", "/models", "/models/m3", "/hosts", "/hosts/big-basin-16g"]
         studies = [
             "/studies",
-            *(f"/studies/new?kind={kind}" for kind in ("sweep", "size", "recommend")),
-            *map(self.study, ("swept", "sized", "ranked", "sweeping")),
+            *(f"/studies/new?kind={kind}" for kind in ("sweep", "size", "recommend", "batch")),
+            *map(self.study, ("swept", "sized", "ranked", "batched", "sweeping")),
         ]
         studies += [f"/studies/compare?study={self.ids['swept']}&study={self.ids['swept again']}"]
         others = ["/profiles", "/overview", "/runs?host=none", f"/compare?plan={self.ids['plain']}&plan={self.ids['seeded']}"]
@@ -129,11 +129,12 @@ def store_demo(site: Site) -> None:
 
 
 def store_studies(site: Site) -> None:
-    """swept, and swept again with one value in common; sized, ranked, and sweeping: two of four points are done."""
+    """swept, and swept again with one value in common; sized, ranked, batched, and sweeping: two of four points are done."""
     for name, asked in (("swept", a_sweep(64, 128, 256)), ("swept again", a_sweep(256, 512))):
         site.ids[name] = store_study(site.database, asked, sweep_figures(asked))
     site.ids["sized"] = store_study(site.database, *a_sizing())
     site.ids["ranked"] = store_study(site.database, *a_ranking())
+    site.ids["batched"] = store_study(site.database, *a_batch(256, 16384, 65536, 131072))
     asked = a_sweep(32, 64)
     site.ids["sweeping"] = store_study(site.database, asked, sweep_figures(asked)[:2])
 

@@ -9,7 +9,9 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.database.tables import StudyRow
 from tests.app.dashboard.conftest import follow
 from tests.app.dashboard.demo import Site
-from tests.app.stored_studies import a_sweep, finish_study, store_study, sweep_figures
+from tests.app.stored_studies import a_batch, a_sweep, finish_study, store_study, sweep_figures
+
+HOSTS = ("cpu-dual-socket", "big-basin-16g")
 
 
 def test_a_study_is_followed_to_its_figure_and_compared(page: Page, site: Site) -> None:
@@ -36,8 +38,32 @@ def test_a_study_is_followed_to_its_figure_and_compared(page: Page, site: Site) 
         page.check(f'input[value="{each}"]')
     follow(page, "text=Compare two")
     assert page.locator("svg.study").count() == 2
-    assert page.locator("tbody th").all_inner_texts() == [f"{host}, /local_batch_size 256" for host in ("cpu-dual-socket", "big-basin-16g")]
+    assert page.locator("tbody th").all_inner_texts() == [f"{host}, /local_batch_size 256" for host in HOSTS]
     assert page.locator("tbody td:last-child").all_inner_texts() == ["+0.0", "+0.0"]
+
+
+def test_batch_sizes_show_where_they_saturate_and_which_reaches_the_quality_first(page: Page, site: Site) -> None:
+    page.goto(site.study("batched"))
+    throughput, to_quality = page.locator("svg.study").all()
+    assert [figure.locator("polyline").count() for figure in (throughput, to_quality)] == [2, 2]
+    for figure in (throughput, to_quality):
+        third = figure.locator("circle[r='3']").nth(2).get_attribute("cx")
+        rings = figure.locator("circle.ring:not([stroke='#333'])").all()
+        assert [ring.get_attribute("cx") for ring in rings] == [third, third]
+    assert "seconds to the quality" in (to_quality.text_content() or "")
+    assert page.locator("figcaption").all_inner_texts() == ["Throughput", "Time to NE 0.78"]
+    rows = page.locator("tbody tr").all_inner_texts()
+    assert len(rows) == 8
+    assert ["not known" in row for row in rows] == [False, False, False, True] * 2
+    lines = page.locator("main li").all_inner_texts()
+    assert [line.startswith(f"{host}: throughput saturates") for host in HOSTS for line in lines].count(True) == 2
+    assert not any("still rises" in line for line in lines)
+    assert sum("NE 0.78 is reached first with a batch of" in line for line in lines) == 2
+
+    other = store_study(site.database, *a_batch(65_536, 131_072))
+    page.goto(f"/studies/compare?study={site.ids['batched']}&study={other}")
+    assert page.locator("svg.study").count() == 4
+    assert page.locator("tbody th").all_inner_texts() == [f"{host}, batch {batch}" for host in HOSTS for batch in ("65,536", "131,072")]
 
 
 def test_a_study_is_cancelled_from_its_page(page: Page, site: Site) -> None:
@@ -82,11 +108,17 @@ def test_sizings_and_rankings_are_asked_for_without_scripts(site: Site) -> None:
 
     assert sent("size", throughput="5k", objective="servers")[1].startswith("/studies/")
     assert sent("recommend", objective="throughput", nodes="1")[1].startswith("/studies/")
+    curve = "points:\n- {global_batch: 512, examples: 4.1G}"
+    assert sent("batch", batches="256, 1k", curve_text=curve)[1].startswith("/studies/")
     for kind, fields, field, said in (
         ("size", {}, "throughput", "say what the job must reach"),
         ("size", {"examples": "10T", "deadline": "1s"}, "deadline", "no job reaches"),
         ("size", {"throughput": "5k", "objective": "cost"}, "hosts", "price_per_hour: 12.5"),
         ("size", {"throughput": "5k", "max_nodes": "many"}, "max_nodes", "must be a whole number"),
+        ("batch", {}, "batches", "must be examples of a rank"),
+        ("batch", {"batches": "64,64"}, "batches", "is named twice"),
+        ("batch", {"batches": "64", "curve_text": "global_batch,examples\n64,5G"}, "curve", "must be a curve document"),
+        ("batch", {"batches": "64", "curve_text": curve.replace("4.1G", "many")}, "curve", "/points/0/examples: must be a number above 0"),
         ("recommend", {"hosts": ""}, "hosts", "tick at least one"),
         ("recommend", {"set": "sparse=4"}, "set", "only the template suite has settings"),
         ("recommend", {"host_text": "node: 8 x h100-80g"}, "hosts", "network, as in"),
