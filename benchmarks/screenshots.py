@@ -29,7 +29,18 @@ ASKED: dict[str, dict[str, Any]] = {
     "h100": {"model": "dlrm-dcnv2", "host": "dgx-h100"},
     "h100-of-4": {"model": "dlrm-dcnv2", "host": "dgx-h100", "options": {"ranks": 4}},
 }
-STUDIED: dict[str, Any] = {"kind": "sweep", "model": "suite", "hosts": ["dgx-h100", "cpu-dual-socket"], "vary": ["/sparse=4,16,64"]}
+_CURVE = {"quality": "NE 0.78", "points": [{"global_batch": 3200, "examples": "4G"}, {"global_batch": 819_200, "examples": "16G"}]}
+STUDIED: dict[str, dict[str, Any]] = {
+    "study": {"kind": "sweep", "model": "suite", "hosts": ["dgx-h100", "cpu-dual-socket"], "vary": ["/sparse=4,16,64"]},
+    "batch": {
+        "kind": "batch",
+        "model": "suite",
+        "set": ["sparse=16"],
+        "hosts": ["big-basin-32g", "dgx-h100"],
+        "batches": [400, 1600, 6400, 25_600, 102_400],
+        "curve": _CURVE,
+    },
+}
 WIDE, PHONE = ViewportSize(width=1280, height=860), ViewportSize(width=390, height=844)
 WAIT_S = 600
 TALLEST = 2000
@@ -57,7 +68,7 @@ def main(url: str, folder: Path) -> None:
             "host": "/hosts/big-basin-16g",
             "models": "/models",
             "overview": "/overview",
-            "study": f"/studies/{studied(api, STUDIED)}",
+            **{name: f"/studies/{studied(api, question)}" for name, question in STUDIED.items()},
             **run,
         }
     with sync_playwright() as playwright:

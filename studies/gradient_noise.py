@@ -23,7 +23,7 @@ _RESAMPLES, _SHARE = 1000, 0.9
 _SEED = 0
 
 Positive = Annotated[float, Field(strict=True, gt=0)]
-_MOST = 1e24
+_LEAST, _MOST = 1e-24, 1e24
 """Examples; what is further out, or as far below one, is none that doubles could tell from no gradient, or from no noise."""
 
 
@@ -35,7 +35,7 @@ class NoiseScale(Document):
     """The model that it holds for."""
     measured_at: str = ""
     """When in training, and at which learning rate: the scale grows while a model learns."""
-    noise_scale: Annotated[float, Field(strict=True, ge=1 / _MOST, le=_MOST)]
+    noise_scale: Annotated[float, Field(strict=True, ge=_LEAST, le=_MOST)]
     """Examples of the global batch at which steps and examples are both twice the least."""
     low: Annotated[float, Field(strict=True, ge=0)]
     high: Annotated[float, Field(strict=True, le=_MOST)] | None = None

@@ -10,6 +10,7 @@ import pytest
 
 import emplace
 from emplace.app.cli.output import as_text
+from emplace.app.reports.batch_svg import throughput_svg, to_quality_svg
 from emplace.app.reports.batch_text import batch_view
 from emplace.studies.batch import BatchPoint, BatchSizes
 from tests.app.cli.command import Emplace
@@ -65,6 +66,7 @@ def test_where_throughput_still_rises_it_is_said() -> None:
     found = emplace.batch("suite", HOST, BATCHES[:2], **SMALL)
     assert found.hosts[0].still_rises
     assert "saturates later" in as_text(batch_view(found))
+    assert 'class="ring"' not in throughput_svg(found)
 
 
 def test_without_a_measurement_no_quality_is_said(bare: BatchSizes) -> None:
@@ -110,6 +112,7 @@ def test_a_noise_scale_alone_compares_batches_and_counts_no_examples() -> None:
     assert found.hosts[0].best == BATCHES[costs.index(min(costs))]
     low, high = found.hosts[0].best_range or (0, 0)
     assert low <= (found.hosts[0].best or 0) <= high
+    assert "time over the best" in to_quality_svg(found)
 
 
 def test_a_noise_scale_goes_on_from_a_curve_of_one_point() -> None:

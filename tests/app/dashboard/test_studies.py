@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 from playwright.sync_api import Page
 
 from emplace.app.database import studies
@@ -52,6 +54,7 @@ def test_batch_sizes_show_where_they_saturate_and_which_reaches_the_quality_firs
         assert [ring.get_attribute("cx") for ring in rings] == [third, third]
     assert "seconds to the quality" in (to_quality.text_content() or "")
     assert page.locator("figcaption").all_inner_texts() == ["Throughput", "Time to NE 0.78"]
+    assert "with /local_batch_size varied" in page.inner_text("main")
     rows = page.locator("tbody tr").all_inner_texts()
     assert len(rows) == 8
     assert ["not known" in row for row in rows] == [False, False, False, True] * 2
@@ -127,6 +130,7 @@ def test_sizings_and_rankings_are_asked_for_without_scripts(site: Site) -> None:
         assert status == 422, page
         [error] = [line for line in page.splitlines() if f'id="error-{field}-1"' in line]
         assert said in error
+        assert fields.get("curve_text", "") in unescape(page)
 
 
 def test_the_names_of_bars_are_whole(page: Page, site: Site) -> None:
