@@ -24,7 +24,7 @@ _SEED = 0
 
 Positive = Annotated[float, Field(strict=True, gt=0)]
 _LEAST, _MOST = 1e-24, 1e24
-"""Examples; what is further out, or as far below one, is none that doubles could tell from no gradient, or from no noise."""
+"""Examples. What is further out could not be told from no noise, or from no gradient."""
 
 
 class NoiseScale(Document):

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -36,8 +36,17 @@ Count = Annotated[
 """5000000, or "5M"."""
 
 
+def _either(schema: dict[str, Any]) -> None:
+    """In the schema, too: that one of the two is said."""
+    given, absent = {"not": {"type": "null"}}, {"type": "null"}
+    ways = ({"examples": given, "steps": absent}, {"examples": absent, "steps": given})
+    schema["anyOf"] = [{"properties": way, "required": [key]} for way, key in zip(ways, ("examples", "steps"), strict=True)]
+
+
 class CurvePoint(Document):
     """A global batch, and what it took to reach the quality with it: examples or steps."""
+
+    model_config = ConfigDict(json_schema_extra=_either)
 
     global_batch: Count
     examples: Count | None = None

@@ -56,8 +56,10 @@ async def points_of(service: Service, request: Request, asked: Asked) -> int:
     """How many points a study has. Raises InvalidDocument for what can be refused before anything is solved, and for too many."""
     prepared = await solve_meanwhile(service, request, "prepare", AskedStudy(asked=asked).canonical_json(), _PREPARE_S)
     points = int(json.loads(prepared)["points"])
-    with pointing_into_study(asked.kind):
-        refuse_many(asked.kind, points)
+    if points > MAX_POINTS:
+        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace {asked.kind}' takes more"
+        with pointing_into_study(asked.kind):
+            raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
     return points
 
 
@@ -73,13 +75,6 @@ def store_study(session: Session, service: Service, asked: Asked, points: int) -
     )
     put_new(service, session, row)
     return row.id
-
-
-def refuse_many(kind: str, points: int) -> None:
-    """Raises InvalidDocument for more points than one stored study may have."""
-    if points > MAX_POINTS:
-        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace {kind}' takes more"
-        raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
 
 
 def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) -> Asked:

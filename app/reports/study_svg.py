@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 
-from emplace.app.reports.sweep_svg import COLOURS, series_of, series_svg
+from emplace.app.reports.sweep_svg import CHARACTER, COLOURS, series_of, series_svg
 from emplace.app.reports.sweep_text import short
 from emplace.studies.recommend import Recommendation
 from emplace.studies.size import Sizing
@@ -17,8 +17,6 @@ from emplace.studies.sweep import Sweep
 
 MOST_SERIES = 8
 _BARS, _ROW, _END = 360, 26, 110
-_CHARACTER = 7.2
-"""Width of one at the size of labels, about."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def sizing_svg(found: Sizing) -> str:
 
 
 def _bars_svg(bars: Sequence[_Bar], title: str) -> str:
-    labels = round(24 + _CHARACTER * max((len(bar.label) for bar in bars), default=0))
+    labels = round(24 + CHARACTER * max((len(bar.label) for bar in bars), default=0))
     width, height = labels + _BARS + _END, 34 + _ROW * len(bars)
     most = max((max(bar.value, *(bar.span or ())) if bar.span else bar.value for bar in bars), default=1.0) or 1.0
     parts = [

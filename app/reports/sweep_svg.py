@@ -14,7 +14,7 @@ from emplace.studies.sweep import Sweep, SweepPoint
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 460, 300, 64, 16
 COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
-_CHARACTER = 7.2
+CHARACTER = 7.2
 """Width of one at the size of labels, about."""
 _Places = list[tuple[float, float]]
 
@@ -130,7 +130,7 @@ def _frame(scale: _Scale, values: Sequence[object], title: str, unit: str) -> It
         yield f'<line x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
         yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_spelled(10**power)}</text>'
     labels = list(map(_spelled, values))
-    every = math.ceil(len(labels) * _CHARACTER * (max(map(len, labels)) + 1) / _WIDTH)
+    every = math.ceil(len(labels) * CHARACTER * (max(map(len, labels)) + 0.5) / _WIDTH)  # else they would run into each other
     for index in range(0, len(labels), every):
         yield f'<text x="{scale.x(index):.1f}" y="{bottom + 18}" text-anchor="middle">{escape(labels[index])}</text>'
     yield f'<text x="{middle}" y="{bottom + 40}" text-anchor="middle">{escape(title)}</text>'

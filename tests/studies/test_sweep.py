@@ -162,7 +162,7 @@ def test_every_format_holds_every_point(by_sparse: Sweep) -> None:
     assert "Pareto front of throughput and servers" in text
 
 
-@pytest.mark.parametrize(("count", "labelled"), [(6, 6), (40, 7)])
+@pytest.mark.parametrize(("count", "labelled"), [(6, 6), (40, 8)])
 def test_labels_of_many_values_leave_room_for_each_other(count: int, labelled: int) -> None:
     values = [16_384 + number for number in range(count)]
     figure = ElementTree.fromstring(series_svg([Series("a", [Level(2.0, None)] * count)], values, ""))

@@ -47,7 +47,13 @@ def test_bodies_put_together_of_the_examples_of_fields_are_accepted(api: httpx.C
     (reserve,) = schemas["Node"]["properties"]["ddr_reserve"]["examples"]
     device = {"kind": "0", "type": "cuda", "count": 1, "memory_bandwidth": rate, "fp32_flops": flops}
     memory = {"hbm_capacity": size, "hbm_reserve": reserve, "system_link": rate}
-    for key, kind in (("baseline", "Budgets"), ("start", "PlanOptions"), ("throughput", "SizeRequest"), ("hbm_capacity", "DeviceKind")):
+    for key, kind in (
+        ("baseline", "Budgets"),
+        ("start", "PlanOptions"),
+        ("throughput", "SizeRequest"),
+        ("steps", "CurvePoint"),
+        ("hbm_capacity", "DeviceKind"),
+    ):
         assert sum(key in way["properties"] for way in schemas[kind]["anyOf"]) == 2, kind
     node = {"devices": [device | memory], "ddr_capacity": size, "ddr_reserve": reserve, "intra_node_link": rate, "network": rate}
     host = {"schema_version": 1, "name": "0", "node": node}
