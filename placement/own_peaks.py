@@ -1,13 +1,12 @@
 """What single ranks on CPUs peak at, where a model has sequences: each at a moment of its own.
 
-A collection's tables of one sharding type are looked up and sent together, one group after the other in the order of the model's tables.
-A rank holds the vectors that its shards looked up until those of the next group are looked up, what it sends of them until all groups are on
-their way, and the vectors of its own sequences as far as they came; ids of whole rows once more than later; and one copy of pooled vectors
-that are on their way. In the backward, which takes groups in the other order, a trainer first puts the gradients of all its own sequences
-together and sends them, while the first of others come; then its shards put those of one group after the other in order and add them up row
-by row. While pooled vectors are sent, or gradients of replicated tables summed up, there are no sequences. A rank peaks at the fullest of
+A collection's tables of one sharding type are looked up and sent together, one group after the other in the order of the model's modules and
+tables. A rank holds the vectors that its shards looked up until those of the next group are looked up, what it sends of them until all
+groups are on their way, and the vectors of its own sequences as far as they came; ids of whole rows once more than later. In the backward,
+which takes groups in the other order, a trainer first puts the gradients of all its own sequences together and sends them, while the first
+of others come; then its shards put those of one group after the other in order and add them up row by row. A rank peaks at the fullest of
 these moments. A node's sum counts what shards hold, whichever the moment: it is what must fit, and all vectors of sequences come from some
-shard. (The order is that of TorchRec's ShardedEmbeddingCollection and of autograd.)
+shard. (The order is that of TorchRec's sharded collections and of autograd.)
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 
 from emplace.placement.host import DeviceType
 from emplace.placement.memory import arrived_bytes, beside_sequences_bytes, gradient_bytes, row_bytes
-from emplace.placement.model import ComputeKernel, Table
+from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
+from emplace.placement.modules import ONE_MODULE
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.placement.workload import ROW_SPLIT, TableLoad, shard_workload
@@ -49,11 +49,12 @@ class _Passing(NamedTuple):
 
 
 class _Group:
-    """A collection's tables of one sharding type: bytes as in _Passing, [R] each, and of the vectors of a trainer's own sequences."""
+    """A collection's tables of one sharding type: bytes as in _Passing, [R] each; and of a trainer's own sequences `arrived`, the bytes of their
+    vectors, and `placed_ids`, the ids whose vectors come from several blocks of rows."""
 
     def __init__(self, ranks: int) -> None:
         self.looked_up, self.copies, self.ids, self.of_rows = np.zeros((4, ranks), dtype=np.int64)
-        self.arrived = 0
+        self.arrived = self.placed_ids = 0
 
     def add(self, rank: int, passing: _Passing) -> None:
         for held, more in zip((self.looked_up, self.copies, self.ids, self.of_rows), passing, strict=True):
@@ -69,36 +70,47 @@ def beyond_shards_bytes(
     nothing = np.zeros(len(topology.ranks), dtype=np.int64)
     if not is_trainer.any() or all(load.is_pooled for load in loads):
         return nothing
-    pooled, groups = _Group(len(nothing)), defaultdict[object, _Group](lambda: _Group(len(nothing)))
-    placed, beside = {placement.name: placement for placement in placements}, beside_sequences_bytes(question.model, list(loads))
-    for table, load in zip(question.model.tables, loads, strict=True):
+    modules = _modules(question.model, placements, loads, topology)
+    groups = [group for module in modules for group in module]
+    if not any(group.arrived for group in groups):
+        return nothing
+    beside = beside_sequences_bytes(question.model, list(loads)) + _PLACED_ID_BYTES * sum(group.placed_ids for group in groups)
+    all_held = np.sum([group.looked_up + group.copies + group.of_rows for group in groups], axis=0)
+    return np.where(is_trainer, np.maximum(_forward(modules), _backward(groups, beside)) - all_held, 0)
+
+
+def _modules(model: ModelSpec, placements: Sequence[TablePlacement], loads: Sequence[TableLoad], topology: Topology) -> list[list[_Group]]:
+    """Each module's groups, in the model's order."""
+    placed = {placement.name: placement for placement in placements}
+    found = {
+        module.path: defaultdict[ShardingType, _Group](lambda: _Group(len(topology.ranks))) for module in model.modules or (ONE_MODULE,)
+    }
+    for table, load in zip(model.tables, loads, strict=True):
         if (placement := placed.get(table.name)) is None:
             continue
-        group = pooled if load.is_pooled else groups[table.module, placement.sharding_type]
+        group = found[model.module_of(table).path][placement.sharding_type]
         if not load.is_pooled:
             group.arrived += arrived_bytes(table, load)
-            beside += _PLACED_ID_BYTES * int(load.local_batch_ids) if placement.sharding_type in ROW_SPLIT else 0
+            group.placed_ids += int(load.local_batch_ids) if placement.sharding_type in ROW_SPLIT else 0
         for shard in placement.shards:
             group.add(shard.rank, _passing(placement, shard, table, load, topology))
-    if not groups:
-        return nothing
-    in_order = list(groups.values())
-    fullest = np.max([pooled.looked_up + pooled.copies, _forward(in_order) + pooled.copies, _backward(in_order, beside)], axis=0)
-    all_held = np.sum([group.looked_up + group.copies + group.of_rows for group in (pooled, *in_order)], axis=0)
-    return np.where(is_trainer, fullest - all_held, 0)
+    return [list(groups.values()) for groups in found.values()]
 
 
-def _forward(groups: Sequence[_Group]) -> NDArray[np.int64]:
+def _forward(modules: Sequence[Sequence[_Group]]) -> NDArray[np.int64]:
     """[R] at the fullest moment of the lookups: when a group's vectors are there, or their copies too."""
-    ids = np.sum([group.ids for group in groups], axis=0)
-    before, on_their_way, due, came = np.zeros((4, len(ids)), dtype=np.int64)
+    ids = np.sum([group.ids for module in modules for group in module], axis=0)
+    on_their_way, due = np.zeros((2, len(ids)), dtype=np.int64)
     moments = []
-    for group in groups:
-        came = np.minimum(due, came + group.looked_up)
-        moments.append(before + on_their_way + group.looked_up + came)
-        came = np.minimum(due, came + group.copies)
-        moments.append(on_their_way + group.looked_up + group.copies + came)
-        before, on_their_way, due = group.looked_up, on_their_way + group.copies, due + group.arrived
+    for module in modules:
+        # A module's ids are exchanged first, and ranks wait for each other.
+        came, before = due, np.zeros_like(due)
+        for group in module:
+            came = np.minimum(due, came + group.looked_up)
+            moments.append(before + on_their_way + group.looked_up + came)
+            came = np.minimum(due, came + group.copies)
+            moments.append(on_their_way + group.looked_up + group.copies + came)
+            before, on_their_way, due = group.looked_up, on_their_way + group.copies, due + group.arrived
     return np.asarray(ids + np.max(moments, axis=0))
 
 
@@ -127,5 +139,5 @@ def _passing(placement: TablePlacement, shard: Shard, table: Table, load: TableL
     looked_up = values * int(peak.value_bytes)
     if placement.compute_kernel is ComputeKernel.DENSE:
         return _Passing(looked_up + rows * int(row_bytes(table.data_type, columns)))
-    ids = 0 if peak.placed_ids else int(peak.ids) * int(peak.id_bytes)
+    ids = 0 if load.is_pooled or peak.placed_ids else int(peak.ids) * int(peak.id_bytes)
     return _Passing(looked_up, values * int(peak.copied_bytes), ids, int(gradient_bytes(peak, columns)))

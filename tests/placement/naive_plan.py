@@ -36,8 +36,8 @@ from tests.prices import bandwidth_prices
 Choice = tuple[ShardingType, ComputeKernel, float | None]
 Box = tuple[int, tuple[int, int], tuple[int, int]]
 """Rank, rows, columns."""
-Group = tuple[str | None, ShardingType]
-"""Sequences that are sent together: a module's of one sharding type."""
+Group = tuple[int, ShardingType]
+"""What is sent together: vectors of a module, by its number, of one sharding type."""
 Passing = dict[str, list[int]]
 """Bytes that each rank's shards hold for a part of the step only."""
 
@@ -61,7 +61,7 @@ def naive_plan(
     arrived = _arrived(model, loads, choices)
     in_rows = [not load.is_pooled and choice[0] is ShardingType.ROW_WISE for load, choice in zip(loads, choices, strict=True)]
     placed = 16 * sum(int(load.local_batch_ids) for load, is_placed in zip(loads, in_rows, strict=True) if is_placed)
-    groups: dict[Group | None, Passing] = {group: _nothing(topology) for group in (None, *arrived)}
+    groups: dict[Group, Passing] = {group: _nothing(topology) for group in arrived}
     arriving = [_base_arriving(question, topology)] * len(topology.trainers)
     for rank in topology.ranks:
         own = rank_bytes(model, loads, is_server=rank.is_server, on_cuda=rank.type is DeviceType.CUDA)
@@ -75,7 +75,7 @@ def naive_plan(
             shards.append(Shard(rank=number, rows=rows, columns=columns, hbm_bytes=shard_hbm, ddr_bytes=shard_ddr))
             hbm[number] += shard_hbm
             ddr[number] += shard_ddr
-            of_group = groups[None if load.is_pooled else (table.module, choice[0])]
+            of_group = groups[_module(model, table), choice[0]]
             for name, held in _passing(load, choice, table, rank, rows, columns, topology).items():
                 of_group[name][number] += held
             for stage, time_us in times.items():
@@ -92,7 +92,7 @@ def naive_plan(
             for of_rank in stages:
                 of_rank[stage] += time_us
     peaks = [
-        held + (_moment(groups, arrived, placed, rank.rank, model, loads) if arrived and _is_cpu_trainer(rank) else 0)
+        held + (_moment(groups, arrived, placed, rank.rank, model, loads) if any(arrived.values()) and _is_cpu_trainer(rank) else 0)
         for rank, held in zip(topology.ranks, ddr, strict=True)
     ]
     return _plan(question, topology, tuple(placements), stages, arriving, hbm, ddr, peaks)
@@ -150,13 +150,21 @@ def _is_cpu_trainer(rank: Rank) -> bool:
 
 
 def _arrived(model: ModelSpec, loads: list[TableLoad], choices: Sequence[Choice]) -> dict[Group, int]:
-    """Bytes of a trainer's own sequences, by group."""
+    """Bytes of a trainer's own sequences, by group, in the order of modules."""
     arrived: dict[Group, int] = {}
-    for table, load, choice in zip(model.tables, loads, choices, strict=True):
-        if not load.is_pooled:
-            group = table.module, choice[0]
-            arrived[group] = arrived.get(group, 0) + int(load.local_batch_ids * table.embedding_dim * load.value_bytes)
+    for module in range(len(model.modules or ("one",))):
+        for table, load, choice in zip(model.tables, loads, choices, strict=True):
+            if _module(model, table) == module:
+                group = module, choice[0]
+                own = 0 if load.is_pooled else int(load.local_batch_ids * table.embedding_dim * load.value_bytes)
+                arrived[group] = arrived.get(group, 0) + own
     return arrived
+
+
+def _module(model: ModelSpec, table: Table) -> int:
+    """The number of its module."""
+    modules = model.modules or ()
+    return next(number for number, module in enumerate(modules) if module.path == table.module) if len(modules) > 1 else 0
 
 
 def _nothing(topology: Topology) -> Passing:
@@ -178,26 +186,27 @@ def _passing(
 
 
 def _moment(
-    groups: dict[Group | None, Passing], arrived: dict[Group, int], placed: int, rank: int, model: ModelSpec, loads: list[TableLoad]
+    groups: dict[Group, Passing], arrived: dict[Group, int], placed: int, rank: int, model: ModelSpec, loads: list[TableLoad]
 ) -> int:
     """What a rank holds at its fullest moment beyond all that its shards ever hold; `placed` bytes are for its own ids where rows are split."""
-    held = {name: [passing[name][rank] for passing in groups.values()] for name in ("vectors", "copies", "ids", "rows")}
-    (pooled, *vectors), (copies_of_pooled, *copies), (_, *ids), (_, *rows) = held.values()
-    own, beside = [*arrived.values()], beside_sequences_bytes(model, loads) + placed
-    moments = [pooled + copies_of_pooled]
+    vectors, copies, ids, rows = ([passing[name][rank] for passing in groups.values()] for name in ("vectors", "copies", "ids", "rows"))
+    modules, own = [module for module, _ in groups], [*arrived.values()]
+    beside = beside_sequences_bytes(model, loads) + placed
+    moments = []
     came = 0
     for n in range(len(own)):
-        came = min(sum(own[:n]), came + vectors[n])
-        moments.append(sum(ids) + copies_of_pooled + (vectors[n - 1] if n else 0) + sum(copies[:n]) + vectors[n] + came)
+        is_first = n == 0 or modules[n - 1] != modules[n]
+        came = sum(own[:n]) if is_first else min(sum(own[:n]), came + vectors[n])
+        moments.append(sum(ids) + (0 if is_first else vectors[n - 1]) + sum(copies[:n]) + vectors[n] + came)
         came = min(sum(own[:n]), came + copies[n])
-        moments.append(sum(ids) + copies_of_pooled + sum(copies[:n]) + vectors[n] + copies[n] + came)
+        moments.append(sum(ids) + sum(copies[:n]) + vectors[n] + copies[n] + came)
     came = 0
     for n in reversed(range(len(own))):
         came = min(sum(copies[n + 1 :]), came + own[n] // 2)
         moments.append(beside + sum(own) + own[n] + came)
         moments.append(sum(own[: n + 1]) + sum(copies[: n + 1]))
         moments += [sum(own[:n]) + sum(copies[:n]) + copies[n] + more for more in (copies[n], rows[n])]
-    return max(moments) - pooled - copies_of_pooled - sum(vectors) - sum(copies) - sum(rows)
+    return max(moments) - sum(vectors) - sum(copies) - sum(rows)
 
 
 def _price(
