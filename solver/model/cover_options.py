@@ -272,7 +272,7 @@ class CoverPricer:
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
-            whole = self._priced(sharding, rank, table, rows, widths)
+            [whole] = self._priced(sharding, point, rank, table, [rows], widths)
             return whole, whole
         place = self._places(sharding.sharding_type, number)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
@@ -280,7 +280,7 @@ class CoverPricer:
         whole_share, empty_share = (held == full[:, None]).mean(axis=1), (held == 0).mean(axis=1)
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
-        parts = [self._priced(sharding, rank, table, each, widths) for each in (full, np.zeros_like(full), rest)]
+        parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
         mean, least = _mean(parts, shares), _minimum(parts, shares)
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             at = None if point is None else point[uneven]
@@ -341,9 +341,17 @@ class CoverPricer:
     def _blocks_of(self, kind: ShardingType) -> int:
         return len(self._topology.trainers) if kind is ShardingType.ROW_WISE else self._topology.trainers_per_node
 
-    def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> PricedWidths:
-        price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
-        return PricedWidths(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+    def _priced(
+        self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, rows: list[Ints], widths: Ints
+    ) -> list[PricedWidths]:
+        """Shards of so many rows of the tables ([n]), of each number in turn."""
+        count = len(rows)
+        if count > 1:
+            table, widths, point = np.tile(table, count), np.tile(widths, (count, 1)), None if point is None else np.tile(point, count)
+            sharding = self._sharding(sharding.sharding_type, sharding.kernel, point, sharding.data_type, table)
+        price = self._pricer.shards_of(sharding, rank, table, ShardShape(np.concatenate(rows)[:, None], widths))
+        all_rows = PricedWidths(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+        return [all_rows.of(some) for some in np.split(np.arange(len(table)), count)]
 
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...], points: int) -> Iterator[CoverBlock]:
