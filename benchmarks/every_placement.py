@@ -77,7 +77,9 @@ def every_choice(question: Question, table: Table, load: TableLoad, topology: To
     parts = []
     for ways in _ways(question, table):
         columns = _sound(question, table, topology, ways[0])
-        parts += [_of_way(question, table, load, topology, way, columns) for way in ways if len(columns)]
+        if len(columns):
+            runs = _running(question, table, topology, ways[0])
+            parts += [_of_way(question, table, load, topology, way, columns, runs) for way in ways]
     ranks, nodes = len(topology.ranks), len(topology.node_ddr_capacity_bytes)
     return Choices(
         table,
@@ -152,8 +154,16 @@ def _sound(question: Question, table: Table, topology: Topology, way: Way) -> In
     return columns[np.isin(alike, different[np.array(accepted, dtype=bool)])]
 
 
-def _of_way(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way, columns: Ints) -> Choices:
-    prices_us, served_us, hbm, ddr = _rank_prices(question, table, load, topology, way)
+def _running(question: Question, table: Table, topology: Topology, way: Way) -> list[bool]:
+    """[R] whether the audit lets each rank run the kernel."""
+    ranks = len(topology.ranks)
+    alone = [placed(table, way, [table.embedding_dim * (number == rank) for number in range(ranks)], topology) for rank in range(ranks)]
+    flaws = [choice_flaws(question, table, each, topology) for each in alone]
+    return [all(pointer != "/compute_kernel" for pointer, _ in each) for each in flaws]
+
+
+def _of_way(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way, columns: Ints, runs: list[bool]) -> Choices:
+    prices_us, served_us, hbm, ddr = _rank_prices(question, table, load, topology, way, runs)
     rank, fours = np.arange(len(topology.ranks))[None, :], columns // COLUMN_MULTIPLE
     by_node = np.zeros((len(columns), len(topology.node_ddr_capacity_bytes)), dtype=np.int64)
     for number, each in enumerate(topology.ranks):
@@ -193,7 +203,9 @@ def _compositions(total: int, parts: int) -> Ints:
     return np.diff(edges, axis=1) - 1
 
 
-def _rank_prices(question: Question, table: Table, load: TableLoad, topology: Topology, way: Way) -> tuple[Floats, Floats, Ints, Ints]:
+def _rank_prices(
+    question: Question, table: Table, load: TableLoad, topology: Topology, way: Way, runs: list[bool]
+) -> tuple[Floats, Floats, Ints, Ints]:
     """What a shard of so many fours of columns puts on a rank: ([R, fours + 1, K] microseconds there and on every trainer, [R, fours + 1]
     bytes twice)."""
     fours, ranks = table.embedding_dim // COLUMN_MULTIPLE, len(topology.ranks)
@@ -209,13 +221,13 @@ def _rank_prices(question: Question, table: Table, load: TableLoad, topology: To
             for each in (time_us, served_us, hbm, ddr):
                 each[number] = each[same]
             continue
+        if not runs[number]:
+            continue
         shards = tuple(
             Shard.model_construct(rank=number, rows=rows, columns=(0, width * COLUMN_MULTIPLE), hbm_bytes=0, ddr_bytes=0)
             for width in widths
         )
         placement = placed(table, way, [0] * ranks, topology).model_copy(update={"shards": shards})
-        if any(pointer == "/compute_kernel" for pointer, _ in choice_flaws(question, table, placement, topology)):
-            continue
         loads = ShardLoads.of(question, placement, table, load, topology)
         at = np.array(widths)
         time_us[number, at], hbm[number, at], ddr[number, at] = loads.stages_us, loads.hbm, loads.ddr

@@ -85,7 +85,7 @@ class _Weights:
     """[N]"""
 
     def of(self, time_us: Floats, hbm: Ints, ddr: Ints) -> Floats:
-        return np.asarray(np.tensordot(time_us, self.time, axes=2) + hbm @ self.hbm + ddr @ self.ddr)
+        return np.asarray(time_us.reshape(-1, self.time.size) @ self.time.ravel() + hbm @ self.hbm + ddr @ self.ddr)
 
 
 class _Search:

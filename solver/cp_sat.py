@@ -11,16 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from emplace.placement.errors import MissingPackage
 from emplace.solver.budget import COUNTED_LITERAL_S, COUNTED_OPTION_S, COUNTED_UNIT_S, DETERMINISTIC_PER_SECOND, Budget
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loaded_devices, loads_of, objective_us, target_devices
+from emplace.solver.or_tools import cp_model
 from emplace.solver.progress import Monitor, ShouldStop
 from emplace.solver.result import Limit, Result
-
-try:
-    from ortools.sat.python import cp_model
-except ModuleNotFoundError:
-    raise MissingPackage("OR-Tools") from None
 
 _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""

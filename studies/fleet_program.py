@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emplace.placement.errors import MissingPackage
 from emplace.solver.cp_sat import new_solver
-
-try:
-    from ortools.sat.python import cp_model
-except ModuleNotFoundError:
-    raise MissingPackage("OR-Tools") from None
+from emplace.solver.or_tools import cp_model
 
 _DETERMINISTIC_S = 10.0
 """CP-SAT's limit of counted work for each of the two questions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,14 @@ class LookupPoints:
     """[points] how slow the machine was meanwhile: 1 is usual, 2 half as fast."""
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
+
+    @cached_property
+    def counts(self) -> Array:
+        """[7, tables of all groups] lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
+        each = [
+            (t.lookups, t.unique_rows, t.row_bytes, t.bags, t.uneven_bags, t.bag_bytes, t.rows) for tables in self.groups for t in tables
+        ]
+        return np.array(each, dtype=np.float64).T
 
 
 @dataclass(frozen=True)
@@ -116,12 +125,7 @@ def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
 
 def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
     """[points, columns] what each coefficient multiplies: _TERMS summed over the group's tables, 1 for the group, its gradient's bytes."""
-    return np.array([_of_group(_counts(tables), cache_bytes, points.with_gradient) for tables in points.groups])
-
-
-def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
-    """[columns] of one group, from its _counts."""
-    lookups, unique, row_bytes, bags, uneven_bags, bag_bytes, rows = counts
+    lookups, unique, row_bytes, bags, uneven_bags, bag_bytes, rows = points.counts
     miss = np.maximum(0.0, 1.0 - cache_bytes / np.maximum(unique * row_bytes, 1.0))
     terms = [
         np.ones_like(lookups),
@@ -134,14 +138,11 @@ def _of_group(counts: Array, cache_bytes: int, with_gradient: bool) -> Array:
         bags * bag_bytes,
         uneven_bags,
         touched_pages(unique, row_bytes, rows),
+        rows * row_bytes * points.with_gradient,
     ]
-    return np.append([term.sum() for term in terms], [1.0, (rows * row_bytes).sum() * with_gradient])
-
-
-def _counts(tables: tuple[TableCounts, ...]) -> Array:
-    """[7, tables] lookups, unique rows, row bytes, bags, uneven bags, bag bytes, rows."""
-    each = [(t.lookups, t.unique_rows, t.row_bytes, t.bags, t.uneven_bags, t.bag_bytes, t.rows) for t in tables]
-    return np.array(each, dtype=np.float64).T
+    first = np.cumsum([0, *map(len, points.groups[:-1])])
+    summed = np.add.reduceat(terms, first, axis=1)
+    return np.vstack([summed[:-1], np.ones(len(first)), summed[-1:]]).T
 
 
 def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:

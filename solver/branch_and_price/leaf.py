@@ -9,18 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emplace.placement.errors import MissingPackage
 from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
 from emplace.solver.cp_sat import new_solver
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope
 from emplace.solver.native import enumerate_patterns
+from emplace.solver.or_tools import cp_model
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
 from emplace.solver.patterns.knapsack import Knapsack
-
-try:
-    from ortools.sat.python import cp_model
-except ModuleNotFoundError:
-    raise MissingPackage("OR-Tools") from None
 
 MOST_PATTERNS = 30_000
 """Patterns to which nothing can be added, at the usual effort: with more CP-SAT takes longer than on the program itself."""

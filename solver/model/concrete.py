@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import combinations, groupby
 from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emplace.placement.choice import priced_as, table_refusal, tiers_of
 from emplace.placement.id_order import BY_FREQUENCY
@@ -26,6 +27,7 @@ from emplace.placement.topology import Topology
 from emplace.placement.workload import ROW_SPLIT
 from emplace.solver.model.cache_points import INTERVALS, cache_edges
 from emplace.solver.model.costing import ShardPricer
+from emplace.solver.model.indexing import Number
 from emplace.solver.model.problem import Bools, Floats, Ints
 
 SPLITS_COLUMNS_ALONE = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE)
@@ -81,7 +83,8 @@ class ConcretePlacer:
 
     def options(self, index: int, allowed: Bools, hbm_room: Ints, ddr_room: Ints) -> ConcreteOptions:
         """The placements of a table on ranks in `allowed` ([D]) that alone fit what ranks and nodes have left."""
-        parts = [self._of_way(index, number, allowed) for number in self._open(index)]
+        of_kernels = groupby(self._open(index), lambda number: (self.ways[number].sharding_type, self.ways[number].kernel))
+        parts = [self._of_ways(index, np.array(list(numbers)), allowed) for _, numbers in of_kernels]
         ranks, stages = len(self._topology.ranks), len(PLACED_STAGES)
         empty = np.empty((0, ranks), np.int64)
         found = ConcreteOptions(
@@ -133,48 +136,55 @@ class ConcretePlacer:
             ]
         )
 
-    def _of_way(self, index: int, number: int, allowed: Bools) -> ConcreteOptions:
-        way, table = self.ways[number], self._table(index)
-        columns = divisions(way.sharding_type, table.embedding_dim, self._topology)
-        columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, way.kernel))].any(axis=1)]
+    def _of_ways(self, index: int, numbers: Ints, allowed: Bools) -> ConcreteOptions:
+        """By ways that differ in nothing but the interval of the cache: one after the other, each with all divisions of the columns."""
+        ways, table = [self.ways[number] for number in numbers], self._table(index)
+        columns = divisions(ways[0].sharding_type, table.embedding_dim, self._topology)
+        columns = columns[~(columns > 0)[:, ~(allowed & self._running(table, ways[0].kernel))].any(axis=1)]
         width = self._question.model.module_of(table).column_width
-        if way.sharding_type is ShardingType.COLUMN_WISE and width is not None:
+        if ways[0].sharding_type is ShardingType.COLUMN_WISE and width is not None:
             columns = columns[np.isin(columns, [0, width]).all(axis=1)]
         fours, rank = columns // COLUMN_MULTIPLE, np.arange(columns.shape[1])[None, :]
-        prices_us, hbm, ddr, served_us = self._rank_prices(index, way, np.asarray((columns > 0).any(axis=0)))
-        ways, time_us = np.full((len(columns), 1), number), prices_us[rank, fours]
-        time_us[:, : len(self._topology.trainers)] += served_us[rank, fours].sum(axis=1, keepdims=True)
-        return ConcreteOptions(ways, columns[:, None], time_us, hbm[rank, fours], ddr[rank, fours])
 
-    def _rank_prices(self, index: int, way: ConcreteWay, used: Bools) -> tuple[Floats, Ints, Ints, Floats]:
-        """What so many fours of columns put on each rank: ([D, fours + 1, K] microseconds, [D, fours + 1] bytes of HBM, of system memory),
-        and [D, fours + 1, K] microseconds that they put on every trainer."""
-        table, ranks = self._table(index), self._topology.ranks
+        def of_columns(prices: NDArray[Number]) -> NDArray[Number]:
+            return np.concatenate(prices[:, rank, fours])
+
+        prices_us, hbm, ddr, served_us = self._rank_prices(index, ways, np.asarray((columns > 0).any(axis=0)))
+        time_us = of_columns(prices_us)
+        time_us[:, : len(self._topology.trainers)] += of_columns(served_us).sum(axis=1, keepdims=True)
+        way, on_ranks = np.repeat(numbers, len(columns)), np.tile(columns, (len(ways), 1))
+        return ConcreteOptions(way[:, None], on_ranks[:, None], time_us, of_columns(hbm), of_columns(ddr))
+
+    def _rank_prices(self, index: int, ways: list[ConcreteWay], used: Bools) -> tuple[Floats, Ints, Ints, Floats]:
+        """What so many fours of columns put on each rank: ([ways, D, fours + 1, K] microseconds, [ways, D, fours + 1] bytes of HBM, of system
+        memory), and [ways, D, fours + 1, K] microseconds that they put on every trainer."""
+        table, ranks, kind = self._table(index), self._topology.ranks, ways[0].sharding_type
         fours = np.arange(1, table.embedding_dim // COLUMN_MULTIPLE + 1)
-        time_us, served_us = np.zeros((2, len(ranks), len(fours) + 1, len(PLACED_STAGES)))
-        hbm, ddr = np.zeros((len(ranks), len(fours) + 1), np.int64), np.zeros((len(ranks), len(fours) + 1), np.int64)
+        shape = len(ways), len(ranks), len(fours) + 1
+        time_us, served_us = np.zeros((2, *shape, len(PLACED_STAGES)))
+        hbm, ddr = np.zeros((2, *shape), np.int64)
         known: dict[tuple[str, tuple[int, int]], int] = {}
         for rank in (each for each in ranks if used[each.rank]):
-            start, end = block_of(way.sharding_type, table.num_embeddings, rank.rank, self._topology)
+            start, end = block_of(kind, table.num_embeddings, rank.rank, self._topology)
             same = known.setdefault((rank.device, self._pricer.alike(index, (start, end))), rank.rank)
             if same == rank.rank:
-                shape = ShardShape(np.array([[end - start]]), COLUMN_MULTIPLE * fours[None, :], start)
-                price = self._pricer.shards_of(self._sharding(table, way, (start, end)), rank, np.array([index]), shape)
-                time_us[same, 1:], hbm[same, 1:], ddr[same, 1:] = price.time_us[0], price.hbm_bytes[0], price.ddr_bytes[0]
-                served_us[same, 1:] = price.served_us[0]
+                pieces = ShardShape(np.full((len(ways), 1), end - start), np.tile(COLUMN_MULTIPLE * fours, (len(ways), 1)), start)
+                price = self._pricer.shards_of(self._sharding(table, ways, (start, end)), rank, np.full(len(ways), index), pieces)
+                time_us[:, same, 1:], hbm[:, same, 1:], ddr[:, same, 1:] = price.time_us, price.hbm_bytes, price.ddr_bytes
+                served_us[:, same, 1:] = price.served_us
             for each in (time_us, hbm, ddr, served_us):
-                each[rank.rank] = each[same]
+                each[:, rank.rank] = each[:, same]
         return time_us, hbm, ddr, served_us
 
-    def _sharding(self, table: Table, way: ConcreteWay, rows: tuple[int, int]) -> TableSharding:
-        optimizer = self._question.model.optimizer
-        if way.interval is None:
-            return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer)
+    def _sharding(self, table: Table, ways: list[ConcreteWay], rows: tuple[int, int]) -> TableSharding:
+        kind, kernel, optimizer = ways[0].sharding_type, ways[0].kernel, self._question.model.optimizer
+        if ways[0].interval is None:
+            return TableSharding(kind, kernel, table.data_type, optimizer)
         factors, hits = cache_edges(table.access, table.num_embeddings)
-        if way.sharding_type in ROW_SPLIT and table.ids == BY_FREQUENCY:
+        if kind in ROW_SPLIT and table.ids == BY_FREQUENCY:
             hits = np.append(0.0, table.hit_rate(factors[1:], rows[0], rows[1] - rows[0]))
-        least, most = hits[way.interval], hits[way.interval + 1]
-        return TableSharding(way.sharding_type, way.kernel, table.data_type, optimizer, factors[way.interval], least, 1.0 - most)
+        least, most = (np.array([way.interval for way in ways])[:, None] + end for end in (0, 1))
+        return TableSharding(kind, kernel, table.data_type, optimizer, factors[least], hits[least], 1.0 - hits[most])
 
 
 def _ways(types: frozenset[ShardingType]) -> Iterator[ConcreteWay]:

@@ -35,6 +35,8 @@ IN_OWN_PIECES = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE)
 """Types whose every piece is on a device that was chosen for it."""
 HOLDERS, OTHERS = 0, 1
 """Kinds of trainers where those that hold a table are a kind apart."""
+_MOST_SHARDS = 50_000
+"""Shards that caches are priced for at once."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,19 @@ class CoverPricer:
                 for kernel in kernels:
                     yield from self._of(kind, kernel, None, data_type, free & of_type)
                 if kind is not ShardingType.DATA_PARALLEL:
-                    points = range(self._points.shape[1])
-                    caching = (self._of(kind, ComputeKernel.FUSED_UVM_CACHING, point, data_type, free & of_type) for point in points)
+                    points = self._points_at_once(int((free & of_type).sum()))
+                    caching = (self._of(kind, ComputeKernel.FUSED_UVM_CACHING, some, data_type, free & of_type) for some in points)
                     for alike in zip(*map(list, caching), strict=True):
-                        yield from _beside_neighbours(alike) if self._is_mixed else alike
+                        yield from _beside_neighbours(alike, self._points.shape[1]) if self._is_mixed else alike
 
-    def _of(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, free: Bools) -> Iterator[CoverBlock]:
+    def _points_at_once(self, tables: int) -> list[Ints]:
+        """The points of caches, in groups that are priced together: a call takes as long for many shards as for few, and memory for each."""
+        points, shards = self._points.shape[1], tables * int(self._pricer.tables.columns.max()) // COLUMN_MULTIPLE
+        groups = min(points, -(-points * shards // _MOST_SHARDS)) if points else 0
+        return np.array_split(np.arange(points), groups) if groups else []
+
+    def _of(self, kind: ShardingType, kernel: ComputeKernel, points: Ints | None, data_type: DataType, free: Bools) -> Iterator[CoverBlock]:
+        """With caches at each of the points: one point after the other, each with all tables."""
         running = [self._runs(kernel, rank, data_type) for rank in self._kinds]
         if kind in _ON_DEVICES:
             places = [
@@ -141,13 +150,13 @@ class CoverPricer:
             beside = [other for other in places if self._is_trainer[other[0]] == self._is_trainer[place[0]]]
             if self._held is None:
                 for some in self._cut_alike(kind, table):
-                    yield from self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1)
+                    yield from self._blocks(kind, kernel, points, data_type, some, place, is_alone=len(beside) == 1)
             elif place != [OTHERS]:
                 for some in self._cut_alike(kind, table[table != self._held]):
-                    for block in self._blocks(kind, kernel, point, data_type, some, place, is_alone=len(beside) == 1):
+                    for block in self._blocks(kind, kernel, points, data_type, some, place, is_alone=len(beside) == 1):
                         yield from (block, block.on_others()) if place == [HOLDERS] else (block,)
                 if place == [HOLDERS] and kind in IN_OWN_PIECES and self._held in table:
-                    yield from self._blocks(kind, kernel, point, data_type, np.array([self._held]), place, is_alone=True)
+                    yield from self._blocks(kind, kernel, points, data_type, np.array([self._held]), place, is_alone=True)
 
     def _cut_alike(self, kind: ShardingType, table: Ints) -> Iterator[Ints]:
         """Those of the tables whose pieces may have any width, and those whose pieces have one."""
@@ -183,7 +192,7 @@ class CoverPricer:
         self,
         kind: ShardingType,
         kernel: ComputeKernel,
-        point: int | None,
+        points: Ints | None,
         data_type: DataType,
         table: Ints,
         place: list[int],
@@ -191,6 +200,8 @@ class CoverPricer:
         is_alone: bool,
     ) -> Iterator[CoverBlock]:
         """Blocks of tables that are `_cut_alike`. `is_alone`: pieces can't lie on other kinds of device as well."""
+        point = None if points is None else np.repeat(points, len(table))
+        table = table if points is None else np.tile(table, len(points))
         columns, pieces = self._pricer.tables.columns[table], self._pieces(kind, table)
         is_cut = bool(pieces.any())
         widths = columns[:, None]
@@ -246,7 +257,8 @@ class CoverPricer:
             return Scope.DEVICE
         return Scope.WORLD if kind in _ON_ALL or self._topology.trainer_nodes == 1 else Scope.NODE
 
-    def _sharding(self, kind: ShardingType, kernel: ComputeKernel, point: int | None, data_type: DataType, table: Ints) -> TableSharding:
+    def _sharding(self, kind: ShardingType, kernel: ComputeKernel, point: Ints | None, data_type: DataType, table: Ints) -> TableSharding:
+        """`point` [n]: that of each table's cache."""
         sharding = TableSharding(kind, kernel, data_type, self._question.model.optimizer)
         if point is None:
             return sharding
@@ -254,13 +266,13 @@ class CoverPricer:
         return TableSharding(kind, kernel, data_type, self._question.model.optimizer, factor, hit, miss)
 
     def _on_kind(
-        self, sharding: TableSharding, point: int | None, number: int, table: Ints, widths: Ints
+        self, sharding: TableSharding, point: Ints | None, number: int, table: Ints, widths: Ints
     ) -> tuple[PricedWidths, PricedWidths]:
         """The mean of the blocks that devices of a kind hold, and the least of them; twice the least where the devices are not known."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
-            whole = self._priced(sharding, rank, table, rows, widths)
+            [whole] = self._priced(sharding, point, rank, table, [rows], widths)
             return whole, whole
         place = self._places(sharding.sharding_type, number)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
@@ -268,15 +280,16 @@ class CoverPricer:
         whole_share, empty_share = (held == full[:, None]).mean(axis=1), (held == 0).mean(axis=1)
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
-        parts = [self._priced(sharding, rank, table, each, widths) for each in (full, np.zeros_like(full), rest)]
+        parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
         mean, least = _mean(parts, shares), _minimum(parts, shares)
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
-            each = self._blocks_on_kind(sharding, point, rank, table[uneven], widths[uneven], place)
+            at = None if point is None else point[uneven]
+            each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], place)
             mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
         return (mean if self._held is None else least), least
 
     def _blocks_on_kind(
-        self, sharding: TableSharding, point: int | None, rank: Rank, table: Ints, widths: Ints, place: Ints
+        self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints
     ) -> tuple[Floats, ...]:
         """Parts of PricedWidths, [n, places, W, ...], of tables whose blocks are not alike."""
         place = np.unique(place)  # nodes are alike
@@ -285,26 +298,28 @@ class CoverPricer:
         full = -(-rows // self._blocks_of(sharding.sharding_type))
         first = np.minimum(np.tile(place, len(table)) * full, rows)
         shape = ShardShape(np.minimum(full, rows - first)[:, None], np.repeat(widths, count, axis=0), first[:, None])
-        sharding = self._sharding(sharding.sharding_type, sharding.kernel, point, sharding.data_type, repeated)
-        sharding = sharding if point is None else self._cached(sharding, point, repeated, shape)
+        if point is not None:
+            point = np.repeat(point, count)
+            sharding = self._sharding(sharding.sharding_type, sharding.kernel, point, sharding.data_type, repeated)
+            sharding = self._cached(sharding, point, repeated, shape)
         price = self._pricer.shards_of(sharding, rank, repeated, shape)
         parts = (price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
         return tuple(part.reshape(len(table), count, *part.shape[1:]) for part in parts)
 
-    def _cached(self, sharding: TableSharding, point: int, table: Ints, shape: ShardShape) -> TableSharding:
+    def _cached(self, sharding: TableSharding, point: Ints, table: Ints, shape: ShardShape) -> TableSharding:
         """With what caches take of blocks of rows [n]. Where ids lie by frequency, each block has hits of its own: no mix of caches is
         one for all blocks, so the point is an interval of load factors, with its smallest cache and its fewest hits and misses."""
         factor, hit, miss = (np.array(each) for each in (sharding.load_factor, sharding.hit_rate, sharding.miss_rate))
-        interval, own = min(point, INTERVALS - 1), self._by_frequency[table]
-        tables = [self._question.model.tables[each] for each in table[own].tolist()]
-        every = [cache_edges(each.access, each.num_embeddings)[0][interval : interval + 2] for each in tables]
+        own = self._by_frequency[table]
+        interval, tables = np.minimum(point[own], INTERVALS - 1), [self._question.model.tables[each] for each in table[own].tolist()]
+        every = [cache_edges(each.access, each.num_embeddings)[0][at : at + 2] for each, at in zip(tables, interval.tolist(), strict=True)]
         edges = np.array(every).reshape(-1, 2)
         part = ShardShape(shape.rows[own], shape.columns[own], shape.first_row[own])
         hits = [self._pricer.block_hits(table[own], edges[:, side, None], edges[:, side, None], part) for side in range(2)]
-        factor[own], hit[own], miss[own] = edges[:, :1], hits[0] if interval else 0.0, 1.0 - hits[1]
+        factor[own], hit[own], miss[own] = edges[:, :1], np.where(interval[:, None] > 0, hits[0], 0.0), 1.0 - hits[1]
         return replace(sharding, load_factor=factor, hit_rate=hit, miss_rate=miss)
 
-    def _widest_us(self, sharding: TableSharding, point: int | None, table: Ints, place: list[int]) -> Floats:
+    def _widest_us(self, sharding: TableSharding, point: Ints | None, table: Ints, place: list[int]) -> Floats:
         """[n, K] what the widest piece of a table takes at least: pieces lie apart, so they are no more than there are devices or nodes."""
         kind, topology, columns = sharding.sharding_type, self._topology, self._pricer.tables.columns[table]
         on_server = self._kinds[place[0]].is_server
@@ -326,16 +341,29 @@ class CoverPricer:
     def _blocks_of(self, kind: ShardingType) -> int:
         return len(self._topology.trainers) if kind is ShardingType.ROW_WISE else self._topology.trainers_per_node
 
-    def _priced(self, sharding: TableSharding, rank: Rank, table: Ints, rows: Ints, widths: Ints) -> PricedWidths:
-        price = self._pricer.shards_of(sharding, rank, table, ShardShape(rows[:, None], widths))
-        return PricedWidths(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+    def _priced(
+        self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, rows: list[Ints], widths: Ints
+    ) -> list[PricedWidths]:
+        """Shards of so many rows of the tables ([n]), of each number in turn."""
+        count = len(rows)
+        if count > 1:
+            table, widths, point = np.tile(table, count), np.tile(widths, (count, 1)), None if point is None else np.tile(point, count)
+            sharding = self._sharding(sharding.sharding_type, sharding.kernel, point, sharding.data_type, table)
+        price = self._pricer.shards_of(sharding, rank, table, ShardShape(np.concatenate(rows)[:, None], widths))
+        all_rows = PricedWidths(price.time_us, price.hbm_bytes.astype(np.float64), price.ddr_bytes.astype(np.float64), price.served_us)
+        return [all_rows.of(some) for some in np.split(np.arange(len(table)), count)]
 
 
-def _beside_neighbours(blocks: tuple[CoverBlock, ...]) -> Iterator[CoverBlock]:
+def _beside_neighbours(blocks: tuple[CoverBlock, ...], points: int) -> Iterator[CoverBlock]:
     """Caches, one point after the other, each with the least time of a point and those beside it: a cache is a mix of two neighbours."""
-    for index, block in enumerate(blocks):
-        near = blocks[max(index - 1, 0) : index + 2]
-        yield replace(block, shortest_us=np.min([each.least_us for each in near], axis=0))
+    of_all = np.concatenate([block.least_us for block in blocks])
+    least_us = of_all.reshape(points, -1, *of_all.shape[1:])
+    shortest_us = least_us.copy()
+    shortest_us[1:] = np.minimum(shortest_us[1:], least_us[:-1])
+    shortest_us[:-1] = np.minimum(shortest_us[:-1], least_us[1:])
+    ends = np.cumsum([len(block.table) for block in blocks])
+    for block, own in zip(blocks, np.split(shortest_us.reshape(of_all.shape), ends[:-1]), strict=True):
+        yield replace(block, shortest_us=own)
 
 
 def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> PricedWidths:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 
 from emplace.solver.branch_and_price import prover as exact
@@ -14,6 +15,7 @@ from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.budget import Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
+from emplace.solver.or_tools import cp_model
 from emplace.solver.progress import Monitor, Progress
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
@@ -120,6 +122,14 @@ def test_reports_incumbents_and_bounds() -> None:
     assert with_incumbent
     assert with_incumbent[-1].incumbent_us == pytest.approx(outcome.objective_us, rel=1e-6)
     assert all(progress.bound_us <= outcome.objective_us * (1 + 1e-9) for progress in seen)
+
+
+def test_what_takes_series_has_pandas() -> None:
+    """It is not imported with CP-SAT; tests/app/cli/test_start.py sees to that."""
+    series = cp_model.CpModel().new_bool_var_series("x", pandas.Index(["a", "b"]))
+    assert list(series.index) == ["a", "b"]
+    with pytest.raises(TypeError, match="Non-index"):
+        cp_model.CpModel().new_bool_var_series("x", ["a", "b"])
 
 
 def _exactly(problem: Problem, budget: Budget, hint: Assignment | None = None, monitor: Monitor | None = None) -> Result[Assignment]:

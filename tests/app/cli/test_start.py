@@ -15,7 +15,7 @@ import typer
 from emplace.app.cli.commands import LISTED, cli
 from tests.app.cli.command import write_model
 
-HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic")
+HEAVY = ("torch", "torchrec", "fbgemm_gpu", "fastapi", "sqlalchemy", "dbos", "alembic", "pandas")
 
 WATCHED = """
 import sys
