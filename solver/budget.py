@@ -122,7 +122,7 @@ DIVE_SHARE = 0.75
 NEIGHBOURHOOD_SECONDS = 0.7
 """The most that CP-SAT gets for placing a part of a plan anew."""
 SKIPPED_SECONDS = 0.01
-"""What a part counts for that is left alone under a limit of time, as building its program would take longer than that."""
+"""What a part counts for that is left alone, as building its program would take longer than there is."""
 LEAF_SECONDS = 1.0
 """What CP-SAT gets for a node of branch and bound whose options are all chosen."""
 
