@@ -76,6 +76,8 @@ class Monitor:
     target_us: float | None = None
     """A solution of the whole that takes at most so long is as good as any, and where there is none no solution is wanted. Infinity
     where any solution will do, None where the best is wanted."""
+    floor_us: float = 0.0
+    """No solution of the whole takes less, whatever its parts know: one of which they know less is as good as any."""
 
     @classmethod
     def of(cls, report: ReportProgress | None = None, should_stop: ShouldStop | None = None, clock: Clock = ENDLESS) -> Monitor:
@@ -111,6 +113,10 @@ class Monitor:
         """This monitor of a whole solve, which then ends with the first solution that takes at most so long, or the proof that none does."""
         return replace(self, target_us=target_us)
 
+    def above(self, floor_us: float) -> Monitor:
+        """This monitor of a whole solve, which also ends with the first solution that its parts know to take at most so long: none takes less."""
+        return replace(self, floor_us=floor_us)
+
     def silent(self) -> Monitor:
         """One that tells nothing and stops with this one."""
         return Monitor(_Listener(None, self.interrupted, self.clock.now), self.clock)
@@ -127,6 +133,7 @@ class Monitor:
             return
         incumbent_us = min(objective_us + self.unpaid_us, self.others_best_us) if self.has_incumbents else math.inf
         bound_us = min(max(bound_us, self.least_bound_us), self.others_bound_us)
+        incumbent_us, bound_us = max(incumbent_us, self.floor_us), max(bound_us, self.floor_us)
         (self.outer or self.listener).tell(incumbent_us, bound_us, self.phase + phase)
 
     def interrupted(self) -> bool:
@@ -139,11 +146,11 @@ class Monitor:
 
     @property
     def enough_us(self) -> float:
-        """A solution of the part that takes at most so long ends the whole; below 0 where none does."""
+        """A solution of the part that takes at most so long ends the whole; none where it is not above 0."""
         if not self.has_incumbents:
             return -math.inf
         if self.outer is None:
-            return -math.inf if self.target_us is None else self.target_us
+            return self.floor_us if self.target_us is None else max(self.target_us, self.floor_us)
         above_us = self.outer.enough_us
         return above_us if above_us == math.inf else above_us - self.unpaid_us
 

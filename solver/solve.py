@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from importlib.metadata import version
 
-from emplace.placement.derived_loads import derive_loads
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.hot_rows import with_hot_ranks
 from emplace.placement.moving import moved_bytes
@@ -24,10 +23,10 @@ from emplace.placement.plan import (
     SolverRecord,
 )
 from emplace.placement.workload import Objective
-from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE
+from emplace.solver.budget import MET, PROVEN, READING_SECONDS, READING_SHARE
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.fewest_devices import smallest_size
-from emplace.solver.driver.filled_wires import solve_devices_and_wires
+from emplace.solver.driver.floor import raised_to_floor, solve_above_floor, stay_at_floor
 from emplace.solver.driver.replan import replan
 from emplace.solver.driver.solve_variants import with_first_plan
 from emplace.solver.infeasibility.explain import explain
@@ -56,12 +55,9 @@ def solve_question(question: Question, monitor: Monitor | None = None, warm_star
             found = _or_else(_solved(answered, monitor, warm_start), found)
     else:
         answered, fewest, found = question, None, _solved(question, monitor, warm_start)
-    found = _with_floor(found, answered)
+    found = raised_to_floor(found, answered)
     explanation = explain(answered, monitor) if found.is_infeasible else None
-    if not found.is_settled and found.limit is not Limit.INTERRUPTED and monitor.is_answered(found.objective_us, found.lower_bound_us):
-        found = replace(found, limit=Limit.TARGET)
-    if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
-        found = replace(found, limit=Limit.TIME)
+    found = replace(found, limit=_limit(found, question, monitor))
     plan = with_hot_ranks(_plan(question, found, fewest, explanation, time.perf_counter() - started))
     if warm_start is None:
         return plan
@@ -81,13 +77,13 @@ def _refuse_cold(question: Question, warm_start: Plan) -> None:
 
 def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
     if question.options.start is not None:
-        return replan(question, monitor)
+        return stay_at_floor(question) or replan(question, monitor)
     if warm_start is None:
-        return solve_devices_and_wires(question, monitor, None)
+        return solve_above_floor(question, monitor, None)
     placed = {table.name: table for table in warm_start.tables}
-    found = solve_devices_and_wires(question, monitor, placed)
+    found = raised_to_floor(solve_above_floor(question, monitor, placed), question)
     # Not every placement is an option of the search, and not every search begins with it.
-    return with_first_plan(_with_floor(found, question), earlier_placement(question, placed))
+    return with_first_plan(found, earlier_placement(question, placed))
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:
@@ -97,26 +93,17 @@ def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Place
     return replace(found, solution=first.solution, objective_us=first.objective_us)
 
 
-def _with_floor(found: Result[Placement], question: Question) -> Result[Placement]:
-    """What was found of the devices' times, with steps that are no shorter than their launches, their input and their wires.
-
-    Launches and input are the same for every placement, so the best one is a best one still. Wires are not: where input and exchanges
-    fill them, and where moves have a price, the bound is looser than it could be.
-    """
-    floor = question.cost_model.floor(question.model)
-    if found.is_infeasible or floor.time_us == 0:
-        return found
-    if floor.time_us > found.lower_bound_us:
-        found = replace(found, lower_bound_us=floor.time_us, bound=floor.name)
-    raw = found.solution
-    if raw is None:
-        return found
-    topology = question.topology(with_servers=any(rank.is_server for rank in raw.ranks))
-    derived = derive_loads(question, raw.tables, topology)
-    placed = replace(raw, step_time_us=derived.step_time_us, constant_us=derived.constant_us)
-    if placed.constant_us > found.lower_bound_us:
-        found = replace(found, lower_bound_us=placed.constant_us, bound="network")
-    return replace(found, solution=placed, objective_us=placed.cost_us)
+def _limit(found: Result[Placement], question: Question, monitor: Monitor) -> Limit:
+    """Why it went no further, given all that is known in the end: a warm start or a floor may have closed the gap that a search left."""
+    if found.is_settled or found.limit is Limit.INTERRUPTED:
+        return found.limit
+    if monitor.is_answered(found.objective_us, found.lower_bound_us):
+        return Limit.TARGET
+    if found.solution is not None and found.gap <= max(question.options.gap, MET):
+        return Limit.GAP
+    if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
+        return Limit.TIME
+    return found.limit
 
 
 def _plan(

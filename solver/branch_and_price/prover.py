@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from emplace.solver.branch_and_price.tree import Tree
 from emplace.solver.budget import LEAF_SECONDS, LEAF_STEPS_PER_SECOND, PROVER_MET, TREE_STEPS_PER_SECOND, Budget
-from emplace.solver.cp_sat import by_cp_sat
+from emplace.solver.cp_sat import by_cp_sat, least_counted_s
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
@@ -24,7 +24,10 @@ class Prover:
         self.tree: Tree | None = None
 
     def by_cp_sat(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:
-        """The integer program as it is, from the plan that is known; without a limit if it finishes."""
+        """The integer program as it is, from the plan that is known; without a limit if it finishes. Left alone where building it counts
+        for more than all there is."""
+        if least_counted_s(self.problem) > self.budget.seconds:
+            return known
         return by_cp_sat(self.problem, self.budget.of(seconds), self.monitor, known.solution).merged_with(known)
 
     def by_patterns(self, known: Result[Assignment], seconds: float) -> Result[Assignment]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan, imported_record
-from emplace.placement.model import ShardingType
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.driver.variants import variants
@@ -33,10 +32,8 @@ def earlier_placement(question: Question, placed: Placed) -> Placement | None:
 
 def _allowed(question: Question, placed: Placed) -> Iterator[Placement]:
     """The placement in each variant that has the tables so."""
-    wanted, together = question.model.tables, {name for group in question.model.together or () for name in group}
+    wanted = question.model.tables
     if any(table.name not in placed for table in wanted):
-        return
-    if any(placed[name].sharding_type is not ShardingType.TABLE_WISE for name in together):
         return
     for topology in (variant.topology for variant in variants(question)):
         is_sound = all(misfit(question, table, placed[table.name], topology) is None for table in wanted)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
 from emplace.solver.driver.as_placed import as_placed
+from emplace.solver.driver.at_once import Programs
 from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.warm_start import Placed
@@ -24,17 +25,19 @@ WEIGHT = 0.95
 _HALF = 0.5
 
 
-def solve_devices_and_wires(question: Question, monitor: Monitor, warm_start: Placed | None) -> Result[Placement]:
+def solve_devices_and_wires(
+    question: Question, monitor: Monitor, warm_start: Placed | None, offered: Programs | None = None
+) -> Result[Placement]:
     """The best plan found and a bound; for the devices alone, where these take longer than the input or a target is asked for.
 
     Half of the limit is for plans with little on the wire. Where these are not close to the bound, the rest is for the devices alone. So is
-    all of it where pricing took so much of a limit of time that there is none to price anew.
+    all of it where pricing took so much of a limit of time that there is none to price anew. `offered` as in `solve_variants`.
     """
     input_us = _input_us(question)
     if input_us == 0 or monitor.target_us is not None:
-        return solve_variants(question, monitor, warm_start)
+        return solve_variants(question, monitor, warm_start, offered)
     before_s, of_devices = monitor.clock.left_s, monitor.part(has_incumbents=False)
-    devices = type_searches(question, of_devices, warm_start)
+    devices = type_searches(question, of_devices, warm_start, offered)
     if min(types.lowest_us() for _, types in devices) > input_us:
         return solve_searches(question, devices, monitor)
     found = _first_plan(question, devices, input_us)

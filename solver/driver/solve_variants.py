@@ -14,7 +14,7 @@ from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, leas
 from emplace.solver.driver.solve_program import solve_program
 from emplace.solver.driver.type_search import TypeProgram, TypeSearch, with_only
 from emplace.solver.driver.variants import Variant, variants
-from emplace.solver.model.build import price
+from emplace.solver.model.build import covered, price
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.warm_start import Placed, with_warm_start
@@ -28,15 +28,17 @@ NO_TIER = Result[Placement].infeasible("no tier")
 """The answer where no tier is allowed; united with others it changes nothing."""
 
 
-def solve_variants(question: Question, monitor: Monitor, warm_start: Placed | None = None) -> Result[Placement]:
+def solve_variants(
+    question: Question, monitor: Monitor, warm_start: Placed | None = None, offered: Programs | None = None
+) -> Result[Placement]:
     """The best plan of all variants, and a bound that holds for every plan there is; or only as much as the monitor's target asks for.
 
-    The first search begins with tables as in `warm_start`.
+    The first search begins with tables as in `warm_start`. `offered` are the question's `offered_variants`, where they are there already.
     """
     # Without a target neither would end it: small questions would be priced twice, in vain.
     if monitor.has_target and (packed := packed_at_once(question, monitor)) is not None:
         return packed
-    programs = priced_variants(question)
+    programs = _covered(question, offered)
     if monitor.has_target and (quick := answered_at_once(programs, monitor)) is not None:
         return quick
     return solve_searches(question, _searches(programs, monitor, warm_start), monitor)
@@ -58,14 +60,19 @@ def solve_searches(question: Question, searches: Searches, monitor: Monitor) -> 
     return whole
 
 
-def priced_variants(question: Question) -> Programs:
-    """Every variant with its program. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, price(question, each.topology, each.tiers)) for each in variants(question)]
+def offered_variants(question: Question) -> Programs:
+    """Every variant with the program of what is offered, without a cover. Raises InvalidDocument for ranks that the host can't have."""
+    return [(each, price(question, each.topology, each.tiers, with_cover=False)) for each in variants(question)]
 
 
-def type_searches(question: Question, monitor: Monitor, warm_start: Placed | None = None) -> Searches:
-    """Every variant with the search over its sharding types. Raises InvalidDocument for ranks that the host can't have."""
-    return _searches(priced_variants(question), monitor, warm_start)
+def type_searches(question: Question, monitor: Monitor, warm_start: Placed | None = None, offered: Programs | None = None) -> Searches:
+    """Every variant with the search over its sharding types; `offered` as in `solve_variants`. Raises InvalidDocument for ranks that the
+    host can't have."""
+    return _searches(_covered(question, offered), monitor, warm_start)
+
+
+def _covered(question: Question, offered: Programs | None) -> Programs:
+    return [(variant, covered(priced, variant.tiers)) for variant, priced in offered or offered_variants(question)]
 
 
 def _searches(programs: Programs, monitor: Monitor, warm_start: Placed | None) -> Searches:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from emplace.solver.budget import DIVE_SHARE, DIVE_STEPS_PER_SECOND, Budget
+from emplace.solver.budget import DIVE_SHARE, DIVE_STEPS_PER_SECOND, NEIGHBOURHOOD_SECONDS, Budget
 from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import Dives, divable
 from emplace.solver.heuristics.large_neighbourhood import LargeNeighbourhood
@@ -29,7 +29,8 @@ class Improver:
         self.can_dive = found.solution is not None and divable(problem, found.solution)
         self.meter = StepMeter(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped, is_limit=not budget.by_clock)
         self.dives = Dives(problem, bounder, bound, budget.seed, self.meter)
-        self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor)
+        building_s = NEIGHBOURHOOD_SECONDS if budget.by_clock else budget.seconds
+        self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor, building_s)
 
     @property
     def dived_s(self) -> float:

@@ -39,8 +39,18 @@ MORE, FEWER, FEWEST = 0.3, 0.3, 2.0
 class LargeNeighbourhood:
     """Tries sets of devices and sets of tables in turn."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, seed: int, monitor: Monitor | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        bounder: Bounder,
+        bound: Bound,
+        seed: int,
+        monitor: Monitor | None = None,
+        building_s: float = math.inf,
+    ) -> None:
         self.problem, self.bounder, self.bound = problem, bounder, bound
+        self.building_s = building_s
+        """The most that building one program may count for."""
         self.monitor = (monitor or Monitor()).silent()
         self.random = np.random.default_rng(seed)
         self.freed = [FREED_DEVICES, FREED_TABLES]
@@ -63,7 +73,7 @@ class LargeNeighbourhood:
         part = with_options(replace(problem, allowed=np.where(free[:, None], reach, held)), keep)
         budget = Budget(min(NEIGHBOURHOOD_SECONDS, most_s), 0.0, self.tries)
         self.tries += 1
-        if self.monitor.clock.is_set and least_counted_s(part) > NEIGHBOURHOOD_SECONDS:
+        if least_counted_s(part) > self.building_s:
             self.freed[by_tables] = max(self.freed[by_tables] - FEWER, FEWEST)
             self.counted_s += SKIPPED_SECONDS
             return None

@@ -55,7 +55,21 @@ def price(
     if concrete is not None:
         return concrete
     offered = _offered(around, only_fitting=True)
-    return _covered(around, offered) if with_cover else offered
+    return covered(offered, tiers) if with_cover else offered
+
+
+def covered(offered: PricedQuestion, tiers: frozenset[Tier]) -> PricedQuestion:
+    """A program that `price` made for these tiers without a cover, with one where not all placements are its options."""
+    if offered.columns is not None:
+        return offered
+    question, topology, fixed, pricer = offered.question, offered.topology, offered.fixed, offered.pricer
+    each_place = len(question.model.tables) * topology.trainers_per_node <= EACH_PLACE
+    kinds = _Kinds.of(topology, pricer.hottest_place(), each_place=each_place)
+    types = frozenset(ShardingType) - superfluous_types(question, topology, fixed)
+    cover_pricer = CoverPricer(question, topology, tiers, types, kinds.examples, kinds.of_device, pricer)
+    cover = cover_of(offered.problem, kinds.of_device, question, cover_pricer, fixed, pricer.fixed_load(fixed).time_us)
+    holders = HolderPricer(question, cover_pricer, offered.problem, fixed) if trainers_are_alike(cover, fixed) else None
+    return replace(offered, cover=cover, holders=holders)
 
 
 def price_bytes(question: Question, topology: Topology, tiers: frozenset[Tier]) -> PricedQuestion:
@@ -93,17 +107,6 @@ def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
         options.slack_bytes,
         None,
     )
-
-
-def _covered(around: _Around, offered: PricedQuestion) -> PricedQuestion:
-    question, topology, fixed = around.question, around.topology, around.fixed
-    each_place = len(question.model.tables) * topology.trainers_per_node <= EACH_PLACE
-    kinds = _Kinds.of(topology, around.pricer.hottest_place(), each_place=each_place)
-    types = frozenset(ShardingType) - superfluous_types(question, topology, fixed)
-    pricer = CoverPricer(question, topology, around.tiers, types, kinds.examples, kinds.of_device, around.pricer)
-    cover = cover_of(offered.problem, kinds.of_device, question, pricer, fixed, around.load.time_us)
-    holders = HolderPricer(question, pricer, offered.problem, fixed) if trainers_are_alike(cover, fixed) else None
-    return replace(offered, cover=cover, holders=holders)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,11 @@ def fixed_tables(question: Question, topology: Topology, held: Mapping[str, Tabl
 
 def misfit(question: Question, table: Table, placement: TablePlacement, topology: Topology) -> str | None:
     """Why a table can't or may not be placed so here, capacities apart."""
-    findings = layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology)
-    return findings[0][1] if findings else None
+    if findings := layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology):
+        return findings[0][1]
+    if placement.sharding_type is ShardingType.TABLE_WISE or all(table.name not in group for group in question.model.together or ()):
+        return None
+    return f"{placement.sharding_type} can't be kept together with other tables: only table_wise can"
 
 
 def _torn_groups(question: Question, placements: dict[int, TablePlacement]) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from emplace.solver.progress import Monitor, Progress
 from emplace.solver.result import Limit, Result, gap_of
 from tests.solver.brute_force import optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
+from tests.solver.test_cancel import Watch, counted
 
 QUICK = Budget(seconds=0.2, gap=0.0, seed=3)
 """Work is counted: half of it still settles every tiny problem."""
@@ -210,3 +211,14 @@ def test_the_search_leaves_something_of_the_limit_to_what_follows(seconds: float
     search_s = engine.Size(few, small, is_assignment=False).search_seconds(seconds)
     assert min(SEARCH_SECONDS, seconds / 2) <= search_s <= seconds
     assert (search_s < seconds) == (few or small)
+
+
+@pytest.mark.parametrize(("tables", "devices"), [(36, 8), (60, 16)], ids=["small", "few tables"])
+def test_no_program_is_built_that_counts_for_more_than_there_is(tables: int, devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = draw(Case("staged", tables, devices, 0.9))
+    assert engine.Size.of(problem).is_small == (tables == 36)
+    built = counted(monkeypatch, "emplace.solver.cp_sat.new_solver", Watch())
+    _sound(problem, solve(problem, Budget(0.01, 0.0, 0)))
+    assert built == []
+    _sound(problem, solve(problem, Budget(1.0, 0.0, 0)))
+    assert built

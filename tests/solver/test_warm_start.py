@@ -93,6 +93,19 @@ def test_with_no_work_at_all_the_answer_is_the_start_where_it_is_still_allowed(g
     assert solve_question(changed, at_once, good).tables == solve_question(changed, at_once).tables
 
 
+def test_a_start_that_closes_the_gap_at_the_end_is_why_it_stopped(good: Plan) -> None:
+    """With no time for a search the answer is a packed plan, or the start."""
+    at_once = asked(spec(), time_limit=1e-4)
+    cold = solve_question(at_once)
+    assert cold.gap is not None
+    assert cold.lower_bound_us is not None
+    assert cold.solver.stopped_by == "time"
+    gap = (cold.gap + 1 - cold.lower_bound_us / step_us(good)) / 2
+    assert gap < 0.99 * cold.gap
+    ends = {asked_gap: warm(with_options(at_once, gap=asked_gap), good).solver.stopped_by for asked_gap in (0.5 * gap, gap)}
+    assert ends == {0.5 * gap: "time", gap: "gap"}
+
+
 def test_with_one_table_larger_little_work_does_as_well_as_much_and_the_same_again(good: Plan) -> None:
     edited = asked(spec(t17=20_000))
     much, little = (solve_question(with_options(edited, work_limit=seconds)) for seconds in (LONG, SHORT))

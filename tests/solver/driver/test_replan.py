@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from emplace.placement.audit import audit
-from emplace.placement.model import ModelSpec, Tier
+from emplace.placement.model import ModelSpec, ShardingType, Tier
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
 from emplace.solver.driver.relabel_ranks import relabelled
@@ -177,6 +177,15 @@ def test_tables_kept_together_move_together() -> None:
     ranks = {each.name: [shard.rank for shard in each.shards] for each in plan.tables}
     assert ranks["t5"] == ranks["t6"]
     assert ranks["t0"] == ranks["t1"]
+
+
+def test_columns_in_one_piece_do_not_stay_where_a_group_is_kept_together() -> None:
+    """What is kept together is table_wise."""
+    start = lopsided()
+    columns = [each.model_copy(update={"sharding_type": ShardingType.COLUMN_WISE}) for each in start.tables[:2]]
+    model = ModelSpec.model_validate(FREE.to_data() | {"together": [["t0", "t1"]]})
+    plan = solved(from_start(start.model_copy(update={"tables": (*columns, *start.tables[2:])}), 1e9, model=model))
+    assert [each.sharding_type for each in plan.tables[:2]] == [ShardingType.TABLE_WISE] * 2
 
 
 def test_servers_take_part() -> None:
