@@ -85,8 +85,8 @@ FREE_REPLAN_SHARE = 0.5
 """The share of the plan that is made as if nothing were anywhere; it has the bound."""
 STAY_REPLAN_SHARE = 0.1
 """The share of the plan in which every table stays that may; the rest is for plans in which some are free."""
-FLOOR_SHARE = 0.1
-"""The share that goes into devices that are done sooner, where the step is as short as its floor allows."""
+FLOOR_SHARE, MOST_FLOOR_SECONDS = 0.1, 2.0
+"""This share of the limit, at most so many seconds, goes into devices that are done sooner, where the step is as short as its floor allows."""
 SIZE_SHARE, MOST_SIZE_SECONDS = 0.1, 2.0
 """Each job size that is tried gets this share of the limit, at most so many seconds: any plan or proof will do."""
 FIX_SECONDS = 1.0

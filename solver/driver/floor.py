@@ -1,7 +1,7 @@
 """Steps that are no shorter than a floor, whatever devices need: launches and input take their time beside them (CostModel.floor).
 
 A plan whose step is no longer than without any table is a best one, and no search or bound of devices says more. But floors are predicted
-too, and where they are lower than that, devices are what a step waits for. So a share of the limit still goes into devices that are done
+too, and where they are lower than that, devices are what a step waits for. So a little of the limit still goes into devices that are done
 sooner: with only the options that are offered, whose bounds take a moment.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from emplace.placement.derived_loads import constant_us, derive_loads
 from emplace.placement.plan import Question
-from emplace.solver.budget import FLOOR_SHARE, MET
+from emplace.solver.budget import FLOOR_SHARE, MET, MOST_FLOOR_SECONDS
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.at_once import Programs
 from emplace.solver.driver.even_spread import NO_TABLES, even_spread_us
@@ -33,7 +33,7 @@ def solve_above_floor(question: Question, monitor: Monitor, warm_start: Placed |
     offered = offered_variants(question)
     if (packed := _packed_at_floor(question, offered, monitor, warm_start)) is not None:
         return packed
-    floor_us = question.cost_model.floor(question.model).time_us if _wires_are_given(offered) else 0.0
+    floor_us = question.cost_model.floor(question.model).time_us if _wires_are_given(question, offered) else 0.0
     found = solve_devices_and_wires(question, monitor.above(floor_us), warm_start, offered)
     is_at_floor = floor_us > 0 and found.solution is not None and _is_at_floor(question, found.solution)
     return _with_devices_done_sooner(found, offered, monitor) if is_at_floor else found
@@ -89,10 +89,13 @@ def _with_devices_done_sooner(found: Result[Placement], offered: Programs, monit
 
 
 def _best_at_floor(first: Result[Placement], variant: Variant, priced: PricedQuestion, monitor: Monitor) -> Result[Placement]:
-    """The plan at the floor whose devices are done first: this one, or one that a share of the limit finds."""
-    question, here = priced.question, monitor.sharing(FLOOR_SHARE).silent()
+    """The plan at the floor whose devices are done first: this one, or one that a little of the limit finds."""
+    question, here = priced.question, monitor.silent()
+    if here.clock.is_set:
+        here = here.within(min(FLOOR_SHARE * here.clock.left_s, MOST_FLOOR_SECONDS))
     types = type_search(priced, here)
-    later = solve_types(types, budget_of(question, [(variant, types)], monitor).share(FLOOR_SHARE), here)
+    budget = budget_of(question, [(variant, types)], monitor)
+    later = solve_types(types, budget.of(min(FLOOR_SHARE * budget.seconds, MOST_FLOOR_SECONDS)), here)
     is_better = later.solution is not None and later.objective_us < first.objective_us and _is_at_floor(question, later.solution)
     best = later if is_better else first
     limit = Limit.INTERRUPTED if later.limit is Limit.INTERRUPTED else Limit.GAP
@@ -103,9 +106,8 @@ def _answer(placement: Placement) -> Result[Placement]:
     return Result(placement, placement.cost_us, 0.0, NO_TABLES, Limit.GAP)
 
 
-def _wires_are_given(offered: Programs) -> bool:
+def _wires_are_given(question: Question, offered: Programs) -> bool:
     """Whether what arrives on wires is the same for every placement, or counts nowhere."""
-    question = offered[0][1].question
     ingest = question.cost_model.ingest
     has_input = ingest is not None and ingest.network_us(question.model) > 0
     return not has_input or all(variant.topology.trainer_nodes == 1 and not variant.topology.servers for variant, _ in offered)

@@ -72,7 +72,7 @@ def test_a_check_against_a_baseline() -> None:
 
 def test_a_monitor_hears_of_the_solve_and_ends_it() -> None:
     seen: list[emplace.Progress] = []
-    plan = emplace.plan("m2", "dgx-h100", monitor=emplace.Monitor.of(seen.append, lambda: len(seen) > 2), work_limit=3600.0)
+    plan = emplace.plan("m1", "zion", monitor=emplace.Monitor.of(seen.append, lambda: len(seen) > 2), work_limit=3600.0)
     assert seen
     assert plan.solver.stopped_by == "cancelled"
 
