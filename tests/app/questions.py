@@ -35,13 +35,13 @@ def model_data(tables: int = 3, **changes: Any) -> dict[str, Any]:
 
 
 def busy_model_data() -> dict[str, Any]:
-    """Tight and irregular: no solver proves its plan optimal within minutes."""
+    """Tight and irregular, with steps longer than launches and input take: no solver proves its plan optimal within minutes."""
     tables = [
         {
             "name": f"table_{index}",
             "num_embeddings": 900_000 + 7919 * (index * index % 211),
             "embedding_dim": (32, 64, 96, 128)[index % 4],
-            "features": [{"name": f"feature_{index}", "length": {"fixed": 1 + index * 13 % 47}}],
+            "features": [{"name": f"feature_{index}", "length": {"fixed": 2 + index * 13 % 47 * 2}}],
         }
         for index in range(300)
     ]
@@ -49,7 +49,7 @@ def busy_model_data() -> dict[str, Any]:
 
 
 BUSY_OPTIONS = {"work_limit": 600, "gap": 0.0}
-BUSY_HOST = "dgx-h100"
+BUSY_HOST = "dgx-a100-80g"
 
 
 def busy_question() -> Question:

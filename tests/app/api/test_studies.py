@@ -19,7 +19,7 @@ from emplace.studies.quality import CurvePoint, QualityCurve
 from emplace.studies.size import Sizing
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker
 from tests.app.processes import wait_until
-from tests.app.questions import busy_model_data
+from tests.app.questions import BUSY_HOST, busy_model_data
 from tests.studies.test_batch import NOISE
 
 SWEEP: dict[str, Any] = {
@@ -157,7 +157,7 @@ def progress(api: httpx.Client, study_id: str) -> list[dict[str, Any]]:
 
 @ONLY_SQLITE
 def test_a_cancelled_study_leaves_no_process_and_plans_do_not_wait_for_one(api: httpx.Client, start_worker: StartWorker) -> None:
-    busy = {"kind": "sweep", "model": busy_model_data(), "hosts": ["dgx-h100"], "vary": ["/local_batch_size=4096,8192"]}
+    busy = {"kind": "sweep", "model": busy_model_data(), "hosts": [BUSY_HOST], "vary": ["/local_batch_size=4096,8192"]}
     study_id = post(api, busy | {"options": {"work_limit": 600, "gap": 0}}).json()["id"]
     worker = start_worker()
     wait_until(worker.steps, START_S)

@@ -124,7 +124,7 @@ def test_a_process_that_is_killed_is_a_tool_error_and_no_answer() -> None:
 
 
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
-    arguments = ("check", "m1", "m3", "--host", "big-basin-32g", "--plan", "--time-limit", "100")
+    arguments = ("check", "m1", "m3", "--host", "zion", "--plan", "--time-limit", "100")
     command = start_emplace(*arguments, cwd=tmp_path, home=tmp_path)
     busy = wait_until(lambda: found if len(found := _busy_below(command.pid)) == 2 else None, 30)
     below = descendants_of(command.pid)
