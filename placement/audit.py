@@ -20,6 +20,7 @@ from emplace.placement.moving import moved_bytes
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import OUT_OF_TIME, JobSize, LimitKind, Plan, PlanStatus, job_sizes
 from emplace.placement.step_costs import diagnosis_flaws
+from emplace.placement.sums import imbalance
 from emplace.placement.topology import Topology
 from emplace.placement.workload import Objective
 
@@ -279,7 +280,7 @@ def _totals(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[V
     expected = {
         "step_time_us": derived.step_time_us,
         "throughput_samples_per_s": examples * 1e6 / derived.step_time_us,
-        "imbalance": float(trainer_times.max() / trainer_times.mean()),
+        "imbalance": imbalance(trainer_times.tolist()),
     }
     for key, value in expected.items():
         yield from _close(f"/{key}", getattr(plan, key), value)

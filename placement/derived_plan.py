@@ -17,6 +17,7 @@ from emplace.placement.plan import (
     SolverRecord,
     TablePlacement,
 )
+from emplace.placement.sums import imbalance
 from emplace.placement.topology import Topology
 
 
@@ -46,7 +47,7 @@ def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topo
         step_time_us=loads.step_time_us,
         lower_bound_us=0.0,
         throughput_samples_per_s=len(topology.trainers) * model.local_batch_size * 1e6 / loads.step_time_us,
-        imbalance=float(own_us.max() / own_us.mean()),
+        imbalance=imbalance(own_us.tolist()),
         ranks=_ranks(topology, loads),
         nodes=tuple(
             NodeLoad(node=node, ddr_bytes=int(loads.node_ddr[node]), ddr_capacity_bytes=capacity)

@@ -30,7 +30,6 @@ _PLACED_ID_BYTES = 16
 """What each id of a trainer's own batch takes besides in the backward where rows are split: 20 to 25 bytes were measured over gloo with 32
 columns, up to 11 with 128, beside vectors that are reckoned at the 99.9th percentile."""
 
-
 _GRADIENT_PACE = 2
 """A trainer puts together so many bytes of gradients while one comes; of vectors it looks up as many as come. Over gloo, two ranks to a core."""
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
+from emplace.placement.dense_part import dense_part
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
@@ -23,6 +24,8 @@ from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
+LEAST_STEP_US = 1e-3
+"""What a step without tables takes at least."""
 DEFAULT_LIMIT_S = 10.0
 """The limit of work or of time, where none is asked for."""
 
@@ -177,6 +180,16 @@ class Question(Document):
         if (asked and (asked.count, asked.every)) != (priced and (priced.count, priced.every)):
             rule = "must be of the host's dense_servers, which prices that were measured or are of another host are not: "
             raise broken_rule("/cost_model/dense_servers", "", rule + "take the datasheet's, or leave dense_servers out of the host")
+        return self
+
+    @model_validator(mode="after")
+    def _a_step_takes_time(self) -> Question:
+        """Where its tables cost nothing either, the throughput would have no end."""
+        cost, model = self.cost_model, self.model
+        dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in cost.dense]
+        if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
+            rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"
+            raise broken_rule("/cost_model/step_overhead_us", f"{cost.step_overhead_us}", rule)
         return self
 
     def topology(self, *, with_servers: bool) -> Topology:

@@ -70,7 +70,7 @@ def busy_cores(processes: NDArray[np.float64], cores: int, stretch_us: float) ->
 def shared_flow(network: Network, cores: int, stretch_us: float, background_us: float = 0.0) -> SharedFlow:
     """Customers think and are served on so many cores; each round also gives `background_us` of work that nobody waits for."""
     alone = mean_values(network).rounds_per_us
-    at_once = at_work(network)
-    processes = np.arange(1.0, len(at_once)) + alone * background_us
-    slowness = float(at_once[0] + at_once[1:] @ (processes / busy_cores(processes, cores, stretch_us)))
+    at_once = at_work(network)[1:]  # one at least: every customer is somewhere
+    processes = np.arange(1.0, len(at_once) + 1) + alone * background_us
+    slowness = float(at_once @ (processes / busy_cores(processes, cores, stretch_us)))
     return SharedFlow(alone / slowness, slowness)

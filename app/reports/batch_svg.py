@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emplace.app.reports.sweep_svg import Level, Series, level_of, series_svg
+from emplace.app.reports.sweep_svg import MOST_SERIES, PlottedLevel, Series, level_of, series_svg
 from emplace.studies.batch import BatchPoint, BatchSizes, HostBatches
 
-MOST_HOSTS = 8
 _AXIS = "batch of a rank"
 
 
@@ -26,17 +25,17 @@ def _saturation(host: HostBatches) -> int | None:
     return None if host.still_rises else host.saturation
 
 
-def _time(point: BatchPoint) -> Level | None:
+def _time(point: BatchPoint) -> PlottedLevel | None:
     to = point.to_quality
-    return None if to is None else Level(to.time_over_best if to.time_s is None else to.time_s, to.time_range_s)
+    return None if to is None else PlottedLevel(to.time_over_best if to.time_s is None else to.time_s, to.time_range_s)
 
 
 def _lines(
-    found: BatchSizes, level: Callable[[BatchPoint], Level | None], ringed: Callable[[HostBatches], int | None], unit: str, ring: str
+    found: BatchSizes, level: Callable[[BatchPoint], PlottedLevel | None], ringed: Callable[[HostBatches], int | None], unit: str, ring: str
 ) -> str:
     batches = [point.local_batch for point in found.hosts[0].points]
     series = [
         Series(host.host, list(map(level, host.points)), ringed=None if (at := ringed(host)) is None else batches.index(at))
-        for host in found.hosts[:MOST_HOSTS]
+        for host in found.hosts[:MOST_SERIES]
     ]
     return series_svg(series, batches, _AXIS, unit, ring)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 
-from emplace.app.reports.sweep_svg import CHARACTER, COLOURS, series_of, series_svg
+from emplace.app.reports.sweep_svg import CHARACTER, COLOURS, MOST_SERIES, series_of, series_svg
 from emplace.app.reports.sweep_text import short
 from emplace.studies.recommend import Recommendation
 from emplace.studies.size import Sizing
 from emplace.studies.sized_job import SizeOutcome
 from emplace.studies.sweep import Sweep
 
-MOST_SERIES = 8
 _BARS, _ROW, _END = 360, 26, 110
 
 

@@ -14,12 +14,14 @@ from emplace.studies.sweep import Sweep, SweepPoint
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 460, 300, 64, 16
 COLOURS = ("#2563a8", "#c2571a", "#3a7d44", "#7a3e9d", "#00798c", "#8d6a00", "#b03060", "#555555")
+MOST_SERIES = len(COLOURS)
+"""Lines of one figure that are told apart."""
 CHARACTER = 7.2
 """Width of one at the size of labels, about."""
 _Places = list[tuple[float, float]]
 
 
-class Level(NamedTuple):
+class PlottedLevel(NamedTuple):
     """How high a point is, and the range that it may lie in."""
 
     value: float
@@ -31,7 +33,7 @@ class Series:
     """A line of a figure: what the points along its axis came to."""
 
     label: str
-    levels: Sequence[Level | None]
+    levels: Sequence[PlottedLevel | None]
     measured: Sequence[PointMeasurement | None] = ()
     """What each point was measured at, where they were."""
     ringed: int | None = None
@@ -45,9 +47,9 @@ def sweep_svg(sweep: Sweep, title: str | None = None) -> str:
     return series_svg(hosts, axis.values, title or axis.path)
 
 
-def level_of(figures: Figures) -> Level | None:
+def level_of(figures: Figures) -> PlottedLevel | None:
     """Its throughput; None where there is no plan."""
-    return Level(figures.throughput, figures.throughput_range) if figures.throughput else None
+    return PlottedLevel(figures.throughput, figures.throughput_range) if figures.throughput else None
 
 
 def series_of(label: str, points: Sequence[SweepPoint]) -> Series:
@@ -170,7 +172,7 @@ def _key(y: int) -> Iterator[str]:
 
 
 def _word(y: int, word: str) -> str:
-    """Of a key, beside its sign."""
+    """A word of the key, right of its sign."""
     return f'<text x="{_LEFT + _WIDTH + 44}" y="{y}" fill="#333">{escape(word)}</text>'
 
 

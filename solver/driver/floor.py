@@ -54,7 +54,7 @@ def raised_to_floor(found: Result[Placement], question: Question) -> Result[Plac
     floor = question.cost_model.floor(question.model)
     if found.is_infeasible or floor.time_us == 0:
         return found
-    if floor.time_us > found.lower_bound_us:
+    if floor.time_us >= found.lower_bound_us:
         found = replace(found, lower_bound_us=floor.time_us, bound=floor.name)
     raw = found.solution
     if raw is None:
@@ -103,7 +103,7 @@ def _best_at_floor(first: Result[Placement], variant: Variant, priced: PricedQue
 
 
 def _answer(placement: Placement) -> Result[Placement]:
-    return Result(placement, placement.cost_us, 0.0, NO_TABLES, Limit.GAP)
+    return Result(placement, placement.cost_us, placement.constant_us, NO_TABLES, Limit.GAP)
 
 
 def _wires_are_given(question: Question, offered: Programs) -> bool:

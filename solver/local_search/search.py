@@ -49,6 +49,8 @@ RESTART_WORK = 5.5e5
 (30 tables on 16 devices, 127 on 64)."""
 RACERS = 5
 """So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows."""
+LEAST_US = 1e-6
+"""Times are not told apart below: where nothing takes time, a target is one still."""
 MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 
@@ -88,12 +90,13 @@ class Search:
         Where `work` has no end the clock has, and nobody knows how near it is: then any placement is wanted soon.
         """
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
+        bound_us = max(self.bound.value_us, LEAST_US)
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
         with ThreadPoolExecutor(len(self.lanes)) as pool:
             while self.best.work < work:
-                goal = self._goal(self.bound.value_us * (1 + step), min(length, work - self.best.work))
+                goal = self._goal(bound_us * (1 + step), min(length, work - self.best.work))
                 yield from self._attempt(goal, pool)
-                reached = self.best.objective_us / self.bound.value_us - 1
+                reached = self.best.objective_us / bound_us - 1
                 if reached <= max(gap, MET):
                     return
                 if self.best.objective_us <= goal.target_us:
@@ -183,7 +186,7 @@ def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> 
 
 def start_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> Start:
     """What every search of a problem starts from."""
-    least_us = problem.stage_base_us + bound.near.relaxation.makespan
+    least_us = np.maximum(problem.stage_base_us + bound.near.relaxation.makespan, LEAST_US)
     options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us, clock)
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]

@@ -14,7 +14,7 @@ from emplace.placement.model import DataType, ShardingType
 from emplace.placement.plan import NodeLoad, RankLoad, Shard, TablePlacement
 from emplace.placement.sharding import ShardShape
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, stage_lengths_us
-from emplace.placement.sums import add_up
+from emplace.placement.sums import add_up, imbalance
 from emplace.placement.topology import Rank
 from emplace.solver.model.concrete_tables import concrete_tables, may_be_table_wise
 from emplace.solver.model.costing import ShardPricer, ShardPrices
@@ -93,7 +93,7 @@ def assemble(priced: PricedQuestion, assignment: Assignment) -> Placement:
     times = [rank.step_time_us for rank in ranks if not rank.is_server]
     step_time_us = priced.problem.constant_us + float(stage_lengths_us(books.time_us, priced.question.cost_model).sum())
     constant_us = priced.problem.constant_us + books.without_tables_us
-    return Placement(tables, ranks, nodes, step_time_us, max(times) * len(times) / add_up(times), constant_us)
+    return Placement(tables, ranks, nodes, step_time_us, imbalance(times), constant_us)
 
 
 def _plainly(priced: PricedQuestion, chosen: list[tuple[Layout, list[_Shard]]]) -> list[tuple[Layout, list[_Shard]]]:

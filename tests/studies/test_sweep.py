@@ -14,7 +14,7 @@ import pytest
 import emplace
 from emplace.app.cli.output import as_text
 from emplace.app.reports.sweep_csv import sweep_csv
-from emplace.app.reports.sweep_svg import Level, Series, series_svg, sweep_svg
+from emplace.app.reports.sweep_svg import PlottedLevel, Series, series_svg, sweep_svg
 from emplace.app.reports.sweep_text import short, sweep_view
 from emplace.placement.catalog import builtin_host
 from emplace.studies.figures import Figures
@@ -165,7 +165,7 @@ def test_every_format_holds_every_point(by_sparse: Sweep) -> None:
 @pytest.mark.parametrize(("count", "labelled"), [(6, 6), (40, 8)])
 def test_labels_of_many_values_leave_room_for_each_other(count: int, labelled: int) -> None:
     values = [16_384 + number for number in range(count)]
-    figure = ElementTree.fromstring(series_svg([Series("a", [Level(2.0, None)] * count)], values, ""))
+    figure = ElementTree.fromstring(series_svg([Series("a", [PlottedLevel(2.0, None)] * count)], values, ""))
     places = [float(part.get("x", 0)) for part in figure.iter() if part.tag.endswith("text") and (part.text or "").startswith("16.")]
     assert len(places) == labelled
     assert min(right - left for left, right in pairwise(places)) > 50
