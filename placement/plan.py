@@ -14,6 +14,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
+from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HOST_CPUS, MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from emplace.placement.overflow import refuse_uncountable
@@ -182,21 +183,21 @@ class Question(Document):
             raise broken_rule("/cost_model/dense_servers", "", rule + "take the datasheet's, or leave dense_servers out of the host")
         return self
 
-    @model_validator(mode="after")
-    def _a_step_takes_time(self) -> Question:
-        """Where its tables cost nothing either, the throughput would have no end."""
+    def topology(self, *, with_servers: bool) -> Topology:
+        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted or
+        a step would take no time."""
+        topology = self.options.topology(self.host, with_servers=with_servers)
+        refuse_uncountable(self.model, topology)
+        self._refuse_timeless()
+        return topology
+
+    def _refuse_timeless(self) -> None:
+        """Raises InvalidDocument where a step without tables takes no time: where they cost nothing either, throughput would have no end."""
         cost, model = self.cost_model, self.model
         dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in cost.dense]
         if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
             rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"
-            raise broken_rule("/cost_model/step_overhead_us", f"{cost.step_overhead_us}", rule)
-        return self
-
-    def topology(self, *, with_servers: bool) -> Topology:
-        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted."""
-        topology = self.options.topology(self.host, with_servers=with_servers)
-        refuse_uncountable(self.model, topology)
-        return topology
+            raise InvalidDocument("cost_model", [BrokenRule("/step_overhead_us", f"{cost.step_overhead_us}", rule)])
 
 
 class JobSize(Document):

@@ -36,7 +36,7 @@ class FleetLoads(Document):
     """For cores, of all of them; for a server, of one core, and of several the busiest counts; for trainers, the share of a thread's
     round in which it works or a server works for it, and it does not wait."""
     limiting: Bottleneck
-    """The busiest."""
+    """The busiest; of equals the first, so where each thread has a core it is the cores."""
 
 
 @dataclass(frozen=True)
@@ -113,5 +113,5 @@ def measured_loads(settings: FleetSettings, measured: FleetMeasurement, cores: i
 
 
 def _loads(throughput: float, utilisation: dict[Bottleneck, float]) -> FleetLoads:
-    busiest = max(utilisation, key=lambda limit: utilisation[limit])
+    busiest = max(utilisation, key=lambda limit: round(utilisation[limit], 9))
     return FleetLoads(throughput_examples_per_s=throughput, utilisation=utilisation, limiting=busiest)

@@ -50,6 +50,14 @@ def test_one_thread_is_limited_by_itself_alone() -> None:
     assert found.utilisation[Bottleneck.TRAINERS] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("sparse_us", [100.0 + step / 7 for step in range(20)])
+def test_where_each_thread_has_a_core_the_cores_limit(sparse_us: float) -> None:
+    """Threads and cores are busy for the same share then, but for rounding."""
+    found = predicted_loads(FleetSettings(trainers=1, threads=2), RoundCosts(900.0, (sparse_us,), (10.0,), 0.0), cores=2)
+    assert found.utilisation[Bottleneck.CORES] == pytest.approx(found.utilisation[Bottleneck.TRAINERS], rel=1e-12)
+    assert found.limiting is Bottleneck.CORES
+
+
 def test_no_round_waits_for_an_average_in_the_background() -> None:
     costs = RoundCosts(1000.0, (100.0,), (500.0,), 50.0)
     in_round, in_background = (
