@@ -1,4 +1,7 @@
-"""A worker that is killed at a moment of its first job: python -m tests.app.jobs.programs.dying_worker WORKER_ID MOMENT."""
+"""A worker that is killed at a moment of its first job: python -m tests.app.jobs.programs.dying_worker WORKER_ID.
+
+Moments are read line by line. For each a worker is forked, which need not import all that this one has, and how it ended is printed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,18 @@ MOMENTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 """What is replaced by what. Within a transaction (being ...) what was done before is lost."""
 
-if __name__ == "__main__":
-    owner, name, deadly = MOMENTS[sys.argv[2]]
+
+def run_until(worker_id: str, moment: str) -> int:
+    """Runs a worker that dies at this moment; its exit status, negative for a signal."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    owner, name, deadly = MOMENTS[moment]
     setattr(owner, name, deadly)
-    worker.run_worker(sys.argv[1])
+    worker.run_worker(worker_id)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(run_until(sys.argv[1], line.strip()), flush=True)
