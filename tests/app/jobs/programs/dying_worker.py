@@ -36,6 +36,9 @@ MOMENTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 """What is replaced by what. Within a transaction (being ...) what was done before is lost."""
 
+LONGEST_S = 60
+"""A worker whose moment does not come ends then."""
+
 
 def run_until(worker_id: str, moment: str) -> int:
     """Runs a worker that dies at this moment; its exit status, negative for a signal."""
@@ -44,6 +47,7 @@ def run_until(worker_id: str, moment: str) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     owner, name, deadly = MOMENTS[moment]
     setattr(owner, name, deadly)
+    signal.alarm(LONGEST_S)
     worker.run_worker(worker_id)
     os._exit(0)
 
