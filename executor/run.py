@@ -156,9 +156,12 @@ def measurement(
 
 def _reference(plan: Plan, reports: Sequence[RankReport]) -> ReferenceTimes | None:
     """Each step of the reference lasts as long as on its slowest rank."""
-    profiled_us = plan.question.cost_model.reference_step_us
-    if profiled_us is None or not reports[0].reference_us:
+    cost = plan.question.cost_model
+    if cost.reference_step_us is None or not reports[0].reference_us:
         return None
     visits = np.max([report.reference_us for report in reports], axis=0)
     before_us, between_us, after_us = (float(np.median(times)) for times in (visits[0], visits[1:-1], visits[-1]))
-    return ReferenceTimes(profiled_us=profiled_us, before_us=before_us, between_us=between_us, after_us=after_us)
+    exponent = 1.0 if cost.reference_exponent is None else cost.reference_exponent
+    return ReferenceTimes(
+        profiled_us=cost.reference_step_us, before_us=before_us, between_us=between_us, after_us=after_us, exponent=exponent
+    )

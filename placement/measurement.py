@@ -54,11 +54,13 @@ class ReferenceTimes(Document):
     before_us: float
     between_us: float
     after_us: float
+    exponent: float = 1.0
+    """The cost model's `reference_exponent`."""
 
     @property
     def slowness(self) -> float:
-        """How many times as long as in the profile the same work took, in turns with the training."""
-        return self.between_us / self.profiled_us
+        """How many times as long as in the profile whole steps take now, by the reference in turns with the training."""
+        return float((self.between_us / self.profiled_us) ** self.exponent)
 
 
 class Measurement(Document):

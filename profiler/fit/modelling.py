@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,6 +24,7 @@ from emplace.profiler.fit.step_fit import (
     COLLECTIVES,
     DENSE_LAYERS,
     Known,
+    Point,
     StepFit,
     fit_points,
     fit_updates,
@@ -31,6 +32,8 @@ from emplace.profiler.fit.step_fit import (
     ranks_per_core,
 )
 
+_EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Of the reference's slowness steps are tried to have these powers; as much of it as explains them best."""
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
 _OTHERS: list[tuple[Optimizer, DataType]] = [
@@ -45,7 +48,7 @@ TimedPoints = dict[tuple[Kind, int], Timed]
 def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
     """The cost model of this host with its errors: fits lookups first, then everything else.
 
-    Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps only where that
+    Slow moments of the machine are taken out of the times of dense layers and collectives, and of whole steps as far as that
     lowers the error on steps not fitted: how long the ranks of a reference step wait for each other may vary more than the machine's
     speed. Raises ToolError when too few points were measured for a part.
     """
@@ -59,9 +62,9 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     points = fit.points(design, usual)
     _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
     _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
-    uncorrected = fit.points(design, {point: timed[point] if point[0] is Kind.STEP else one for point, one in usual.items()})
-    ways = [(each, held_out_residuals(each, design.seed)) for each in (points, uncorrected)]
-    points, step_errors = min(ways, key=lambda way: next(error.mape for error in way[1] if error.what == WHOLE_STEPS))
+    exponent, points, step_errors = min(
+        _corrected(fit, design, timed), key=lambda way: next(error.mape for error in way[2] if error.what == WHOLE_STEPS)
+    )
     model = fit.cost_model(fit_points(points), known)
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
@@ -71,8 +74,17 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
         "noise": repeat_noise(samples),
         "drift": drift(samples),
         "reference_step_us": usual_reference_us(samples, Kind.STEP),
+        "reference_exponent": exponent,
     }
     return model.model_copy(update=found | {"largest": _largest(design, timed)})
+
+
+def _corrected(fit: StepFit, design: Design, timed: TimedPoints) -> Iterator[tuple[float, list[Point], list[Residual]]]:
+    """(exponent, points, errors on points not fitted): slow moments of the machine taken out, of whole steps to each of the exponents."""
+    for exponent in _EXPONENTS:
+        usual = {point: one.at_usual_speed(exponent if point[0] is Kind.STEP else 1.0) for point, one in timed.items()}
+        points = fit.points(design, usual)
+        yield exponent, points, held_out_residuals(points, design.seed)
 
 
 def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:

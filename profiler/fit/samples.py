@@ -29,9 +29,10 @@ class Timed:
     slowness: float = 1.0
     """How slow the machine was then: 1 is usual, 2 half as fast."""
 
-    def at_usual_speed(self) -> Timed:
-        """The same, had the machine been as fast as usual."""
-        return Timed(self.forward_us / self.slowness, self.backward_us / self.slowness, self.tables)
+    def at_usual_speed(self, exponent: float = 1.0) -> Timed:
+        """The same, had the machine been as fast as usual; of the slowness it had this power."""
+        slowness = self.slowness**exponent
+        return Timed(self.forward_us / slowness, self.backward_us / slowness, self.tables)
 
 
 def read_samples(directory: Path, ranks: int) -> list[list[Sample]]:

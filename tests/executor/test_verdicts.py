@@ -157,6 +157,8 @@ def test_a_prediction_is_judged_at_the_machines_present_speed(plan: Plan) -> Non
     assert throughput_verdict(measured, steps, slower).passed
     assert not throughput_verdict(measured, steps, as_before).passed
     assert not throughput_verdict(measured, np.full(20, plan.step_time_us), slower).passed
+    unmoved = slower.model_copy(update={"exponent": 0.0})
+    assert throughput_verdict(measured, np.full(20, plan.step_time_us), unmoved).passed
 
 
 @pytest.mark.parametrize(("worst", "allowed"), [(None, 0.25), (0.6, 0.25), (0.18, 0.18), (0.02, 0.1)])
