@@ -335,8 +335,8 @@ class CostModel(Document):
     reference_step_us: Annotated[float, Field(strict=True, gt=0)] | None = None
     """The median time of the reference step (runtime/reference_step.py) while measuring: what tells a slower machine from wrong prices."""
     reference_exponent: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
-    """Of the reference's slowness whole steps had this power while measuring: 1, they slowed down as much as it did, 0, not at all. Absent, and
-    1, where it was not looked for."""
+    """The power of the reference's slowness that whole steps had while measuring: 1, they slowed down as much as it did, 0, not at all.
+    Absent where it was not looked for, and then taken as 1."""
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 

@@ -33,7 +33,7 @@ from emplace.profiler.fit.step_fit import (
 )
 
 _EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Of the reference's slowness steps are tried to have these powers; as much of it as explains them best."""
+"""The powers of the reference's slowness that whole steps are tried to have."""
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
 _OTHERS: list[tuple[Optimizer, DataType]] = [

@@ -30,7 +30,7 @@ class Timed:
     """How slow the machine was then: 1 is usual, 2 half as fast."""
 
     def at_usual_speed(self, exponent: float = 1.0) -> Timed:
-        """The same, had the machine been as fast as usual; of the slowness it had this power."""
+        """The same, had the machine been as fast as usual: its times have the slowness to this power."""
         slowness = self.slowness**exponent
         return Timed(self.forward_us / slowness, self.backward_us / slowness, self.tables)
 
