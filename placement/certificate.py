@@ -1,4 +1,4 @@
-"""The proof that a plan can carry: weights, from which anyone can work out a bound. placement/proof/ checks it."""
+"""The proof that a plan can carry: weights, from which anyone can work out a bound, and cases. placement/proof/ checks it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from emplace.placement.document import Document
-from emplace.placement.model import Name
+from emplace.placement.model import ComputeKernel, Name, ShardingType
 from emplace.placement.stages import PLACED_STAGES, Stage
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 
 
 class LargestShard(Document):
-    """The share of a stage's length that is charged to the largest shard of one table."""
+    """The share of a stage's length that is charged to a rank with the largest shard of one table: to that, and to what every rank has of others."""
 
     table: Name
     stage: Stage
@@ -36,17 +36,47 @@ class Weights(Document):
     largest: tuple[LargestShard, ...] = ()
 
 
-class ProofPart(Document):
+class HasWay(Document):
+    """That a table has this sharding type and kernel, and is on servers or is not."""
+
+    table: Name
+    sharding_type: ShardingType
+    compute_kernel: ComputeKernel
+    on_servers: bool = False
+
+
+class HasAtMost(Document):
+    """That the columns of a table are in at most so many pieces."""
+
+    table: Name
+    most_pieces: Annotated[int, Field(strict=True, ge=1, le=10**6)]
+
+
+class ProofCase(Document):
+    """The proof for some placements: weights for all of them, and where these are not enough, two cases."""
+
+    weights: tuple[Weights, ...] = ()
+    cases: Cases | None = None
+
+
+class Cases(Document):
+    """Two cases between which every placement is in one: what is said of a table is so, or it is not."""
+
+    says: HasWay | HasAtMost
+    so: ProofCase
+    otherwise: ProofCase
+
+
+class ProofPart(ProofCase):
     """The proof for all placements on one set of ranks."""
 
     each_rank: bool = False
     """Whether each rank is a class of its own, and each node a group. Else the ranks of a device kind are a class, servers apart, and
-    the trainers' nodes a group, and the servers' another."""
-    weights: tuple[Weights, ...] = ()
+    the trainers' nodes a group, and the servers' another. Cases are of classes of ranks."""
 
 
 class Proof(Document):
-    """What it proves, and the weights that do."""
+    """What it proves, and the weights and cases that do."""
 
     bound_us: Annotated[float, Field(ge=0)] | None = None
     """No placement has a shorter step. Absent: there is no placement."""

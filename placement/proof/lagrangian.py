@@ -60,12 +60,13 @@ class Scale:
         by_stage = share * np.array(self.weights.stages) + mean
         found = choices.time_us.reshape(len(choices), -1) @ by_stage.ravel()
         found += choices.hbm @ np.array(self.weights.hbm) + choices.ddr @ np.array(self.weights.ddr)
-        if self.weights.largest:
-            places = {table.name: place for place, table in enumerate(self.program.question.model.tables)}
-            first = choices.first(self.program.tables)
-            for each in self.weights.largest:
-                of_table = slice(first[places[each.table]], first[places[each.table] + 1])
-                found[of_table] += share * each.share * choices.own_us[of_table, PLACED_STAGES.index(each.stage)]
+        first = choices.first(self.program.tables)
+        for largest in self.weights.largest:
+            place, stage = self.program.places[largest.table], PLACED_STAGES.index(largest.stage)
+            of_table = slice(*first[place : place + 2])
+            with_others = choices.everywhere_us[:, stage].copy()
+            with_others[of_table] = choices.own_us[of_table, stage]
+            found += share * largest.share * with_others
         return np.asarray(found)
 
 
@@ -77,9 +78,8 @@ def flaws(program: ProofProgram, weights: Weights) -> list[tuple[str, str]]:
         for key, count in wanted.items()
         if len(getattr(weights, key)) != count
     ]
-    names = {table.name for table in program.question.model.tables}
     for number, each in enumerate(weights.largest):
-        if each.table not in names or each.stage not in PLACED_STAGES:
+        if each.table not in program.places or each.stage not in PLACED_STAGES:
             found.append((f"/largest/{number}", f"there is no table {each.table} with a stage {each.stage} that depends on the placement"))
     if found:
         return found

@@ -1,8 +1,4 @@
-"""The choices of a table on classes of ranks, as mixes.
-
-A table in pieces of w1, w2, ... of C columns takes the share w / C of the choice of each of its pieces, where the choice of a width is as
-many such pieces as C columns make, C / w, whole or not. The shares come to 1, and the loads of a class are exactly those of the pieces.
-"""
+"""The choices of a table on classes of ranks: every placement is one of them, or a mix of some."""
 
 from __future__ import annotations
 
@@ -11,8 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from emplace.placement.proof.choices import TYPES, Choices
+from emplace.placement.model import ShardingType
+from emplace.placement.proof.choices import KERNELS, TYPES, Choices
 from emplace.placement.proof.classes import BYTES_DOWN, MemoryLeft, RankClasses
+from emplace.placement.proof.divisions import ByNumber, ByWidth, Divisions
 from emplace.placement.proof.ways import ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
 
 
@@ -36,35 +34,59 @@ def _places(ways: TableWays, classes: RankClasses, way: TableWay) -> Iterator[li
         yield whole
 
 
+def _divisions(ways: TableWays, classes: RankClasses, way: TableWay, place: list[int]) -> Divisions:
+    """By number where all pieces lie on ranks of one class, trainers or servers."""
+    columns, widths = ways.table.embedding_dim, ways.widths_of(way.sharding_type)
+    if way.sharding_type in ON_A_NODE:
+        return ByNumber(columns, widths, ways.topology.trainer_nodes)
+    if way.sharding_type not in ON_SINGLE_RANKS:
+        return ByNumber(columns, widths, 1)
+    trainers, is_server = len(ways.topology.trainers), ways.topology.ranks[place[0]].is_server
+    side = slice(trainers, None) if is_server else slice(trainers)
+    usable = ways.usable(way.kernel)[side]
+    if len(np.unique(classes.of_rank[side][usable])) > 1 and way.sharding_type is not ShardingType.TABLE_WISE:
+        return ByWidth(columns, widths)
+    on_one_node = way.sharding_type is ShardingType.TABLE_COLUMN_WISE
+    return ByNumber(columns, widths, ways.topology.trainers_per_node if on_one_node else int(usable.sum()))
+
+
 def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: TableWay, place: list[int]) -> Choices:
-    """As many pieces of each width as the columns make, each on all ranks of `place`."""
-    columns, ranks = ways.table.embedding_dim, ways.topology.ranks
-    widths = ways.widths_of(way.sharding_type)
-    caches, pieces = len(way.caches.rows), columns / widths
-    found = Choices.zeros(caches * len(widths), classes)
-    time_us, hbm, ddr, own_us = (
-        each.reshape(caches, len(widths), *each.shape[1:]) for each in (found.time_us, found.hbm, found.ddr, found.own_us)
+    """The columns in each division, each piece on all ranks of `place` or of a place like it."""
+    ranks, widths = ways.topology.ranks, ways.widths_of(way.sharding_type)
+    divisions = _divisions(ways, classes, way, place)
+    caches, pieces, share = len(way.caches.rows), divisions.pieces(), divisions.share()
+    found = Choices.zeros(caches * len(pieces), classes)
+    time_us, hbm, ddr, own_us, everywhere_us = (
+        each.reshape(caches, len(pieces), *each.shape[1:])
+        for each in (found.time_us, found.hbm, found.ddr, found.own_us, found.everywhere_us)
     )
     shapes = Counter((int(classes.of_rank[number]), ways.block(way.sharding_type, ranks[number])) for number in place)
     trainers = np.bincount(classes.of_rank[: len(ways.topology.trainers)], minlength=len(classes.sizes))
     example = {(int(classes.of_rank[number]), ways.block(way.sharding_type, ranks[number])): ranks[number] for number in place}
-    fits = np.ones((caches, len(widths)), dtype=bool)
+    fits = np.ones((caches, len(pieces)), dtype=bool)
+    everywhere_us[:] = np.inf if len(place) == len(ranks) else 0.0
     for (of_class, block), count in shapes.items():
         rank = example[of_class, block]
         each = ways.prices(way, rank, block, widths)
         group = classes.of_node[rank.node]
-        time_us[:, :, of_class] += each.time_us * (count * pieces)[None, :, None]
-        hbm[:, :, of_class] += each.hbm * (count * pieces)
-        ddr[:, :, group] += each.ddr * (count * pieces)
-        time_us += each.served_us[:, :, None] * (pieces[:, None, None] * trainers[:, None])
-        np.maximum(own_us, each.time_us, out=own_us)
-        fits &= (each.hbm * BYTES_DOWN <= room.hbm[rank.rank]) & (each.ddr * BYTES_DOWN <= room.ddr[rank.node])
+        together_us = divisions.together(each.time_us)
+        time_us[:, :, of_class] += together_us * count
+        hbm[:, :, of_class] += divisions.together(each.hbm) * count
+        ddr[:, :, group] += divisions.together(each.ddr) * count
+        time_us += divisions.together(each.served_us)[:, :, None] * trainers[:, None]
+        np.maximum(own_us, divisions.widest(each.time_us), out=own_us)
+        np.minimum(everywhere_us, together_us, out=everywhere_us)
+        fits &= divisions.widest(each.hbm) * BYTES_DOWN <= room.hbm[rank.rank]
+        fits &= divisions.widest(each.ddr) * BYTES_DOWN <= room.ddr[rank.node]
     shortest_us = found.shortest_us.reshape(own_us.shape)
     # A cache is a mix of two corners that are next to each other.
     near = [own_us[max(index - 1, 0) : index + 2].min(axis=0) if way.is_mixed else own_us[index] for index in range(caches)]
     shortest_us[:] = np.stack(near)
     found.kind[:] = TYPES.index(way.sharding_type)
-    found.share[:] = 0.0 if way.is_mixed else np.tile(1 / pieces, caches)
+    found.kernel[:] = KERNELS.index(way.kernel)
+    found.on_server[:] = ranks[place[0]].is_server
+    found.pieces[:] = np.tile(pieces, caches)
+    found.share[:] = 0.0 if way.is_mixed else np.tile(share, caches)
     if way.is_mixed:
         fits[1:] = fits[:-1].copy()  # a cache is larger than the smaller of its two corners
     return found.where(fits.ravel())

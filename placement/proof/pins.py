@@ -37,6 +37,7 @@ def pinned_choice(ways: TableWays, classes: RankClasses, pin: Pin) -> Choices:
     np.add.at(found.hbm[0], classes.of_rank[loads.ranks], loads.hbm)
     np.add.at(found.ddr[0], classes.of_node[nodes], loads.ddr)
     found.own_us[0] = found.shortest_us[0] = on_ranks[:, _PLACED].max(axis=0)
+    found.everywhere_us[0] = on_ranks[:, _PLACED].min(axis=0)
     if classes.are_ranks:
         found.ranks[0, loads.ranks] = True
     return found

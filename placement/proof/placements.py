@@ -55,6 +55,7 @@ def _of_way(ways: TableWays, classes: RankClasses, way: TableWay) -> Choices:
     for rank in ways.topology.ranks:
         found.ddr[:, rank.node] += on_ranks[:, rank.rank]
     found.own_us[:] = found.shortest_us[:] = found.time_us.max(axis=1)
+    found.everywhere_us[:] = found.time_us.min(axis=1)
     found.ranks[:] = np.tile(fours > 0, (caches, 1))
     return found
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from emplace.placement.certificate import HasAtMost, HasWay
 from emplace.placement.host import DeviceType
 from emplace.placement.hot_rows import hottest_place
 from emplace.placement.memory import rank_bytes
@@ -54,6 +56,25 @@ class ProofProgram:
     def tables(self) -> int:
         """T."""
         return len(self.question.model.tables)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each table in the model, by name."""
+        return {table.name: place for place, table in enumerate(self.question.model.tables)}
+
+    def flaw_of(self, says: HasWay | HasAtMost) -> str | None:
+        """Why this can't be said of a table; None where it can."""
+        place = self.places.get(says.table)
+        if place is None or self.question.model.tables[place].constraints.pin is not None:
+            return f"there is no table {says.table} that is not pinned"
+        if isinstance(says, HasAtMost) and (self.choices.pieces[self.choices.table == place] == 0).any():
+            return f"choices of {says.table} are by the widths of pieces, not by their number"
+        return None
+
+    def case(self, says: HasWay | HasAtMost, *, so: bool) -> ProofProgram:
+        """The placements of which that is so, or not so."""
+        elsewhere = self.choices.table != self.places[says.table]
+        return replace(self, choices=self.choices.where(elsewhere | (self.choices.are(says) == so)))
 
     def every_table_is_in(self, choices: Choices) -> bool:
         """Whether each table has a choice among these."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from emplace.placement.audit import Violation
-from emplace.placement.certificate import Proof, ProofPart
+from emplace.placement.certificate import Proof, ProofCase, ProofPart
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan, PlanStatus, Question
 from emplace.placement.proof.choices import TYPES
@@ -74,13 +74,30 @@ def _unproven(question: Question, topology: Topology, part: ProofPart, value_us:
     if part.each_rank and not may_be_by_rank(question, topology):
         yield Violation(where=f"{where}/each_rank", what="there are too many placements to look at each")
         return
-    program = program_of(question, topology, each_rank=part.each_rank)
-    wrong = [(f"{where}/weights/{n}{pointer}", what) for n, each in enumerate(part.weights) for pointer, what in flaws(program, each)]
-    yield from (Violation(where=pointer, what=what) for pointer, what in wrong)
-    if not wrong:
-        scales = [Scale(program, each) for each in part.weights]
-        if not proves(program, scales, value_us):
-            yield Violation(where=where, what=f"{_short_of(program, scales)}, it is to prove {_said(value_us)}")
+    if part.each_rank and part.cases is not None:
+        yield Violation(where=f"{where}/cases", what="are of classes of ranks, not of each rank")
+        return
+    yield from _unproven_case(program_of(question, topology, each_rank=part.each_rank), part, [], value_us, where)
+
+
+def _unproven_case(
+    program: ProofProgram, case: ProofCase, inherited: list[Scale], value_us: Fraction | None, where: str
+) -> Iterator[Violation]:
+    """What is wrong with the proof of some placements. What weights prove of more of them holds here too."""
+    wrong = [(f"{where}/weights/{n}{pointer}", what) for n, each in enumerate(case.weights) for pointer, what in flaws(program, each)]
+    if wrong:
+        yield from (Violation(where=pointer, what=what) for pointer, what in wrong)
+        return
+    scales = [*(replace(each, program=program) for each in inherited), *(Scale(program, each) for each in case.weights)]
+    if proves(program, scales, value_us):
+        return
+    if (cases := case.cases) is None:
+        yield Violation(where=where, what=f"{_short_of(program, scales)}, it is to prove {_said(value_us)}")
+    elif flaw := program.flaw_of(cases.says):
+        yield Violation(where=f"{where}/cases/says", what=flaw)
+    else:
+        yield from _unproven_case(program.case(cases.says, so=True), cases.so, scales, value_us, f"{where}/cases/so")
+        yield from _unproven_case(program.case(cases.says, so=False), cases.otherwise, scales, value_us, f"{where}/cases/otherwise")
 
 
 def _short_of(program: ProofProgram, scales: list[Scale]) -> str:

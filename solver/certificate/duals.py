@@ -21,7 +21,7 @@ SHAVED = 1 - 1e-12
 STAGES = len(PLACED_STAGES)
 ALL_TYPES = np.ones(len(TYPES), dtype=bool)
 Cut = tuple[int, int]
-"""Table and stage: the stage lasts as long as the table's largest shard takes."""
+"""Table and stage: the stage lasts as long as the table's largest shard takes, and what every rank has of the others."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def relaxed(program: ProofProgram, types: Bools, lower_us: Floats | None = None)
         new = _violated(program, linear, found, cuts) if found.feasible else []
         if not new:
             break
-        own_us = program.slowest_share * choices.own_us
-        each = [np.where(choices.table == table, own_us[:, stage], 0.0) for table, stage in new]
+        own_us, everywhere_us = (program.slowest_share * each for each in (choices.own_us, choices.everywhere_us))
+        each = [np.where(choices.table == table, own_us[:, stage], everywhere_us[:, stage]) for table, stage in new]
         rows = linear.rows.extended(np.stack(each, axis=1), np.zeros(len(new)), np.array([stage for _, stage in new]))
         linear, cuts = replace(linear, rows=rows), (*cuts, *new)
         found = relax(linear, start=found.x > 0)
@@ -93,9 +93,12 @@ def _rows(program: ProofProgram) -> Rows:
 
 
 def _violated(program: ProofProgram, linear: Program, found: Relaxation, taken: tuple[Cut, ...]) -> list[Cut]:
-    """Where the largest shard of a table takes longer than the stage."""
-    own_us = program.slowest_share * program.choices.own_us
-    over = np.add.reduceat(found.x[:, None] * own_us, linear.first[:-1], axis=0) - found.makespan
+    """Where a rank with the largest shard of a table takes longer than the stage."""
+    own_us, everywhere_us = (
+        program.slowest_share * np.add.reduceat(found.x[:, None] * each, linear.first[:-1], axis=0)
+        for each in (program.choices.own_us, program.choices.everywhere_us)
+    )
+    over = own_us - everywhere_us + everywhere_us.sum(axis=0) - found.makespan
     least = LEAST_VIOLATION * found.makespan.sum()
     most = [(table, stage) for stage in range(STAGES) for table in np.argsort(-over[:, stage], kind="stable")[:CUTS_PER_STAGE].tolist()]
     return [cut for cut in most if over[cut] > least and cut not in taken]

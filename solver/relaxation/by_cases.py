@@ -19,6 +19,7 @@ from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
 from emplace.solver.relaxation.bound import bounder_of
+from emplace.solver.relaxation.mixes import heaviest_mix_of_ways
 
 LEAST_SHARE = 1e-9
 """Less of a table than this is none; a case without placements takes nothing."""
@@ -77,15 +78,9 @@ class _Cases:
 
     def _heaviest_mix_of_ways(self, taken: Floats) -> tuple[int, Bools, float]:
         """(table, the options [O] of the way that most of it has, microseconds of all that has another)."""
-        table, way = self._cover.option_table, np.maximum(self._cover.way, 0)
-        shape = (self._cover.num_tables, int(way.max()) + 1)
-        share, time_us = np.zeros(shape), np.zeros(shape)
-        np.add.at(share, (table, way), taken)
-        np.add.at(time_us, (table, way), taken * self._time_us)
-        main = share.argmax(axis=1)
-        others_us = time_us.sum(axis=1) - time_us[np.arange(len(main)), main]
-        heaviest = int(others_us.argmax())
-        return heaviest, way == main[heaviest], float(others_us[heaviest])
+        way = np.maximum(self._cover.way, 0)
+        mixed = heaviest_mix_of_ways(self._cover.option_table, way, taken, self._time_us)
+        return mixed.table, way == mixed.way, mixed.others_us
 
     def _heaviest_mix_of_pieces(self, taken: Floats) -> tuple[int, Bools, float]:
         """(table, the options [O] of no more pieces than it has in the mean, microseconds of all that has more, or fewer if that is less)."""

@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from benchmarks.every_placement import Choices, every_choice
 from benchmarks.small_questions import CLASSES, small_question
 from emplace.placement.access import access_distribution
+from emplace.placement.certificate import HasAtMost
 from emplace.placement.derived_loads import STAGES, derive_loads
-from emplace.placement.model import Table
+from emplace.placement.model import ShardingType, Table
 from emplace.placement.plan import Question
 from emplace.placement.proof.caches import cache_corners, cache_intervals
+from emplace.placement.proof.choices import Choices as ProofChoices
+from emplace.placement.proof.classes import Ints, RankClasses
 from emplace.placement.proof.program import ProofProgram, program_of, topologies
 from emplace.placement.stages import PLACED_STAGES
+from emplace.placement.topology import Topology
 from emplace.placement.workload import model_loads
 
 PLACED = [STAGES.index(stage) for stage in PLACED_STAGES]
@@ -49,16 +53,41 @@ def test_no_placement_weighs_less_than_the_lightest_choice(number: int, each_ran
                 continue
             placed = all_.where(np.flatnonzero(fits))
             choices = mine.where(mine.table == table)
-            for _ in range(10):
-                time, hbm, ddr = (
-                    np.exp(3 * rng.standard_normal(shape)) * (rng.random(shape) < 0.5)
-                    for shape in ((len(classes.sizes), len(PLACED)), len(classes.sizes), classes.groups)
-                )
-                hbm, ddr = hbm * 1e-6, ddr * 1e-6
-                weighs = np.tensordot(choices.time_us, time, axes=2) + choices.hbm @ hbm + choices.ddr @ ddr
-                by_rank, by_node = placed.hbm @ hbm[classes.of_rank], placed.ddr @ ddr[classes.of_node]
-                every = np.tensordot(placed.time_us[:, :, PLACED], time[classes.of_rank], axes=2) + by_rank + by_node
-                assert weighs.min() <= every.min() * (1 + 1e-9)
+            _assert_none_is_lighter(placed, choices, classes, rng)
+            if (choices.pieces > 0).all() and not each_rank:
+                pieces = _pieces(placed, topology)
+                for most in np.unique(pieces).tolist():
+                    few = HasAtMost(table=all_.table.name, most_pieces=most)
+                    _assert_none_is_lighter(placed.where(pieces <= most), choices.where(choices.are(few)), classes, rng)
+                    if (pieces > most).any():
+                        _assert_none_is_lighter(placed.where(pieces > most), choices.where(~choices.are(few)), classes, rng)
+
+
+def _assert_none_is_lighter(placed: Choices, choices: ProofChoices, classes: RankClasses, rng: np.random.Generator) -> None:
+    """By random weights of loads, of the largest shard, and of what every rank has."""
+    for _ in range(10):
+        time, hbm, ddr, own, everywhere = (
+            np.exp(3 * rng.standard_normal(shape)) * (rng.random(shape) < 0.5)
+            for shape in ((len(classes.sizes), len(PLACED)), len(classes.sizes), classes.groups, len(PLACED), len(PLACED))
+        )
+        hbm, ddr = hbm * 1e-6, ddr * 1e-6
+        weighs = np.tensordot(choices.time_us, time, axes=2) + choices.hbm @ hbm + choices.ddr @ ddr
+        weighs += choices.own_us @ own + choices.everywhere_us @ everywhere
+        on_ranks = placed.time_us[:, :, PLACED]
+        every = (
+            placed.hbm @ hbm[classes.of_rank] + placed.ddr @ ddr[classes.of_node] + np.tensordot(on_ranks, time[classes.of_rank], axes=2)
+        )
+        every += on_ranks.max(axis=1) @ own + on_ranks.min(axis=1) @ everywhere
+        assert weighs.min() <= every.min() * (1 + 1e-9)
+
+
+def _pieces(placed: Choices, topology: Topology) -> Ints:
+    """[C] how many pieces the columns are in."""
+    kind = np.array([way.sharding_type for way in placed.ways])[placed.way]
+    node = np.array([rank.node for rank in topology.ranks])
+    nodes = sum((placed.columns[:, node == number] > 0).any(axis=1).astype(np.int64) for number in np.unique(node))
+    on_ranks = np.where(np.isin(kind, [ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE]), (placed.columns > 0).sum(axis=1), 1)
+    return np.asarray(np.where(kind == ShardingType.GRID_SHARD, nodes, on_ranks))
 
 
 accesses = st.one_of(st.just("uniform"), st.floats(0.3, 3.0).map(lambda alpha: {"zipf": alpha}))

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from benchmarks.enumeration import beaten_by
 from benchmarks.exhaustive import Found, TooLarge
 from benchmarks.small_questions import small_question
-from emplace.placement.certificate import Proof, ProofPart, Weights
+from emplace.placement.certificate import Cases, HasAtMost, HasWay, Proof, ProofCase, ProofPart, Weights
 from emplace.placement.errors import InvalidDocument
+from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Explanation, Plan, PlanStatus
 from emplace.placement.proof.program import program_of
 from emplace.placement.proof.verify import check, verify
+from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.workload import Objective
 from emplace.planning import answer
 from emplace.solver.certificate.prover import prove
@@ -108,8 +110,92 @@ def _altered(weights: Weights, plan: Plan, each_rank: bool, rng: np.random.Gener
     stages, hbm, ddr = (each * np.exp(spread * rng.standard_normal(each.shape)) for each in (stages, hbm, ddr))
     stages += rng.random(stages.shape) * spread / 10
     stages /= np.maximum((stages * sizes[:, None]).sum(axis=0) * (1 + 1e-12), rng.choice([1.0, 0.0]) + 1e-9)
-    given: Any = {"stages": stages.tolist(), "hbm": hbm.tolist(), "ddr": ddr.tolist()}
-    return Weights.model_validate(given)
+    largest = [
+        each.model_copy(update={"share": min(each.share * float(np.exp(spread * rng.standard_normal())), 0.3)})
+        for each in weights.largest[:3]
+    ]
+    for each in largest:
+        stages[:, PLACED_STAGES.index(each.stage)] *= 0.7 - 1e-12
+    return Weights(stages=stages.tolist(), hbm=hbm.tolist(), ddr=ddr.tolist(), largest=tuple(largest))
+
+
+@settings(max_examples=40, deadline=None)
+@given(number=st.sampled_from(FEASIBLE), seed=st.integers(0, 2**32), spread=st.sampled_from([0.0, 0.02, 0.3]))
+def test_no_cases_prove_more_than_there_is(number: int, seed: int, spread: float) -> None:
+    plan = _proven(number, False)
+    assert plan.proof is not None
+    assert plan.step_time_us is not None
+    rng = np.random.default_rng(seed)
+    proofs = _every_weights(plan.proof.trainers)
+    weights = tuple(_altered(each, plan, False, rng, spread) if spread else each for each in proofs)
+    part = ProofPart(weights=weights, cases=_drawn_cases(plan, weights, rng, 3))
+    for bound_us in (None, plan.step_time_us * (1 + 1e-5), plan.step_time_us * 1.05):
+        assert not check(plan.question, Proof(bound_us=bound_us, trainers=part)).holds
+
+
+def _every_weights(case: ProofCase) -> tuple[Weights, ...]:
+    halves = () if case.cases is None else (case.cases.so, case.cases.otherwise)
+    return case.weights + tuple(each for half in halves for each in _every_weights(half))
+
+
+def _drawn_cases(plan: Plan, weights: tuple[Weights, ...], rng: np.random.Generator, depth: int) -> Cases | None:
+    free = [table.name for table in plan.question.model.tables if table.constraints.pin is None]
+    if not depth or not free:
+        return None
+    so, otherwise = (ProofCase(weights=weights, cases=_drawn_cases(plan, weights, rng, depth - 1)) for _ in range(2))
+    return Cases(says=_drawn_case(plan, str(rng.choice(free)), rng), so=so, otherwise=otherwise)
+
+
+def _drawn_case(plan: Plan, table: str, rng: np.random.Generator) -> HasWay | HasAtMost:
+    """What the plan itself does, or something else."""
+    placed = next(each for each in plan.tables if each.name == table)
+    if rng.random() < 0.5:
+        return HasAtMost(table=table, most_pieces=max(len(placed.shards) + int(rng.integers(-1, 2)), 1))
+    way = HasWay(table=table, sharding_type=placed.sharding_type, compute_kernel=placed.compute_kernel)
+    return way if rng.random() < 0.5 else way.model_copy(update={"on_servers": True})
+
+
+@pytest.mark.parametrize(("number", "where"), [(21, "trainers"), (13, "with_servers")])
+def test_cases_show_more_than_weights_for_all_and_each_half_is_needed(number: int, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, whole = _proven(number, False), "emplace.solver.certificate.prover.MOST_CASES"
+    monkeypatch.setattr(whole, 1)
+    monkeypatch.setattr("emplace.solver.certificate.prover.may_be_by_rank", lambda *_: False)
+    weights_alone = prove(plan)
+    assert plan.proof is not None
+    assert plan.proof.bound_us is not None
+    assert weights_alone.bound_us is not None
+    assert plan.proof.bound_us > weights_alone.bound_us * 1.01
+    assert verify(plan).holds
+    assert _beaten(plan) is None
+    for half in ("so", "otherwise"):
+        data = plan.proof.to_data()
+        data[where]["cases"][half] = {}
+        found = check(plan.question, Proof.model_validate(data))
+        assert [violation.where for violation in found.violations] == [f"/proof/{where}/cases/{half}"]
+
+
+def test_a_case_has_what_is_said_and_the_other_has_the_rest() -> None:
+    plan = _proven(21, False)
+    program = program_of(plan.question, plan.topology(), each_rank=False)
+    way = HasWay(table="t1", sharding_type=ShardingType.TABLE_WISE, compute_kernel=ComputeKernel.FUSED)
+    for says in (way, HasAtMost(table="t1", most_pieces=1)):
+        of_table = [each.choices.where(each.choices.table == 1) for each in (program.case(says, so=True), program.case(says, so=False))]
+        assert [each.are(says).all() for each in of_table] == [True, False]
+        assert sum(len(each) for each in of_table) == (program.choices.table == 1).sum()
+
+
+def test_mixes_of_widths_have_no_number_of_pieces() -> None:
+    refused = 0
+    for number in FEASIBLE:
+        plan = _proven(number, False)
+        choices = program_of(plan.question, plan.topology(), each_rank=False).choices
+        for place, table in enumerate(plan.question.model.tables):
+            case = Cases(says=HasAtMost(table=table.name, most_pieces=1), so=ProofCase(), otherwise=ProofCase())
+            said = [each.what for each in check(plan.question, Proof(bound_us=1e9, trainers=ProofPart(cases=case))).violations]
+            is_mixed = bool((choices.pieces[choices.table == place] == 0).any())
+            assert any("by the widths of pieces" in what for what in said) == (is_mixed and table.constraints.pin is None), table.name
+            refused += is_mixed
+    assert refused > 0
 
 
 ALTERED: dict[str, tuple[dict[str, Any], str]] = {
@@ -124,6 +210,14 @@ ALTERED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another model's table": ({"weights": {"largest": [{"table": "t9", "stage": "input_dist", "share": 0.1}]}}, "there is no table t9"),
     "the dense layers": ({"weights": {"largest": [{"table": "t0", "stage": "dense", "share": 0.1}]}}, "with a stage dense"),
+    "cases of each rank": (
+        {"trainers": {"each_rank": True, "cases": {"says": {"table": "t0", "most_pieces": 1}, "so": {}, "otherwise": {}}}},
+        "are of classes of ranks",
+    ),
+    "cases of another model's table": (
+        {"trainers": {"cases": {"says": {"table": "t9", "most_pieces": 1}, "so": {}, "otherwise": {}}}},
+        "there is no table t9 that is not pinned",
+    ),
     "servers that there are none of": ({"with_servers": {}}, "exactly where the question allows remote servers"),
 }
 
