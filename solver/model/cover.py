@@ -36,8 +36,10 @@ class Cover(Problem):
     """[O] the least share of its table that is of an option where any of it is; 0 where that may be as little as nothing."""
     least_us: Floats
     """[O, G, K] the least that a device carries of the option where it carries any."""
+    largest_us: Floats
+    """[O, K] the device that carries most of the option carries at least so much."""
     shortest_us: Floats
-    """[O, G, K] the least that a device carries of any placement that the option has a share in."""
+    """[O, K] likewise of any placement that the option has a share in."""
     least_hbm_bytes: Ints
     """[O, G]"""
     least_ddr_bytes: Ints
@@ -70,6 +72,7 @@ class Cover(Problem):
             count=self.count[kept],
             share=self.share[kept],
             least_us=self.least_us[kept],
+            largest_us=self.largest_us[kept],
             shortest_us=self.shortest_us[kept],
             least_hbm_bytes=self.least_hbm_bytes[kept],
             least_ddr_bytes=self.least_ddr_bytes[kept],

@@ -24,7 +24,6 @@ from emplace.solver.model.piece_bands import (
     bands_by_number,
     bands_by_width,
     bands_of_each_number,
-    least_within,
 )
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -59,8 +58,10 @@ class CoverBlock:
     """[n, G, K]"""
     least_us: Floats
     """[n, G, K]"""
+    largest_us: Floats
+    """[n, K]"""
     shortest_us: Floats
-    """[n, G, K]"""
+    """[n, K]"""
     hbm_bytes: Ints
     """[n, G]"""
     ddr_bytes: Ints
@@ -70,7 +71,7 @@ class CoverBlock:
     def on_others(self) -> CoverBlock:
         """The same options on the other trainers, from those on holders."""
         swapped = [OTHERS, HOLDERS, *range(2, self.mean_us.shape[1])]
-        loads = ("mean_us", "least_us", "shortest_us", "hbm_bytes", "ddr_bytes", "least_hbm_bytes", "least_ddr_bytes")
+        loads = ("mean_us", "least_us", "hbm_bytes", "ddr_bytes", "least_hbm_bytes", "least_ddr_bytes")
         return replace(self, kind=OTHERS, **{name: getattr(self, name)[:, swapped] for name in loads})
 
 
@@ -210,15 +211,18 @@ class CoverPricer:
         elif kind in _IN_PIECES:
             widths = COLUMN_MULTIPLE * np.arange(1, columns.max() // COLUMN_MULTIPLE + 1)[None, :]
         sharding = self._sharding(kind, kernel, point, data_type, table)
-        means, leasts = zip(*(self._on_kind(sharding, point, number, table, widths) for number in place), strict=True)
+        means, leasts, mosts = zip(*(self._on_kind(sharding, point, number, table, widths) for number in place), strict=True)
         if kind in _IN_PIECES:
             least_us = self._widest_us(sharding, point, table, place)
-            leasts = tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in leasts)
+            leasts, mosts = (
+                tuple(replace(each, time_us=np.maximum(each.time_us, least_us[:, None])) for each in part) for part in (leasts, mosts)
+            )
         by_number = is_alone and kind in _IN_PIECES
         for band in self._bands(table, columns) if by_number and not is_cut else bands_by_width(columns, widths):
             if by_number and is_cut:
                 band = replace(band, share=np.ones(len(band.some)), pieces=pieces[band.some])
-            taken = [band.together(each.of(band.some)) for each in means], [band.widest(each.of(band.some)) for each in leasts]
+            widest = [[band.widest(each.of(band.some)) for each in part] for part in (leasts, mosts)]
+            taken = [band.together(each.of(band.some)) for each in means], *widest
             share = np.zeros(len(band.some)) if point is not None and self._is_mixed else band.share
             yield self._block(kind, kernel, place, table[band.some], replace(band, share=share), *taken)
 
@@ -236,6 +240,7 @@ class CoverPricer:
         band: PieceBand,
         means: list[PricedWidths],
         leasts: list[PricedWidths],
+        mosts: list[PricedWidths],
     ) -> CoverBlock:
         shape = len(table), len(self._kinds)
         mean_us, least_us = np.zeros((*shape, len(PLACED_STAGES))), np.zeros((*shape, len(PLACED_STAGES)))
@@ -249,7 +254,8 @@ class CoverPricer:
         on_device = place[0] if kind in _ON_DEVICES else -1
         on_server, scope = not self._is_trainer[place[0]], self._scope(kind)
         shape_of = kind, kernel, scope, on_server, on_device, table, band.count, band.share, band.pieces
-        return CoverBlock(*shape_of, mean_us, least_us, least_us, hbm, ddr, least_hbm, least_ddr)
+        largest_us = np.max([each.time_us for each in mosts], axis=0)
+        return CoverBlock(*shape_of, mean_us, least_us, largest_us, largest_us, hbm, ddr, least_hbm, least_ddr)
 
     def _scope(self, kind: ShardingType) -> Scope:
         """What a unit is on. Where there is one node, what is on a node is on all devices."""
@@ -267,13 +273,13 @@ class CoverPricer:
 
     def _on_kind(
         self, sharding: TableSharding, point: Ints | None, number: int, table: Ints, widths: Ints
-    ) -> tuple[PricedWidths, PricedWidths]:
-        """The mean of the blocks that devices of a kind hold, and the least of them; twice the least where the devices are not known."""
+    ) -> tuple[PricedWidths, PricedWidths, PricedWidths]:
+        """The mean of the blocks that devices of a kind hold, the least of them, and the most; the least as mean where the devices are not known."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
             [whole] = self._priced(sharding, point, rank, table, [rows], widths)
-            return whole, whole
+            return whole, whole, whole
         place = self._places(sharding.sharding_type, number)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
         held = np.clip(rows[:, None] - full[:, None] * place, 0, full[:, None])
@@ -281,12 +287,12 @@ class CoverPricer:
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
         parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
-        mean, least = _mean(parts, shares), _minimum(parts, shares)
+        mean, least, most = _mean(parts, shares), _extreme(parts, shares, np.min), _extreme(parts, shares, np.max)
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             at = None if point is None else point[uneven]
             each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], place)
-            mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
-        return (mean if self._held is None else least), least
+            mean, least, most = (_with(of, uneven, each, over) for of, over in ((mean, np.mean), (least, np.min), (most, np.max)))
+        return (mean if self._held is None else least), least, most
 
     def _blocks_on_kind(
         self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints
@@ -356,11 +362,11 @@ class CoverPricer:
 
 def _beside_neighbours(blocks: tuple[CoverBlock, ...], points: int) -> Iterator[CoverBlock]:
     """Caches, one point after the other, each with the least time of a point and those beside it: a cache is a mix of two neighbours."""
-    of_all = np.concatenate([block.least_us for block in blocks])
-    least_us = of_all.reshape(points, -1, *of_all.shape[1:])
-    shortest_us = least_us.copy()
-    shortest_us[1:] = np.minimum(shortest_us[1:], least_us[:-1])
-    shortest_us[:-1] = np.minimum(shortest_us[:-1], least_us[1:])
+    of_all = np.concatenate([block.largest_us for block in blocks])
+    largest_us = of_all.reshape(points, -1, *of_all.shape[1:])
+    shortest_us = largest_us.copy()
+    shortest_us[1:] = np.minimum(shortest_us[1:], largest_us[:-1])
+    shortest_us[:-1] = np.minimum(shortest_us[:-1], largest_us[1:])
     ends = np.cumsum([len(block.table) for block in blocks])
     for block, own in zip(blocks, np.split(shortest_us.reshape(of_all.shape), ends[:-1]), strict=True):
         yield replace(block, shortest_us=own)
@@ -382,8 +388,13 @@ def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     return PricedWidths(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
 
 
-def _minimum(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
-    """The least of the parts that there are."""
+def _extreme(parts: list[PricedWidths], shares: list[Floats], over: Callable[..., Floats]) -> PricedWidths:
+    """The least, or the most, of the parts that there are."""
     there = np.stack([share > 1e-12 for share in shares], axis=1)
+    first = there.argmax(axis=1)
     stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm_bytes", "ddr_bytes", "served_us")]
-    return PricedWidths(*(least_within(each, there) for each in stacked))
+    # One that is not there counts as one that is.
+    known = [
+        np.where(there.reshape(*there.shape, *(1,) * (each.ndim - 2)), each, each[np.arange(len(each)), first][:, None]) for each in stacked
+    ]
+    return PricedWidths(*(over(each, axis=1) for each in known))

@@ -44,7 +44,7 @@ def merge_stages(problem: Problem) -> Problem:
     if not isinstance(merged, Cover):
         return merged
     into = into[:, : len(kept)]
-    return replace(merged, least_us=merged.least_us @ into, shortest_us=merged.shortest_us @ into)
+    return replace(merged, least_us=merged.least_us @ into, largest_us=merged.largest_us @ into, shortest_us=merged.shortest_us @ into)
 
 
 def _ratio(one: Floats, other: Floats) -> float | None:

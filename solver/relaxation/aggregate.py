@@ -39,12 +39,13 @@ def aggregate(problem: Problem) -> Rows:
 def largest_unit(problem: Problem) -> Floats:
     """[O, K + 1] the most that a unit of an option loads a device with, at least: time in each stage, then HBM bytes as a
     share of the device with the most."""
-    return _largest(problem, _unit_loads(problem))
+    loads = _largest(problem, _unit_loads(problem))
+    return np.hstack([problem.largest_us, loads[:, -1:]]) if isinstance(problem, Cover) else loads
 
 
 def longest_in_any(problem: Problem) -> Floats:
     """[O, K] likewise the time, of whatever placement has a share of the option."""
-    return _largest(problem, problem.shortest_us if isinstance(problem, Cover) else problem.unit_time_us)
+    return problem.shortest_us if isinstance(problem, Cover) else _largest(problem, problem.unit_time_us)
 
 
 def _largest(problem: Problem, loads: Floats) -> Floats:

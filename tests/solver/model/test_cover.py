@@ -11,12 +11,16 @@ from benchmarks.exhaustive import best_below
 from benchmarks.small_questions import small_question
 from emplace.placement.access import Access, IcdfAccess, ZipfAccess, access_distribution
 from emplace.placement.catalog import builtin_host, builtin_model
-from emplace.placement.model import ShardingType, Tier
-from emplace.placement.plan import PlanOptions
+from emplace.placement.derived_loads import STAGES, ShardLoads
+from emplace.placement.model import ComputeKernel, ShardingType, Tier
+from emplace.placement.plan import PlanOptions, Shard, TablePlacement
+from emplace.placement.stages import PLACED_STAGES
+from emplace.placement.workload import model_loads
 from emplace.planning import build_question
 from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cache_points import interval_points, mixed_points
+from emplace.solver.model.cover import Way
 from emplace.solver.relaxation.bound import bound_of
 from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.solve import solve_question
@@ -66,6 +70,37 @@ def test_a_table_too_large_for_one_device_pays_for_two_pieces() -> None:
     )
     assert plan.gap is not None
     assert plan.gap < 1e-3
+
+
+def test_the_largest_shard_of_a_row_split_is_that_of_the_hottest_block() -> None:
+    """Of three tables of dlrmv4 whose hot rows lie in blocks of different ranks."""
+    asked = build_question(builtin_model("dlrmv4"), builtin_host("gb200-nvl72"), PlanOptions())
+    [trainers] = variants(asked)
+    cover = price(asked, trainers.topology, trainers.tiers).cover
+    assert cover is not None
+    loads = model_loads(asked.model, trainers.topology, asked.options.objective)
+    row_wise = cover.ways.index(Way(ShardingType.ROW_WISE, ComputeKernel.FUSED, False))
+    ranks = range(len(trainers.topology.trainers))
+    for number, table in enumerate(asked.model.tables[:3]):
+        rows, width = table.num_embeddings, table.embedding_dim
+        block = -(-rows // len(ranks))
+        shards = tuple(
+            Shard(rank=rank, rows=(rank * block, min((rank + 1) * block, rows)), columns=(0, width), hbm_bytes=0, ddr_bytes=0)
+            for rank in ranks
+        )
+        placed = TablePlacement(name=table.name, sharding_type=ShardingType.ROW_WISE, compute_kernel=ComputeKernel.FUSED, shards=shards)
+        on_ranks = np.zeros((len(ranks), len(STAGES)))
+        ShardLoads.of(asked, placed, table, loads[number], trainers.topology).add_times(on_ranks, trainers.topology)
+        exact_us = on_ranks[:, [STAGES.index(stage) for stage in PLACED_STAGES]]
+        [option] = np.flatnonzero((cover.option_table == number) & (cover.way == row_wise))
+        assert cover.largest_us[option] == pytest.approx(exact_us.max(axis=0))
+        assert exact_us.max(axis=0).sum() > 3 * exact_us.mean(axis=0).sum()
+
+
+def test_a_job_whose_hot_blocks_are_of_different_ranks_is_solved() -> None:
+    plan = solve_question(build_question(builtin_model("dlrmv4"), builtin_host("gb200-nvl72"), PlanOptions(work_limit=0.5)))
+    assert plan.gap is not None
+    assert plan.gap < 0.01
 
 
 def test_where_a_cover_has_no_solution_nothing_fits() -> None:
