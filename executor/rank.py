@@ -32,6 +32,7 @@ from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.batches import draw_batch
+from emplace.runtime.between_ranks import largest_of_ranks
 from emplace.runtime.dlrm import Batch
 from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
@@ -43,6 +44,8 @@ from emplace.runtime.temporary import in_use
 SOFTWARE = ("torch", "torchrec")
 _PART_STEPS, _MOST_PARTS = 5, 20
 """Training takes turns with the reference: in parts of so many steps at least, and so many at most."""
+_SETTLING_S, _MOST_SETTLING = 1.5, 100
+"""Seconds, or steps where these are fewer, of more warm-up where steps are held against measured prices: a profile's ranks have long run."""
 
 
 def main() -> None:
@@ -133,7 +136,11 @@ class Trial:
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")
-        self._take(job.warmup_steps, "warming up")
+        self._warm_step_us = float(np.median(self._take(job.warmup_steps, "warming up")))
+
+    def settle(self) -> None:
+        """Take more steps that are not timed, as many on every rank."""
+        self._take(int(min(_SETTLING_S * 1e6 / largest_of_ranks(self._warm_step_us), _MOST_SETTLING)), "warming up")
 
     def train(self, steps: int, *, after_another: bool) -> None:
         """Take so many timed steps. After another trial's, one that is not timed comes first: it finds that trial's data in the caches."""
@@ -180,6 +187,7 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
 def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep, device: torch.device) -> RankReport:
     """Train in two parts at least, with the reference step timed before, between and after them, as a profile times it."""
     parts = min(max(job.steps // _PART_STEPS, 2), _MOST_PARTS)
+    trial.settle()
     times = [tuple(visit_us(reference, 0, device))]
     for part in range(parts):
         trial.train(job.steps * (part + 1) // parts - job.steps * part // parts, after_another=True)

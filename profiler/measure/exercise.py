@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from emplace.profiler.design.points import Kind
+from emplace.runtime.between_ranks import largest_of_ranks
 from emplace.runtime.clock import now_us, work_us
 from emplace.runtime.repeated_step import visit_us
 
@@ -133,10 +134,3 @@ def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> fl
     start = clock(device)
     action()
     return clock(device) - start
-
-
-def largest_of_ranks(value: float) -> float:
-    """The largest of all ranks' values, on every rank."""
-    holder = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
-    dist.all_reduce(holder, op=dist.ReduceOp.MAX)
-    return float(holder.item())

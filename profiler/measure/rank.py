@@ -23,11 +23,12 @@ from emplace.profiler.design.points import Design, Key, Kind, Sample
 from emplace.profiler.fit.samples import rank_path, read_rank
 from emplace.profiler.measure.collectives import collective_exercise
 from emplace.profiler.measure.dense import DenseExercise
-from emplace.profiler.measure.exercise import Exercise, largest_of_ranks, time_round
+from emplace.profiler.measure.exercise import Exercise, time_round
 from emplace.profiler.measure.lookup import LookupExercise
 from emplace.profiler.measure.rounds import rounds
 from emplace.profiler.measure.step import step_exercise
 from emplace.runtime.allocator import keep_freed_memory
+from emplace.runtime.between_ranks import largest_of_ranks
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.reference_step import reference_step
 

@@ -36,7 +36,7 @@ HISTORY = {"path": "sparse.history", "pooling": "none"}
 IN_HALF = {"forward_precision": "fp16", "backward_precision": "fp16"}
 
 
-def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_batch_size: int = 1024) -> ModelSpec:
+def mixed_model(name: str, *modules: dict[str, Any], columns: int = 64, local_batch_size: int = 512) -> ModelSpec:
     """Two pooled tables and two sequences; one of them has a long and a short feature."""
     profile, history = ({"module": module["path"]} for module in modules)
     tables = [
