@@ -9,7 +9,7 @@ import numpy as np
 
 from emplace.placement.model import ShardingType
 from emplace.placement.proof.choices import KERNELS, TYPES, Choices
-from emplace.placement.proof.classes import BYTES_DOWN, MemoryLeft, RankClasses
+from emplace.placement.proof.classes import BYTES_DOWN, Floats, MemoryLeft, RankClasses
 from emplace.placement.proof.divisions import ByNumber, ByWidth, Divisions
 from emplace.placement.proof.ways import ON_A_NODE, ON_SINGLE_RANKS, TableWay, TableWays
 
@@ -65,6 +65,7 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
     example = {(int(classes.of_rank[number]), ways.block(way.sharding_type, ranks[number])): ranks[number] for number in place}
     fits = np.ones((caches, len(pieces)), dtype=bool)
     everywhere_us[:] = np.inf if len(place) == len(ranks) else 0.0
+    widest_us = []
     for (of_class, block), count in shapes.items():
         rank = example[of_class, block]
         each = ways.prices(way, rank, block, widths)
@@ -74,10 +75,11 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
         hbm[:, :, of_class] += divisions.together(each.hbm) * count
         ddr[:, :, group] += divisions.together(each.ddr) * count
         time_us += divisions.together(each.served_us)[:, :, None] * trainers[:, None]
-        np.maximum(own_us, divisions.widest(each.time_us), out=own_us)
+        widest_us.append(divisions.widest(each.time_us))
         np.minimum(everywhere_us, together_us, out=everywhere_us)
         fits &= divisions.widest(each.hbm) * BYTES_DOWN <= room.hbm[rank.rank]
         fits &= divisions.widest(each.ddr) * BYTES_DOWN <= room.ddr[rank.node]
+    own_us[:] = _largest(np.array(widest_us), is_mixed=way.is_mixed)
     shortest_us = found.shortest_us.reshape(own_us.shape)
     # A cache is a mix of two corners that are next to each other.
     near = [own_us[max(index - 1, 0) : index + 2].min(axis=0) if way.is_mixed else own_us[index] for index in range(caches)]
@@ -90,3 +92,12 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
     if way.is_mixed:
         fits[1:] = fits[:-1].copy()  # a cache is larger than the smaller of its two corners
     return found.where(fits.ravel())
+
+
+def _largest(widest_us: Floats, *, is_mixed: bool) -> Floats:
+    """[caches, P, K] of the shapes of shards [S, caches, P, K] that a placement has: the one that takes most. It is the same for all caches
+    where these are mixed, so that a mix of two is not taken for the largest of each."""
+    if not is_mixed:
+        return np.asarray(widest_us.max(axis=0))
+    largest = widest_us.sum(axis=1, keepdims=True).argmax(axis=0, keepdims=True)
+    return np.asarray(np.take_along_axis(widest_us, largest, axis=0)[0])

@@ -136,6 +136,16 @@ class ShardPricer:
         """Rows of a block that takes as much as this one: the first so many, where blocks are alike."""
         return rows if self.is_uneven[table] else (0, rows[1] - rows[0])
 
+    def heaviest_block(self, table: Ints, blocks: int) -> Ints:
+        """[n] which of so many blocks of rows gets most of a table's lookups."""
+        found = np.zeros(len(table), np.int64)
+        for index, where in _by_table(table, self.is_uneven):
+            rows = int(self.tables.rows[index])
+            full = -(-rows // blocks)
+            first = np.minimum(np.arange(blocks) * full, rows)
+            found[where] = np.argmax(self._table_loads[index].row_share(first, np.minimum(full, rows - first), rows).lookups)
+        return found
+
     def hottest_place(self) -> int | None:
         """The place in a node of the trainers that get most of row splits; None where all get as much."""
         return hottest_place(self._question.model, self._table_loads, self._topology)

@@ -24,6 +24,7 @@ from emplace.solver.model.piece_bands import (
     bands_by_number,
     bands_by_width,
     bands_of_each_number,
+    least_within,
 )
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -274,7 +275,8 @@ class CoverPricer:
     def _on_kind(
         self, sharding: TableSharding, point: Ints | None, number: int, table: Ints, widths: Ints
     ) -> tuple[PricedWidths, PricedWidths, PricedWidths]:
-        """The mean of the blocks that devices of a kind hold, the least of them, and the most; the least as mean where the devices are not known."""
+        """The mean of the blocks that devices of a kind hold, the least of them, and the heaviest of all; the least as mean where the devices are
+        not known."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
@@ -287,22 +289,34 @@ class CoverPricer:
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
         parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
-        mean, least, most = _mean(parts, shares), _extreme(parts, shares, np.min), _extreme(parts, shares, np.max)
+        mean, least = _mean(parts, shares), _minimum(parts, shares)
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             at = None if point is None else point[uneven]
-            each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], place)
-            mean, least, most = (_with(of, uneven, each, over) for of, over in ((mean, np.mean), (least, np.min), (most, np.max)))
-        return (mean if self._held is None else least), least, most
+            places = np.broadcast_to(np.unique(place), (len(uneven), len(np.unique(place))))  # nodes are alike
+            each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], places)
+            mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
+        return (mean if self._held is None else least), least, self._heaviest(sharding, point, rank, table, widths, place)
+
+    def _heaviest(self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints) -> PricedWidths:
+        """The block that gets most lookups, nothing where no device of the kind holds it. It is the same for all caches, so that a mix of two
+        is not taken for the heaviest block of each."""
+        block = self._pricer.heaviest_block(table, self._blocks_of(sharding.sharding_type))
+        shape = (len(table), widths.shape[1])
+        nothing = PricedWidths(*(np.zeros(each) for each in ((*shape, len(PLACED_STAGES)), shape, shape, (*shape, len(PLACED_STAGES)))))
+        if not len(here := np.flatnonzero(np.isin(block, place))):
+            return nothing
+        at = None if point is None else point[here]
+        some = sharding if point is None else self._sharding(sharding.sharding_type, sharding.kernel, at, sharding.data_type, table[here])
+        return _with(nothing, here, self._blocks_on_kind(some, at, rank, table[here], widths[here], block[here, None]), np.max)
 
     def _blocks_on_kind(
         self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints
     ) -> tuple[Floats, ...]:
-        """Parts of PricedWidths, [n, places, W, ...], of tables whose blocks are not alike."""
-        place = np.unique(place)  # nodes are alike
-        count = len(place)
+        """Parts of PricedWidths, [n, places, W, ...], of the blocks `place` ([n, places]) of tables."""
+        count = place.shape[1]
         repeated, rows = np.repeat(table, count), np.repeat(self._pricer.tables.rows[table], count)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
-        first = np.minimum(np.tile(place, len(table)) * full, rows)
+        first = np.minimum(place.ravel() * full, rows)
         shape = ShardShape(np.minimum(full, rows - first)[:, None], np.repeat(widths, count, axis=0), first[:, None])
         if point is not None:
             point = np.repeat(point, count)
@@ -388,13 +402,8 @@ def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
     return PricedWidths(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
 
 
-def _extreme(parts: list[PricedWidths], shares: list[Floats], over: Callable[..., Floats]) -> PricedWidths:
-    """The least, or the most, of the parts that there are."""
+def _minimum(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
+    """The least of the parts that there are."""
     there = np.stack([share > 1e-12 for share in shares], axis=1)
-    first = there.argmax(axis=1)
     stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm_bytes", "ddr_bytes", "served_us")]
-    # One that is not there counts as one that is.
-    known = [
-        np.where(there.reshape(*there.shape, *(1,) * (each.ndim - 2)), each, each[np.arange(len(each)), first][:, None]) for each in stacked
-    ]
-    return PricedWidths(*(over(each, axis=1) for each in known))
+    return PricedWidths(*(least_within(each, there) for each in stacked))
