@@ -216,7 +216,7 @@ def _rank_prices(
     known: dict[tuple[str, tuple[int, int]], int] = {}
     for number, rank in enumerate(topology.ranks):
         rows = _rows(table, way, number, topology)
-        same = known.setdefault((rank.device, rows if table.ids else (0, rows[1] - rows[0])), number)
+        same = known.setdefault((rank.device, (0, rows[1] - rows[0]) if load.curves is None else rows), number)
         if same != number:
             for each in (time_us, served_us, hbm, ddr):
                 each[number] = each[same]

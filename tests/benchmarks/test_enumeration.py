@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import gate_answers
 from benchmarks.enumeration import beaten_by, judged, summary
+from benchmarks.exhaustive import best_below
 from benchmarks.small_questions import small_question
 from emplace.placement.plan import Explanation, PlanStatus
 from emplace.planning import answer
@@ -54,3 +55,12 @@ def test_a_wrong_no_is_found() -> None:
     assert step_us is not None
     assert gate_answers.is_kept(question, step_us * 1.001)
     assert not gate_answers.is_kept(question, step_us * 0.5)
+
+
+def test_blocks_of_hashed_sequences_have_hot_rows_of_their_own() -> None:
+    """Priced alike, a placement of this question seems to be quicker than the best."""
+    _, question = small_question(12, 10, 0.1)
+    plan = answer(question)
+    assert plan.status is PlanStatus.OPTIMAL
+    assert plan.step_time_us is not None
+    assert best_below(question, question.topology(with_servers=False), plan.step_time_us * (1 - 1e-6)) is None
