@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -275,8 +276,8 @@ class CoverPricer:
     def _on_kind(
         self, sharding: TableSharding, point: Ints | None, number: int, table: Ints, widths: Ints
     ) -> tuple[PricedWidths, PricedWidths, PricedWidths]:
-        """The mean of the blocks that devices of a kind hold, the least of them, and the heaviest of all; the least as mean where the devices are
-        not known."""
+        """The mean of the blocks that devices of a kind hold, the least of them, and the time of the one with most lookups of all, which is none
+        where no such device holds it; the least as mean where the devices are not known."""
         rank, rows = self._kinds[number], self._pricer.tables.rows[table]
         widths = np.broadcast_to(widths, (len(table), widths.shape[1]))
         if sharding.sharding_type not in ROW_SPLIT:
@@ -290,24 +291,16 @@ class CoverPricer:
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
         parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
         mean, least = _mean(parts, shares), _minimum(parts, shares)
+        # One block for all caches, so that a mix of two is not taken for the heaviest block of each. Of blocks that are alike, the first.
+        most = parts[0] if 0 in place else replace(parts[0], time_us=np.zeros_like(parts[0].time_us))
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             at = None if point is None else point[uneven]
             places = np.broadcast_to(np.unique(place), (len(uneven), len(np.unique(place))))  # nodes are alike
             each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], places)
             mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
-        return (mean if self._held is None else least), least, self._heaviest(sharding, point, rank, table, widths, place)
-
-    def _heaviest(self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints) -> PricedWidths:
-        """The block that gets most lookups, nothing where no device of the kind holds it. It is the same for all caches, so that a mix of two
-        is not taken for the heaviest block of each."""
-        block = self._pricer.heaviest_block(table, self._blocks_of(sharding.sharding_type))
-        shape = (len(table), widths.shape[1])
-        nothing = PricedWidths(*(np.zeros(each) for each in ((*shape, len(PLACED_STAGES)), shape, shape, (*shape, len(PLACED_STAGES)))))
-        if not len(here := np.flatnonzero(np.isin(block, place))):
-            return nothing
-        at = None if point is None else point[here]
-        some = sharding if point is None else self._sharding(sharding.sharding_type, sharding.kernel, at, sharding.data_type, table[here])
-        return _with(nothing, here, self._blocks_on_kind(some, at, rank, table[here], widths[here], block[here, None]), np.max)
+            is_heaviest = places == self._pricer.heaviest_block(table[uneven], self._blocks_of(sharding.sharding_type))[:, None]
+            most = _with(most, uneven, each, partial(_sum_where, is_heaviest))
+        return (mean if self._held is None else least), least, most
 
     def _blocks_on_kind(
         self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints
@@ -392,6 +385,11 @@ def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: C
     for part, each in zip(parts, blocks, strict=True):
         part[where] = over(each, axis=1)
     return PricedWidths(*parts)
+
+
+def _sum_where(chosen: Bools, values: Floats, axis: int) -> Floats:
+    """Over an axis of values [n, places, ...], those at the places that are chosen ([n, places])."""
+    return np.asarray(np.where(chosen.reshape(*chosen.shape, *(1,) * (values.ndim - 2)), values, 0.0).sum(axis=axis))
 
 
 def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
