@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.stages import PLACED_STAGES
 from emplace.placement.topology import Rank, Topology
 from emplace.placement.workload import ROW_SPLIT
+from emplace.solver.model.block_prices import least_of, mean_of, sum_where, with_blocks
 from emplace.solver.model.cache_points import INTERVALS, cache_edges, interval_points, is_linear, mixed_points
 from emplace.solver.model.costing import ShardPricer
 from emplace.solver.model.piece_bands import (
@@ -25,7 +26,6 @@ from emplace.solver.model.piece_bands import (
     bands_by_number,
     bands_by_width,
     bands_of_each_number,
-    least_within,
 )
 from emplace.solver.model.problem import Bools, Floats, Ints, Scope
 
@@ -290,26 +290,26 @@ class CoverPricer:
         rest = np.where((held > 0) & (held < full[:, None]), held, 0).max(axis=1)
         shares = [whole_share, empty_share, 1 - whole_share - empty_share]
         parts = self._priced(sharding, point, rank, table, [full, np.zeros_like(full), rest], widths)
-        mean, least = _mean(parts, shares), _minimum(parts, shares)
+        mean, least = mean_of(parts, shares), least_of(parts, shares)
         # One block for all caches, so that a mix of two is not taken for the heaviest block of each. Of blocks that are alike, the first.
         most = parts[0] if 0 in place else replace(parts[0], time_us=np.zeros_like(parts[0].time_us))
         if len(uneven := np.flatnonzero(self._pricer.is_uneven[table])):
             at = None if point is None else point[uneven]
-            places = np.broadcast_to(np.unique(place), (len(uneven), len(np.unique(place))))  # nodes are alike
+            places = np.unique(place)  # nodes are alike
             each = self._blocks_on_kind(sharding, at, rank, table[uneven], widths[uneven], places)
-            mean, least = _with(mean, uneven, each, np.mean), _with(least, uneven, each, np.min)
             is_heaviest = places == self._pricer.heaviest_block(table[uneven], self._blocks_of(sharding.sharding_type))[:, None]
-            most = _with(most, uneven, each, partial(_sum_where, is_heaviest))
+            mean, least = with_blocks(mean, uneven, each, np.mean), with_blocks(least, uneven, each, np.min)
+            most = with_blocks(most, uneven, each, partial(sum_where, is_heaviest))
         return (mean if self._held is None else least), least, most
 
     def _blocks_on_kind(
         self, sharding: TableSharding, point: Ints | None, rank: Rank, table: Ints, widths: Ints, place: Ints
     ) -> tuple[Floats, ...]:
-        """Parts of PricedWidths, [n, places, W, ...], of the blocks `place` ([n, places]) of tables."""
-        count = place.shape[1]
+        """Parts of PricedWidths, [n, places, W, ...], of the blocks of tables at some places."""
+        count = len(place)
         repeated, rows = np.repeat(table, count), np.repeat(self._pricer.tables.rows[table], count)
         full = -(-rows // self._blocks_of(sharding.sharding_type))
-        first = np.minimum(place.ravel() * full, rows)
+        first = np.minimum(np.tile(place, len(table)) * full, rows)
         shape = ShardShape(np.minimum(full, rows - first)[:, None], np.repeat(widths, count, axis=0), first[:, None])
         if point is not None:
             point = np.repeat(point, count)
@@ -377,31 +377,3 @@ def _beside_neighbours(blocks: tuple[CoverBlock, ...], points: int) -> Iterator[
     ends = np.cumsum([len(block.table) for block in blocks])
     for block, own in zip(blocks, np.split(shortest_us.reshape(of_all.shape), ends[:-1]), strict=True):
         yield replace(block, shortest_us=own)
-
-
-def _with(priced: PricedWidths, where: Ints, blocks: tuple[Floats, ...], over: Callable[..., Floats]) -> PricedWidths:
-    """With those of `where` as blocks [n, places, ...] have it over all places."""
-    parts = [np.array(part) for part in (priced.time_us, priced.hbm_bytes, priced.ddr_bytes, priced.served_us)]
-    for part, each in zip(parts, blocks, strict=True):
-        part[where] = over(each, axis=1)
-    return PricedWidths(*parts)
-
-
-def _sum_where(chosen: Bools, values: Floats, axis: int) -> Floats:
-    """Over an axis of values [n, places, ...], those at the places that are chosen ([n, places])."""
-    return np.asarray(np.where(chosen.reshape(*chosen.shape, *(1,) * (values.ndim - 2)), values, 0.0).sum(axis=axis))
-
-
-def _mean(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
-    time_us = sum(part.time_us * share[:, None, None] for part, share in zip(parts, shares, strict=True))
-    hbm, ddr = (
-        sum(getattr(part, name) * share[:, None] for part, share in zip(parts, shares, strict=True)) for name in ("hbm_bytes", "ddr_bytes")
-    )
-    return PricedWidths(np.asarray(time_us), np.asarray(hbm), np.asarray(ddr), np.zeros_like(time_us))
-
-
-def _minimum(parts: list[PricedWidths], shares: list[Floats]) -> PricedWidths:
-    """The least of the parts that there are."""
-    there = np.stack([share > 1e-12 for share in shares], axis=1)
-    stacked = [np.stack([getattr(part, name) for part in parts], axis=1) for name in ("time_us", "hbm_bytes", "ddr_bytes", "served_us")]
-    return PricedWidths(*(least_within(each, there) for each in stacked))
