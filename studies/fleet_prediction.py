@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,17 +48,13 @@ class RoundCosts:
     shadow_us: float
 
     @classmethod
-    def of(cls, alone: Sequence[FleetMeasurement]) -> RoundCosts:
-        """The mean of fleets of one thread, where nobody waits for anybody."""
-
-        def mean_us(role: Role) -> tuple[float, ...]:
-            return tuple(sum(times_us) / len(alone) for times_us in zip(*(each.cpu_us(role) for each in alone), strict=True))
-
+    def of(cls, alone: FleetMeasurement) -> RoundCosts:
+        """Those of a fleet of one thread, where nobody waits for anybody."""
         return cls(
-            thread_us=sum(mean_us(Role.THREAD)),
-            sparse_us=mean_us(Role.SPARSE_SERVER),
-            dense_us=mean_us(Role.DENSE_SERVER),
-            shadow_us=sum(mean_us(Role.SHADOW)),
+            thread_us=sum(alone.cpu_us(Role.THREAD)),
+            sparse_us=alone.cpu_us(Role.SPARSE_SERVER),
+            dense_us=alone.cpu_us(Role.DENSE_SERVER),
+            shadow_us=sum(alone.cpu_us(Role.SHADOW)),
         )
 
     @property
@@ -76,11 +71,16 @@ class RoundCosts:
 
     def network(self, settings: FleetSettings) -> tuple[Network, float]:
         """What a thread goes round, and microseconds of a round's work in the background."""
-        sparse = [Station(Bottleneck.SPARSE_SERVER, demand_us) for demand_us in self.sparse_us]
-        dense = [Station(Bottleneck.DENSE_SERVER, demand_us) for demand_us in self.dense_us]
+        sparse, dense = _asked_at_once(Bottleneck.SPARSE_SERVER, self.sparse_us), _asked_at_once(Bottleneck.DENSE_SERVER, self.dense_us)
         if settings.averaging is Averaging.SHADOWSYNC:
-            return Network(tuple(sparse), self.thread_us, settings.customers), self.shadow_us + sum(self.dense_us)
-        return Network((*sparse, *dense), self.thread_us, settings.customers), 0.0
+            return Network((sparse,), self.thread_us, settings.customers), self.shadow_us + sum(self.dense_us)
+        return Network((sparse, dense), self.thread_us, settings.customers), 0.0
+
+
+def _asked_at_once(name: Bottleneck, servers_us: tuple[float, ...]) -> Station:
+    """All servers of a role: a thread asks them at once, and waits for the last."""
+    longest_us = max(servers_us)
+    return Station(name, longest_us, processes=sum(servers_us) / longest_us if longest_us else 1.0)
 
 
 def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> FleetLoads:
@@ -100,12 +100,13 @@ def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> F
 
 def measured_loads(settings: FleetSettings, measured: FleetMeasurement, cores: int) -> FleetLoads:
     """What the fleet did."""
-    in_rounds = [Role.THREAD, Role.SPARSE_SERVER, *([Role.DENSE_SERVER] if settings.averaging is Averaging.EASGD else [])]
+    servers = [Role.SPARSE_SERVER, *([Role.DENSE_SERVER] if settings.averaging is Averaging.EASGD else [])]
+    waited_for = sum(max(measured.utilisation(role)) for role in servers)
     return _loads(
         measured.throughput_examples_per_s,
         {
             Bottleneck.CORES: sum(station.utilisation for station in measured.stations) / cores,
-            Bottleneck.TRAINERS: sum(sum(measured.utilisation(role)) for role in in_rounds) / settings.customers,
+            Bottleneck.TRAINERS: (sum(measured.utilisation(Role.THREAD)) + waited_for) / settings.customers,
             Bottleneck.SPARSE_SERVER: max(measured.utilisation(Role.SPARSE_SERVER)),
             Bottleneck.DENSE_SERVER: max(measured.utilisation(Role.DENSE_SERVER)),
         },

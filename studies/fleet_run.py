@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from emplace.executor.asynchronous.job import FleetJob
+from emplace.executor.asynchronous.job import FleetJob, FleetTurns
 from emplace.executor.asynchronous.measured import FleetMeasurement
-from emplace.executor.asynchronous.run import FleetLaunch, train_fleet
+from emplace.executor.asynchronous.run import FleetLaunch, train_fleets
 from emplace.executor.asynchronous.settings import FleetSettings
 from emplace.hardware.machine import usable_cores
 from emplace.placement.document import Document
@@ -14,9 +14,11 @@ from emplace.studies.fleet_prediction import FleetLoads, RoundCosts, measured_lo
 
 _QUIET = 0.8
 """The least busy share of what limits, over the predicted one, on a machine with nothing else to do."""
-_ALONE_ROUNDS, _ALONE_AVERAGES = 1000, 4
-"""Rounds of one thread alone at most, but for as many averages: they take seconds, in which a machine's speed shows."""
+_ALONE_ROUNDS, _ALONE_AVERAGES = 2000, 4
+"""Rounds of one thread alone at most, but for as many averages."""
 _LEAST_ROUNDS = 60
+_TURN_ROUNDS, _MOST_TURNS = 40, 10
+"""Rounds of a turn of the fleet, at least; and its turns. A machine's speed changes within seconds, so turns are to be short."""
 
 
 class FleetRun(Document):
@@ -24,8 +26,8 @@ class FleetRun(Document):
 
     settings: FleetSettings
     cores: int
-    alone: tuple[FleetMeasurement, FleetMeasurement]
-    """One thread of one trainer with the same servers, before and after the fleet: what a round costs each of them."""
+    alone: FleetMeasurement
+    """One thread of one trainer with servers of its own, as many and such as the fleet's, in turns with it: what a round costs each of them."""
     asynchronous: FleetMeasurement
     predicted: FleetLoads
     measured: FleetLoads
@@ -43,21 +45,33 @@ class FleetRun(Document):
 
 
 def run_study(settings: FleetSettings, launch: FleetLaunch, *, baseline: bool) -> FleetRun:
-    """Train one thread alone, the fleet, the thread alone again, then, as a baseline, synchronously. Raises ExecutionFailed."""
-    cores, one_thread = usable_cores(len(os.sched_getaffinity(0))), FleetJob(settings=_alone(settings))
-    before = train_fleet(one_thread, launch)
-    fleet = train_fleet(FleetJob(settings=settings), launch)
-    alone = before, train_fleet(one_thread, launch)
-    synchronous = train_fleet(FleetJob(settings=settings, synchronous=True), launch) if baseline else None
+    """Train the fleet, and one thread alone in turns with it; then, as a baseline, synchronously. Raises ExecutionFailed."""
+    cores = usable_cores(len(os.sched_getaffinity(0)))
+    alone, fleet = _in_turns(settings, launch)
     return FleetRun(
         settings=settings,
         cores=cores,
         alone=alone,
         asynchronous=fleet,
-        synchronous=synchronous,
+        synchronous=_together(settings, launch) if baseline else None,
         predicted=predicted_loads(settings, RoundCosts.of(alone), cores),
         measured=measured_loads(settings, fleet, cores),
     )
+
+
+def _in_turns(settings: FleetSettings, launch: FleetLaunch) -> list[FleetMeasurement]:
+    """One thread alone, and the fleet: one turn of it between each two of the thread."""
+    turns = min(max(settings.rounds // _TURN_ROUNDS, 1), _MOST_TURNS)
+    both = FleetTurns(fleets=(FleetJob(settings=_alone(settings)), FleetJob(settings=settings)), order=(*(0, 1) * turns, 0))
+    launch.report(f"training asynchronously, in turns with one thread alone, in {len(both.roles)} processes")
+    return train_fleets(both, launch)
+
+
+def _together(settings: FleetSettings, launch: FleetLaunch) -> FleetMeasurement:
+    baseline = FleetTurns(fleets=(FleetJob(settings=settings, synchronous=True),), order=(0,))
+    launch.report(f"training synchronously in {len(baseline.roles)} processes")
+    (trained,) = train_fleets(baseline, launch)
+    return trained
 
 
 def _alone(settings: FleetSettings) -> FleetSettings:

@@ -19,6 +19,8 @@ class Station:
     demand_us: float
     """Service time of one customer's round, at all copies together."""
     copies: int = 1
+    processes: float = 1.0
+    """At work in the mean while it serves, where that matters: more than one where several serve each customer at once."""
 
     @property
     def of_each_us(self) -> float:

@@ -24,7 +24,7 @@ def fleet_run_view(run: FleetRun) -> RenderableType:
         Text(fleet_run_headline(run), style="bold"),
         Text(""),
         section("predicted beside measured", _loads(run)),
-        section("processor time of a round, one thread alone, before and after", facts(_costs(run.alone))),
+        section("processor time of a round, one thread alone", facts(_costs(run.alone))),
         section("normalised entropy", _quality(run)),
     ]
     if (stale := run.asynchronous.staleness) is not None:
@@ -50,12 +50,9 @@ def _loads(run: FleetRun) -> RenderableType:
     return table
 
 
-def _costs(alone: tuple[FleetMeasurement, FleetMeasurement]) -> list[tuple[str, str]]:
-    """A pair for each process of each role that there is."""
-    by_role = {role: zip(*(each.cpu_us(role) for each in alone), strict=True) for role in Role}
-    shown = {
-        role: ", ".join(f"{before_us:,.0f} and {after_us:,.0f} us" for before_us, after_us in pairs) for role, pairs in by_role.items()
-    }
+def _costs(alone: FleetMeasurement) -> list[tuple[str, str]]:
+    """Each process of each role that there is."""
+    shown = {role: ", ".join(f"{cost_us:,.0f} us" for cost_us in alone.cpu_us(role)) for role in Role}
     return [(_words(role), each) for role, each in shown.items() if each]
 
 

@@ -1,10 +1,11 @@
-"""What processes of a fleet are told, who each of them is, and what they report."""
+"""What processes of fleets are told, who each of them is, and what they report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 from emplace.executor.asynchronous.settings import Averaging, FleetSettings
@@ -20,7 +21,7 @@ class Role(StrEnum):
 
 
 class FleetJob(Document):
-    """One training. Ranks are sparse servers, then dense ones, then threads trainer by trainer, then shadows."""
+    """One fleet's training. Its processes are sparse servers, then dense ones, then threads trainer by trainer, then shadows."""
 
     settings: FleetSettings
     synchronous: bool = False
@@ -28,7 +29,7 @@ class FleetJob(Document):
 
     @property
     def roles(self) -> list[tuple[Role, int]]:
-        """Who each rank is: its role, and its number among those of the role."""
+        """Who each process is: its role, and its number among those of the role."""
         settings, shadows = self.settings, self.settings.averaging is Averaging.SHADOWSYNC and not self.synchronous
         counts = {
             Role.SPARSE_SERVER: settings.sparse_servers,
@@ -37,11 +38,6 @@ class FleetJob(Document):
             Role.SHADOW: settings.trainers if shadows else 0,
         }
         return [(role, index) for role, count in counts.items() for index in range(count)]
-
-    @property
-    def client_ranks(self) -> list[int]:
-        """Ranks that ask servers: threads, and shadows where there are any."""
-        return [rank for rank, (role, _) in enumerate(self.roles) if role in (Role.THREAD, Role.SHADOW)]
 
     @property
     def batch(self) -> int:
@@ -64,6 +60,34 @@ class FleetJob(Document):
 
 def _part(whole: int, parts: int, part: int) -> slice:
     return slice(whole * part // parts, whole * (part + 1) // parts)
+
+
+class FleetTurns(Document):
+    """What one launch trains: fleets that stand still while another one's threads have their turn. Ranks are those of the first fleet, then of the next."""
+
+    fleets: tuple[FleetJob, ...]
+    order: tuple[int, ...]
+    """The fleet by number, turn by turn."""
+
+    @cached_property
+    def roles(self) -> list[tuple[int, Role, int]]:
+        """Who each rank is: its fleet by number, its role there, and its number among those of the role."""
+        return [(number, role, index) for number, fleet in enumerate(self.fleets) for role, index in fleet.roles]
+
+    @property
+    def thread_ranks(self) -> list[int]:
+        """Threads of all fleets."""
+        return [rank for rank, (_, role, _) in enumerate(self.roles) if role is Role.THREAD]
+
+    def client_ranks(self, fleet: int) -> list[int]:
+        """Ranks of a fleet that ask its servers: threads, and shadows where there are any."""
+        return [rank for rank, (of, role, _) in enumerate(self.roles) if of == fleet and role in (Role.THREAD, Role.SHADOW)]
+
+    def rounds_of(self, fleet: int) -> list[range]:
+        """The rounds that each thread of a fleet does in each of the fleet's turns: about as many in one as in another."""
+        rounds, turns = self.fleets[fleet].rounds, self.order.count(fleet)
+        parts = [_part(rounds, turns, turn) for turn in range(turns)]
+        return [range(part.start, part.stop) for part in parts]
 
 
 class Staleness(Document):
@@ -119,8 +143,9 @@ class FleetRankReport(Document):
 
     role: Role
     index: int
-    marks: tuple[Mark, ...]
-    """At the start, and after each round, request or average."""
+    turns: tuple[tuple[Mark, ...], ...]
+    """Of a thread or shadow, marks at the start of each turn of its fleet and after each round or average; a server's are all in one, as
+    each request comes and when it is answered."""
     losses: tuple[float, ...] = ()
     """A thread's mean log loss in each round, of examples that it had not trained on yet."""
     staleness: Staleness
@@ -129,9 +154,14 @@ class FleetRankReport(Document):
     """The first thread's."""
 
 
-def fleet_job_path(folder: Path) -> Path:
-    """Where a launch's processes find their job."""
-    return folder / "fleet.json"
+def fleet_turns_path(folder: Path) -> Path:
+    """Where a launch's processes find what they train."""
+    return folder / "turns.json"
+
+
+def fleet_folder(folder: Path, fleet: int) -> Path:
+    """Where a fleet of a launch has its sockets and the memory of its trainers."""
+    return folder / f"fleet-{fleet}"
 
 
 def fleet_report_path(folder: Path, rank: int) -> Path:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Role, Staleness, all_staleness
+from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Mark, Role, Staleness, all_staleness
 from emplace.executor.click_task import base_entropy
 from emplace.executor.errors import ExecutionFailed
 from emplace.placement.document import Document
 
 WARMUP_ROUNDS = 5
-"""Rounds of each thread before what is measured begins."""
+"""Rounds of each thread in each turn before what is measured begins."""
 _CURVE_POINTS = 20
 
 
@@ -69,39 +70,71 @@ class FleetMeasurement(Document):
         return tuple(station.utilisation for station in self.stations if station.role is role)
 
 
+class _Window(NamedTuple):
+    """A time in which all threads of a fleet were at work."""
+
+    start_s: float
+    end_s: float
+
+
 def measured_fleet(job: FleetJob, reports: Sequence[FleetRankReport]) -> FleetMeasurement:
-    """What reports of all processes say. Raises ExecutionFailed where threads were never all at work."""
+    """What reports of all processes of a fleet say. Raises ExecutionFailed where threads were never all at work."""
     threads = [report for report in reports if report.role is Role.THREAD]
-    start_s = max(report.marks[WARMUP_ROUNDS].at_s for report in threads)
-    end_s = min(report.marks[-1].at_s for report in threads)
-    lasted_s = end_s - start_s
-    if lasted_s <= 0:
-        raise ExecutionFailed("one thread had trained all its rounds before another had warmed up: train more rounds, on a quiet machine")
-    rounds = sum(_between(_times(report), np.arange(len(report.marks), dtype=np.float64), start_s, end_s) for report in threads)
+    windows = _windows(threads)
+    lasted_s = sum(window.end_s - window.start_s for window in windows)
+    rounds = sum(_rounds(report, windows) for report in threads)
     quality = next(report.quality for report in threads if report.quality is not None)
     return FleetMeasurement(
         throughput_examples_per_s=rounds * job.batch / lasted_s,
         examples=job.batch * job.rounds * len(threads),
-        stations=tuple(_station(report, rounds, start_s, end_s) for report in reports),
+        stations=tuple(_station(report, rounds, windows) for report in reports),
         quality=quality,
         curve=_curve(job, threads),
         staleness=None if job.synchronous else _staleness(reports),
     )
 
 
-def _station(report: FleetRankReport, rounds: float, start_s: float, end_s: float) -> StationTimes:
-    cpu_s = _between(_times(report), np.array([mark.cpu_s for mark in report.marks]), start_s, end_s)
-    return StationTimes(role=report.role, index=report.index, cpu_us=cpu_s / rounds * 1e6, utilisation=cpu_s / (end_s - start_s))
+def _windows(threads: Sequence[FleetRankReport]) -> list[_Window]:
+    """Of each turn in which all threads were at work, once they had warmed up."""
+    turns = zip(*(report.turns for report in threads), strict=True)
+    all_at_work = (_Window(max(each[WARMUP_ROUNDS].at_s for each in turn), min(each[-1].at_s for each in turn)) for turn in turns)
+    if found := [window for window in all_at_work if window.end_s > window.start_s]:
+        return found
+    raise ExecutionFailed("one thread had trained all its rounds before another had warmed up: train more rounds, on a quiet machine")
 
 
-def _times(report: FleetRankReport) -> NDArray[np.float64]:
-    return np.array([mark.at_s for mark in report.marks])
+def _rounds(thread: FleetRankReport, windows: Sequence[_Window]) -> float:
+    """What a thread has done, parts of rounds included. No round is under way between two turns."""
+    done = np.concatenate(
+        [np.arange(len(turn), dtype=np.float64) + first for first, turn in zip(_first_rounds(thread), thread.turns, strict=True)]
+    )
+    return _within(windows, _times(_marks(thread)), done)
 
 
-def _between(times_s: NDArray[np.float64], values: NDArray[np.float64], start_s: float, end_s: float) -> float:
-    """What a growing value grows by in that time, with straight lines between what is known."""
-    first, last = np.interp([start_s, end_s], times_s, values)
-    return float(last - first)
+def _first_rounds(thread: FleetRankReport) -> list[int]:
+    """The number of rounds before each turn."""
+    return [0, *accumulate(len(turn) - 1 for turn in thread.turns)][:-1]
+
+
+def _station(report: FleetRankReport, rounds: float, windows: Sequence[_Window]) -> StationTimes:
+    marks = _marks(report)
+    cpu_s = _within(windows, _times(marks), np.array([mark.cpu_s for mark in marks]))
+    lasted_s = sum(window.end_s - window.start_s for window in windows)
+    return StationTimes(role=report.role, index=report.index, cpu_us=cpu_s / rounds * 1e6, utilisation=cpu_s / lasted_s)
+
+
+def _marks(report: FleetRankReport) -> list[Mark]:
+    return list(chain.from_iterable(report.turns))
+
+
+def _times(marks: Sequence[Mark]) -> NDArray[np.float64]:
+    return np.array([mark.at_s for mark in marks])
+
+
+def _within(windows: Sequence[_Window], times_s: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """What a growing value grows by in these times, with straight lines between what is known."""
+    ends = np.interp(np.array(windows), times_s, values)
+    return float((ends[:, 1] - ends[:, 0]).sum())
 
 
 def _staleness(reports: Sequence[FleetRankReport]) -> FleetStaleness:
@@ -113,7 +146,7 @@ def _staleness(reports: Sequence[FleetRankReport]) -> FleetStaleness:
 
 def _curve(job: FleetJob, threads: Sequence[FleetRankReport]) -> tuple[LossPoint, ...]:
     """Losses of all threads in the order of time, in as many parts as are shown."""
-    at_s = np.concatenate([_times(report)[1:] for report in threads])
+    at_s = np.concatenate([_times(turn[1:]) for report in threads for turn in report.turns])
     losses = np.concatenate([report.losses for report in threads])[np.argsort(at_s, kind="stable")]
     base = base_entropy(job.settings.task.held_out().chance)
     edges = np.linspace(0, len(losses), min(_CURVE_POINTS, len(losses)) + 1).astype(int)

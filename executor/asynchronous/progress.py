@@ -11,13 +11,18 @@ from emplace.executor.asynchronous.job import Mark
 
 
 class Marks:
-    """When a process was how far, by the machine's clock and by its own processor time."""
+    """When a process was how far, by the machine's clock and by its own processor time, turn by turn."""
 
     def __init__(self) -> None:
-        self.taken: list[Mark] = []
+        self.turns: list[list[Mark]] = []
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.turns.append([])
+        self()
 
     def __call__(self) -> None:
-        self.taken.append(Mark(at_s=time.monotonic(), cpu_s=time.process_time()))
+        self.turns[-1].append(Mark(at_s=time.monotonic(), cpu_s=time.process_time()))
 
 
 class Rounds:

@@ -1,4 +1,4 @@
-"""The program of one process of a fleet: main() with the argument FLEET.json, in a fork of emplace.runtime.agent."""
+"""The program of one process of a launch's fleets: main() with the argument TURNS.json, in a fork of emplace.runtime.agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Role, StalenessSum, fleet_report_path
+from emplace.executor.asynchronous.job import (
+    FleetRankReport,
+    FleetTurns,
+    HeldOutQuality,
+    Role,
+    StalenessSum,
+    fleet_folder,
+    fleet_report_path,
+)
 from emplace.executor.asynchronous.links import Server, connect
 from emplace.executor.asynchronous.model import DenseModel, Tables
 from emplace.executor.asynchronous.progress import Marks, Rounds
@@ -29,28 +37,32 @@ from emplace.runtime.temporary import in_use
 @record
 def main() -> None:
     path = Path(sys.argv[1])
-    os.chdir(path.parent)  # sockets have short names there
     rank = int(os.environ["RANK"])
     with in_use(path.parent):
-        job = read_file(path, FleetJob)
-        role, index = job.roles[rank]
+        turns = read_file(path, FleetTurns)
+        fleet, role, index = turns.roles[rank]
+        os.chdir(fleet_folder(path.parent, fleet))  # sockets have short names there
         tell_phase(path.parent, rank, f"training as {role} {index}")
         keep_freed_memory()
         torch.set_num_threads(1)
         dist.init_process_group("gloo")
-        peers = dist.new_group(job.client_ranks)
+        threads = dist.new_group(turns.thread_ranks)
+        peers = [dist.new_group(turns.client_ranks(number)) for number in range(len(turns.fleets))]
         gc.freeze()
-        report = _Process(job, index, peers).run(role)
+        report = _Process(turns, fleet, index, threads, peers[fleet]).run(role)
         write_whole(fleet_report_path(path.parent, rank), report.canonical_json())
         dist.barrier()  # nobody's connections close while another one needs them
     leave()
 
 
 class _Process:
-    """One process of a fleet, in any role. All meet once before servers accept, and once before the first round."""
+    """One process of a fleet, in any role. All meet once before servers accept, and once before the first round; threads after each turn."""
 
-    def __init__(self, job: FleetJob, index: int, peers: dist.ProcessGroup | None) -> None:
-        self._job, self._index, self._peers = job, index, peers
+    def __init__(
+        self, turns: FleetTurns, fleet: int, index: int, threads: dist.ProcessGroup | None, peers: dist.ProcessGroup | None
+    ) -> None:
+        self._turns, self._fleet, self._job, self._index = turns, fleet, turns.fleets[fleet], index
+        self._threads, self._peers = threads, peers
         self._marks, self._staleness = Marks(), StalenessSum()
 
     def run(self, role: Role) -> FleetRankReport:
@@ -69,7 +81,7 @@ class _Process:
         return FleetRankReport(
             role=role,
             index=self._index,
-            marks=tuple(self._marks.taken),
+            turns=tuple(map(tuple, self._marks.turns)),
             losses=losses,
             staleness=self._staleness.result(),
             updates=self._staleness.updates,
@@ -96,7 +108,7 @@ class _Process:
         dist.barrier()
         server.accept()
         dist.barrier()
-        self._marks()
+        self._marks.begin()
 
     def _train(self) -> tuple[tuple[float, ...], HeldOutQuality | None]:
         job, settings, is_first = self._job, self._job.settings, self._index == 0
@@ -110,7 +122,11 @@ class _Process:
         dense = connect(Role.DENSE_SERVER, settings.dense_servers if asks_dense else 0)
         thread = Thread(job, self._index, model, rounds, sparse, dense, self._peers if job.synchronous else None, staleness=self._staleness)
         dist.barrier()
-        thread.train(examples, in_round, self._marks)
+        rounds_of_turns = iter(self._turns.rounds_of(self._fleet))
+        for fleet in self._turns.order:
+            if fleet == self._fleet:
+                thread.train(next(rounds_of_turns), examples, in_round, self._marks)
+            dist.barrier(self._threads)
         dist.barrier(self._peers)  # all rounds are done, and all averages
         quality = thread.quality(settings.task.held_out()) if is_first else None
         for link in sparse + dense:
@@ -122,7 +138,7 @@ class _Process:
         dist.barrier()
         servers = connect(Role.DENSE_SERVER, self._job.settings.dense_servers)
         dist.barrier()
-        cast_shadow(self._job, model, rounds, servers, self._marks)
+        cast_shadow(self._job, self._turns.rounds_of(self._fleet), model, rounds, servers, self._marks)
         dist.barrier(self._peers)
         for link in servers:
             link.close()

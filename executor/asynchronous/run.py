@@ -1,4 +1,4 @@
-"""Trains a small fleet on this machine, and says what was measured."""
+"""Trains small fleets on this machine, and says what was measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, fleet_job_path, fleet_report_path
+from emplace.executor.asynchronous.job import FleetRankReport, FleetTurns, fleet_folder, fleet_report_path, fleet_turns_path
 from emplace.executor.asynchronous.measured import FleetMeasurement, measured_fleet
 from emplace.executor.errors import ExecutionFailed
 from emplace.placement.errors import InvalidDocument
@@ -21,7 +21,7 @@ _TOLD_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class FleetLaunch:
-    """Where a fleet trains, for how long at most, and who hears of it."""
+    """Where fleets train, for how long at most, and who hears of it."""
 
     workdir: Path
     """Temporary files go under it and are removed."""
@@ -29,23 +29,31 @@ class FleetLaunch:
     report: Callable[[str], None]
 
 
-def train_fleet(job: FleetJob, launch: FleetLaunch) -> FleetMeasurement:
-    """Train, in a process for each thread and server. No process survives. Raises ExecutionFailed."""
-    ranks = len(job.roles)
+def train_fleets(turns: FleetTurns, launch: FleetLaunch) -> list[FleetMeasurement]:
+    """Train each fleet, in a process for each thread and server. No process survives. Raises ExecutionFailed."""
+    ranks = len(turns.roles)
     try:
         with temporary_folder("fleet", launch.workdir) as folder:
-            write_whole(fleet_job_path(folder), job.canonical_json())
-            launch.report(f"training {'synchronously' if job.synchronous else 'asynchronously'} in {ranks} processes")
+            for fleet in range(len(turns.fleets)):
+                fleet_folder(folder, fleet).mkdir()
+            write_whole(fleet_turns_path(folder), turns.canonical_json())
             run_ranks(
-                ["emplace.executor.asynchronous.rank", str(fleet_job_path(folder))], ranks, folder, launch.timeout_s, _patient(launch)
+                ["emplace.executor.asynchronous.rank", str(fleet_turns_path(folder))], ranks, folder, launch.timeout_s, _patient(launch)
             )
-            return measured_fleet(job, _read_reports(folder, ranks))
+            return _measured(turns, _read_reports(folder, ranks))
     except RanksTimedOut as late:
         raise ExecutionFailed(f"training {late}") from None
     except RanksFailed as failure:
         raise ExecutionFailed(str(failure), failure.rank) from None
     except OSError as error:
         raise ExecutionFailed(f"can't write what the training needs: {error.strerror} ({error.filename})") from error
+
+
+def _measured(turns: FleetTurns, reports: Sequence[FleetRankReport]) -> list[FleetMeasurement]:
+    return [
+        measured_fleet(job, [report for report, (of, _, _) in zip(reports, turns.roles, strict=True) if of == number])
+        for number, job in enumerate(turns.fleets)
+    ]
 
 
 def _patient(launch: FleetLaunch) -> Callable[[], None]:

@@ -8,7 +8,6 @@ NeurIPS 2011).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from emplace.executor.asynchronous.job import FleetJob, HeldOutQuality, StalenessSum
 from emplace.executor.asynchronous.links import NOTHING, exchange
 from emplace.executor.asynchronous.model import DenseModel
-from emplace.executor.asynchronous.progress import Rounds
+from emplace.executor.asynchronous.progress import Marks, Rounds
 from emplace.executor.click_task import Examples, best_entropy, normalised_entropy
 from emplace.executor.errors import ExecutionFailed
 
@@ -51,15 +50,15 @@ class Thread:
     losses: list[float] = field(default_factory=list)
     staleness: StalenessSum = field(default_factory=StalenessSum)
 
-    def train(self, examples: Examples, averages: bool, mark: Callable[[], None]) -> None:
-        """All rounds; `averages` says whether this thread also brings its trainer to the dense servers."""
+    def train(self, turn: range, examples: Examples, averages: bool, marks: Marks) -> None:
+        """The rounds of a turn, of all examples those; `averages` says whether this thread also brings its trainer to the dense servers."""
         job, batch = self.job, self.job.batch
-        mark()
-        for number in range(job.rounds):
+        marks.begin()
+        for number in turn:
             self._round(examples.part(number * batch, (number + 1) * batch))
             if averages and (number + 1) % job.settings.tau == 0:
                 average(self.model, self.dense_servers, job)
-            mark()
+            marks()
 
     def _round(self, examples: Examples) -> None:
         pooled = self._look_up(examples)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,8 +16,8 @@ from emplace import extras
 from emplace.app.cli.output import as_text
 from emplace.app.reports.asynchronous_text import fleet_run_view
 from emplace.app.reports.loss_svg import loss_svg
-from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, HeldOutQuality, Mark, Role, Staleness
-from emplace.executor.asynchronous.measured import FleetMeasurement, LossPoint, measured_fleet
+from emplace.executor.asynchronous.job import FleetJob, FleetRankReport, FleetTurns, HeldOutQuality, Mark, Role, Staleness
+from emplace.executor.asynchronous.measured import WARMUP_ROUNDS, FleetMeasurement, LossPoint, measured_fleet
 from emplace.executor.asynchronous.settings import Averaging, FleetSettings, fleet_settings
 from emplace.executor.errors import ExecutionFailed
 from emplace.studies.fleet_prediction import Bottleneck, RoundCosts, predicted_loads
@@ -85,19 +87,61 @@ def test_each_role_has_its_processes() -> None:
     assert (together.batch, together.rounds) == (10, 6 * settings.rounds)
 
 
+def test_servers_of_a_role_are_asked_at_once() -> None:
+    """So a thread waits for the slowest of them, and all of them take cores."""
+    settings, many_cores = fleet_settings(["trainers=1", "threads=1", "sparse_servers=2"]), 10_000
+    found = predicted_loads(settings, RoundCosts(600.0, (400.0, 200.0), (0.0,), 0.0), many_cores)
+    assert found.throughput_examples_per_s == pytest.approx(200e3, rel=1e-3)
+    assert found.utilisation[Bottleneck.CORES] * many_cores == pytest.approx(1.2, rel=1e-3)
+    assert found.utilisation[Bottleneck.SPARSE_SERVER] == pytest.approx(0.4, rel=1e-3)
+    assert found.limiting is Bottleneck.TRAINERS
+
+
+def test_all_rounds_of_a_fleet_are_in_its_turns() -> None:
+    fleets = [FleetJob(settings=fleet_settings([f"rounds={rounds}", "sparse_servers=2"])) for rounds in (100, 75)]
+    turns = FleetTurns(fleets=tuple(fleets), order=(0, 1, 0, 1, 0))
+    for number, counts in ((0, 3), (1, 2)):
+        parts = turns.rounds_of(number)
+        assert list(chain.from_iterable(parts)) == list(range(fleets[number].rounds))
+        assert len(parts) == counts
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert turns.roles == [(number, role, index) for number in (0, 1) for role, index in fleets[number].roles]
+    assert turns.client_ranks(1) == [rank for rank in turns.thread_ranks if rank >= len(fleets[0].roles)]
+
+
+def reported(role: Role, turns: Sequence[Sequence[tuple[float, float]]], index: int = 0) -> FleetRankReport:
+    """Of a process with marks at these (seconds, seconds of processor time)."""
+    return FleetRankReport(
+        role=role,
+        index=index,
+        turns=tuple(tuple(Mark(at_s=at_s, cpu_s=cpu_s) for at_s, cpu_s in turn) for turn in turns),
+        losses=(0.5,) * sum(len(turn) - 1 for turn in turns),
+        staleness=Staleness(mean=0.0, most=0),
+        updates=20,
+        quality=HeldOutQuality(normalised_entropy=1.0, best_normalised_entropy=0.8),
+    )
+
+
+def test_time_between_two_turns_counts_for_nothing() -> None:
+    """Two threads do a round a second in one turn and, half as fast, in another; a server that works a tenth of it; other fleets in between."""
+    job = FleetJob(settings=fleet_settings(["trainers=1", "threads=2", "rounds=20"]))
+    first = [(float(number), 0.5 * number) for number in range(11)]
+    second = [(1000.0 + 2 * number, 5.0 + 0.5 * number) for number in range(11)]
+    served = [(at_s, (at_s - (980 if at_s >= 1000 else 0)) / 10) for at_s, _ in (*first, (20.0, 0.0), *second)]
+    threads = [reported(Role.THREAD, (first, second), index) for index in range(2)]
+    found = measured_fleet(job, [reported(Role.SPARSE_SERVER, (served,)), *threads])
+    rounds, lasted_s = 2 * 2 * (10 - WARMUP_ROUNDS), 3 * (10 - WARMUP_ROUNDS)
+    assert found.throughput_examples_per_s == pytest.approx(rounds / lasted_s * job.batch)
+    assert found.cpu_us(Role.SPARSE_SERVER) == pytest.approx([lasted_s / 10 / rounds * 1e6])
+    assert found.cpu_us(Role.THREAD) == pytest.approx([0.25e6] * 2)
+    assert found.utilisation(Role.SPARSE_SERVER) == pytest.approx([0.1])
+    assert found.curve[-1].examples == 40 * job.batch
+
+
 def test_threads_that_were_never_at_work_together_say_nothing() -> None:
     job = FleetJob(settings=fleet_settings(["trainers=1", "threads=2", "rounds=20"]))
-    never = Staleness(mean=0.0, most=0)
     reports = [
-        FleetRankReport(
-            role=Role.THREAD,
-            index=index,
-            marks=tuple(Mark(at_s=start + number, cpu_s=number) for number in range(21)),
-            losses=(0.5,) * 20,
-            staleness=never,
-            updates=20,
-            quality=HeldOutQuality(normalised_entropy=1.0, best_normalised_entropy=0.8),
-        )
+        reported(Role.THREAD, ([(start + number, float(number)) for number in range(21)],), index)
         for index, start in enumerate((0.0, 15.0))
     ]
     with pytest.raises(ExecutionFailed, match="train more rounds"):
@@ -170,8 +214,8 @@ def test_an_interrupt_ends_all_processes_and_leaves_no_folder(tmp_path: Path) ->
     """As a person's Ctrl-C, while all threads and servers are at work."""
     endless = ("rounds=100000", "batch=4", "tables=1", "length=1", "mlp=16", "--no-baseline")
     command = start_emplace("asynchronous", *endless, cwd=tmp_path, home=tmp_path / "home", TMPDIR=str(tmp_path))
-    wait_until(lambda: len(list(tmp_path.glob("emplace-fleet-*/rounds-1"))) == 1, 60)
-    below = wait_until(lambda: found if len(found := descendants_of(command.pid)) >= 6 else None, 60)
+    wait_until(lambda: len(list(tmp_path.glob("emplace-fleet-*/fleet-1/rounds-1"))) == 1, 60)
+    below = wait_until(lambda: found if len(found := descendants_of(command.pid)) >= 9 else None, 60)
     command.send_signal(signal.SIGINT)
     assert command.wait(30) == 130
     wait_until(lambda: not any(map(is_alive, below)), 5)
@@ -208,9 +252,7 @@ def trained() -> FleetRun:
     quality = HeldOutQuality(normalised_entropy=0.8, best_normalised_entropy=0.7)
     curve = (LossPoint(examples=100, normalised_entropy=1.02), LossPoint(examples=200, normalised_entropy=0.81))
     fleet = FleetMeasurement(throughput_examples_per_s=1.0, examples=200, stations=(), quality=quality, curve=curve)
-    return FleetRun(
-        settings=FleetSettings(), cores=2, alone=(fleet, fleet), asynchronous=fleet, synchronous=fleet, predicted=loads, measured=loads
-    )
+    return FleetRun(settings=FleetSettings(), cores=2, alone=fleet, asynchronous=fleet, synchronous=fleet, predicted=loads, measured=loads)
 
 
 def test_a_figure_has_a_line_for_each_training_above_the_best(trained: FleetRun) -> None:

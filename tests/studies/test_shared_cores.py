@@ -24,12 +24,13 @@ def cores_with_work(processes: int, cores: int, stretch_us: float) -> float:
 def rounds_of_chain(network: Network, cores: int, stretch_us: float) -> float:
     """Rounds per microsecond from the balance equations: customers at each station, the rest think; all share the cores."""
     demands, customers = [station.demand_us for station in network.stations], network.customers
+    of_each = [int(station.processes) for station in network.stations]
     states = [state for state in product(range(customers + 1), repeat=len(demands)) if sum(state) <= customers]
     number = {state: index for index, state in enumerate(states)}
     generator, finished = np.zeros((len(states), len(states))), np.zeros(len(states))
     for state in states:
         thinking = customers - sum(state)
-        processes = thinking + sum(map(bool, state))
+        processes = thinking + sum(count for count, queued in zip(of_each, state, strict=True) if queued)
         speed = cores_with_work(processes, cores, stretch_us) / processes
         moves: list[tuple[int | None, int, float]] = [(None, 0, thinking / network.think_us)] if thinking else []
         moves += [(at, at + 1, 1 / demand_us) for at, demand_us in enumerate(demands) if state[at]]
@@ -56,6 +57,7 @@ def rounds_of_chain(network: Network, cores: int, stretch_us: float) -> float:
         Network((Station("server", 10.0),), 30.0, 4),
         Network((Station("server", 10.0), Station("other", 4.0)), 5.0, 5),
         Network((Station("server", 3.0), Station("other", 9.0)), 40.0, 6),
+        Network((Station("two servers", 20.0, processes=2), Station("other", 5.0)), 25.0, 4),
     ],
 )
 def test_throughput_is_that_of_the_chain(network: Network, cores: int, stretch_us: float) -> None:
@@ -65,7 +67,9 @@ def test_throughput_is_that_of_the_chain(network: Network, cores: int, stretch_u
 
 networks = st.builds(
     Network,
-    st.lists(st.builds(Station, st.just("a server"), st.floats(0.1, 100.0)), min_size=1, max_size=4).map(tuple),
+    st.lists(
+        st.builds(Station, st.just("servers"), st.floats(0.1, 100.0), processes=st.integers(1, 3).map(float)), min_size=1, max_size=4
+    ).map(tuple),
     st.floats(0.1, 200.0),
     st.integers(1, 30),
 )
@@ -74,20 +78,26 @@ stretches = st.floats(1.0, 1e6)
 
 @given(networks)
 def test_with_a_core_for_each_process_that_is_spread_at_once_nothing_is_shared(network: Network) -> None:
-    assert at_work(network).sum() == pytest.approx(1.0)
-    assert shared_flow(network, network.customers, math.inf).rounds_per_us == pytest.approx(mean_values(network).rounds_per_us)
+    processes, chances = at_work(network)
+    assert chances.sum() == pytest.approx(1.0)
+    assert shared_flow(network, math.ceil(processes.max()), math.inf).rounds_per_us == pytest.approx(mean_values(network).rounds_per_us)
 
 
 @given(networks, st.integers(1, 8), stretches, st.floats(0.0, 50.0))
 def test_cores_do_no_more_than_they_can(network: Network, cores: int, stretch_us: float, background_us: float) -> None:
     found = shared_flow(network, cores, stretch_us, background_us).rounds_per_us
-    assert found * (network.total_us + network.think_us + background_us) <= cores * (1 + 1e-9)
+    assert found * (_work_us(network) + background_us) <= cores * (1 + 1e-9)
     assert found <= mean_values(network).rounds_per_us * (1 + 1e-12)
 
 
 @given(networks, stretches)
 def test_on_one_core_a_round_takes_all_its_work(network: Network, stretch_us: float) -> None:
-    assert shared_flow(network, 1, stretch_us).rounds_per_us == pytest.approx(1 / (network.total_us + network.think_us))
+    assert shared_flow(network, 1, stretch_us).rounds_per_us == pytest.approx(1 / _work_us(network))
+
+
+def _work_us(network: Network) -> float:
+    """Of a round, at all processes."""
+    return network.think_us + sum(station.demand_us * station.processes for station in network.stations)
 
 
 @given(networks, st.integers(1, 8), stretches, st.floats(1.0, 10.0))
