@@ -20,6 +20,7 @@ from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
+from emplace.solver.relaxation.packing_cuts import PackingCuts
 from emplace.solver.relaxation.program import Program, Relaxation
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 
@@ -238,12 +239,14 @@ class Bounder:
         return np.maximum(program.lower, least_makespans(replace(program, budget=value), start, self.clock))
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
-        """Add violated single-table cuts, round by round."""
-        program = self.program
+        """Add violated single-table cuts, round by round; where there are none, packing cuts."""
+        program, packing = self.program, PackingCuts(self.problem) if isinstance(self.problem, Cover) else None
         for _ in range(CUT_ROUNDS):
             if self.clock.is_over:
                 break
             coefficient, capacity, stage = self.cuts.violated(program, relaxation)
+            if not len(stage) and packing is not None:
+                coefficient, capacity, stage = packing.violated(relaxation)
             if not len(stage):
                 break
             tighter = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
