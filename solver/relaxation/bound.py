@@ -74,16 +74,17 @@ def bound_at_once(problem: Problem) -> float:
     return problem.constant_us + float(problem.stage_base_us.sum()) + lagrangian(program, even_dual(program))[0]
 
 
-def bounder_of(problem: Problem, clock: Clock = ENDLESS) -> Bounder:
+def bounder_of(problem: Problem, clock: Clock = ENDLESS, *, packing_rounds: int = 0) -> Bounder:
     """The bounder of a problem, with as few stages as say the same."""
-    return Bounder(merge_stages(problem), clock)
+    return Bounder(merge_stages(problem), clock, packing_rounds)
 
 
 class Bounder:
     """Proves lower bounds on one problem; worse ones where the clock ends it."""
 
-    def __init__(self, problem: Problem, clock: Clock = ENDLESS) -> None:
-        self.problem, self.clock = problem, clock
+    def __init__(self, problem: Problem, clock: Clock = ENDLESS, packing_rounds: int = 0) -> None:
+        """Packing cuts, in so many rounds at most, are for covers only."""
+        self.problem, self.clock, self._packing_rounds = problem, clock, packing_rounds
         self._found: Bound | None = None
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         self.cuts = _SingleTableCuts(problem)
@@ -240,12 +241,14 @@ class Bounder:
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
         """Add violated single-table cuts, round by round; where there are none, packing cuts."""
-        program, packing = self.program, PackingCuts(self.problem) if isinstance(self.problem, Cover) else None
+        program, packing_rounds = self.program, self._packing_rounds
+        packing = PackingCuts(self.problem) if isinstance(self.problem, Cover) else None
         for _ in range(CUT_ROUNDS):
             if self.clock.is_over:
                 break
             coefficient, capacity, stage = self.cuts.violated(program, relaxation)
-            if not len(stage) and packing is not None:
+            if not len(stage) and packing is not None and packing_rounds:
+                packing_rounds -= 1
                 coefficient, capacity, stage = packing.violated(relaxation)
             if not len(stage):
                 break

@@ -19,6 +19,7 @@ from emplace.solver.model.build import price
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Floats
 from emplace.solver.relaxation.bound import bounder_of
+from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.relaxation.packing_cuts import PackingCuts
 from emplace.solver.relaxation.program import Relaxation
 from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, table
@@ -55,9 +56,8 @@ def test_no_placement_beats_a_bound_with_cuts(part: int) -> None:
         asked = more_tables_than_ranks(number)
         [trainers] = variants(asked)
         for cover in covers(asked):
-            bound = bounder_of(cover).bound()
-            assert best_below(asked, trainers.topology, bound.value_us * (1 - SAME)) is None
-            raised += bound.value_us > bound_without_cuts(cover) * 1.01
+            assert best_below(asked, trainers.topology, bound_us(cover) * (1 - SAME)) is None
+            raised += bound_us(cover) > 1.01 * bound_us(cover, packing_rounds=0)
     assert raised >= 4
 
 
@@ -66,7 +66,7 @@ def test_nor_on_servers_or_several_kinds(number: int) -> None:
     _, asked = small_question(6, number, 0.1)
     asked = without_fixed_costs(asked)
     for variant, cover in zip(variants(asked), covers(asked), strict=False):
-        assert best_below(asked, variant.topology, bounder_of(cover).bound().value_us * (1 - SAME)) is None
+        assert best_below(asked, variant.topology, bound_us(cover) * (1 - SAME)) is None
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -98,26 +98,23 @@ def relaxation_with(cover: Cover, cuts: PackingCuts, share: Floats) -> Relaxatio
     return Relaxation(0.0, np.zeros(cover.num_stages), x, np.zeros(cover.num_options), np.zeros(0))
 
 
-def bound_without_cuts(cover: Cover) -> float:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("emplace.solver.relaxation.packing_cuts._MOST_TO_A_DEVICE", 0)
-        return bounder_of(cover).bound().value_us
+def bound_us(cover: Cover, packing_rounds: int = 4) -> float:
+    return bounder_of(cover, packing_rounds=packing_rounds).bound().value_us
 
 
 def test_of_three_equal_tables_two_are_on_one_of_two_trainers() -> None:
     tables = [table(f"t{index}", 10_000, constraints={"sharding_types": ["table_wise"]}) for index in range(3)]
     asked = without_fixed_costs(at_datasheet_prices(question(cpu_host(2), tables, tiers=["ddr"])))
     [cover], [trainers] = covers(asked), variants(asked)
-    bound_us = bounder_of(cover).bound().value_us
-    assert best_below(asked, trainers.topology, bound_us * (1 + 1e-6)) is not None
-    assert bound_us > 1.1 * bound_without_cuts(cover)
+    assert best_below(asked, trainers.topology, bound_us(cover) * (1 + 1e-6)) is not None
+    assert bound_us(cover) > 1.1 * bound_us(cover, packing_rounds=0)
 
 
-def test_large_tables_that_stay_whole_are_counted() -> None:
+def test_large_tables_that_stay_whole_are_counted_by_cases() -> None:
     """Three of dlrmv4 on two trainers of a host without GPUs."""
     asked = build_question(builtin_model("dlrmv4"), builtin_host("cpu-dual-socket"), PlanOptions(work_limit=1.0))
     [beside_servers] = [variant for variant in variants(asked) if variant.topology.servers]
     cover = price(asked, beside_servers.topology, beside_servers.tiers).cover
     assert cover is not None
     whole = cover.with_cover_options(cover.sharding_type == list(ShardingType).index(ShardingType.TABLE_WISE))
-    assert bounder_of(whole).bound().value_us > 1.1 * bound_without_cuts(whole)
+    assert cases_of(whole)[0].bound_us > 1.2 * bound_us(whole, packing_rounds=0)
