@@ -21,10 +21,21 @@ class LargestShard(Document):
     share: Weight
 
 
+class FullestRank(Document):
+    """The share of a stage's length that is charged to the rank of a class with most of some tables, of those that are whole on one."""
+
+    of_class: Annotated[int, Field(strict=True, ge=0)]
+    stage: Stage
+    tables: Annotated[tuple[Name, ...], Field(min_length=1)]
+    most_us: Annotated[float, Field(gt=0)]
+    """A whole table counts as what it takes in the stage, at most so much."""
+    share: Weight
+
+
 class Weights(Document):
     """What each load weighs. Classes of ranks and groups of nodes are in the order of their first rank.
 
-    Of each stage, the shares of all ranks and those of largest shards come to at most 1.
+    Of each stage, the shares of all ranks, of largest shards and of fullest ranks come to at most 1.
     """
 
     stages: tuple[Annotated[tuple[Weight, ...], Field(min_length=len(PLACED_STAGES), max_length=len(PLACED_STAGES))], ...]
@@ -34,6 +45,7 @@ class Weights(Document):
     ddr: tuple[Weight, ...]
     """[group of nodes] for a byte of system memory, likewise."""
     largest: tuple[LargestShard, ...] = ()
+    fullest: tuple[FullestRank, ...] = ()
 
 
 class HasWay(Document):

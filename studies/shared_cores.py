@@ -27,7 +27,7 @@ TICK_US = 4000.0
 
 
 _Weights = dict[tuple[int, float], float]
-"""Of states, by customers so far and processes at work."""
+"""Those of states, by customers so far and processes at work."""
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ class FleetRankReport(Document):
     role: Role
     index: int
     turns: tuple[tuple[Mark, ...], ...]
-    """Of a thread or shadow, marks at the start of each turn of its fleet and after each round or average; a server's are all in one, as
-    each request comes and when it is answered."""
+    """Marks at the start of each turn of the fleet and after each round of a thread or average of a shadow; those of a server are all in
+    one, as each request comes and when it is answered."""
     losses: tuple[float, ...] = ()
     """A thread's mean log loss in each round, of examples that it had not trained on yet."""
     staleness: Staleness

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +81,10 @@ def measured_fleet(job: FleetJob, reports: Sequence[FleetRankReport]) -> FleetMe
     """What reports of all processes of a fleet say. Raises ExecutionFailed where threads were never all at work."""
     threads = [report for report in reports if report.role is Role.THREAD]
     windows = _windows(threads)
-    lasted_s = sum(window.end_s - window.start_s for window in windows)
     rounds = sum(_rounds(report, windows) for report in threads)
     quality = next(report.quality for report in threads if report.quality is not None)
     return FleetMeasurement(
-        throughput_examples_per_s=rounds * job.batch / lasted_s,
+        throughput_examples_per_s=rounds * job.batch / _lasted_s(windows),
         examples=job.batch * job.rounds * len(threads),
         stations=tuple(_station(report, rounds, windows) for report in reports),
         quality=quality,
@@ -95,7 +94,7 @@ def measured_fleet(job: FleetJob, reports: Sequence[FleetRankReport]) -> FleetMe
 
 
 def _windows(threads: Sequence[FleetRankReport]) -> list[_Window]:
-    """Of each turn in which all threads were at work, once they had warmed up."""
+    """The times in which all threads were at work and had warmed up, one a turn at most. Raises ExecutionFailed where there is none."""
     turns = zip(*(report.turns for report in threads), strict=True)
     all_at_work = (_Window(max(each[WARMUP_ROUNDS].at_s for each in turn), min(each[-1].at_s for each in turn)) for turn in turns)
     if found := [window for window in all_at_work if window.end_s > window.start_s]:
@@ -105,22 +104,19 @@ def _windows(threads: Sequence[FleetRankReport]) -> list[_Window]:
 
 def _rounds(thread: FleetRankReport, windows: Sequence[_Window]) -> float:
     """What a thread has done, parts of rounds included. No round is under way between two turns."""
-    done = np.concatenate(
-        [np.arange(len(turn), dtype=np.float64) + first for first, turn in zip(_first_rounds(thread), thread.turns, strict=True)]
-    )
-    return _within(windows, _times(_marks(thread)), done)
-
-
-def _first_rounds(thread: FleetRankReport) -> list[int]:
-    """The number of rounds before each turn."""
-    return [0, *accumulate(len(turn) - 1 for turn in thread.turns)][:-1]
+    marks, in_turns = _marks(thread), [len(turn) for turn in thread.turns]
+    done = np.arange(len(marks)) - np.repeat(np.arange(len(in_turns)), in_turns)  # a turn has a mark more than rounds
+    return _within(windows, _times(marks), done.astype(np.float64))
 
 
 def _station(report: FleetRankReport, rounds: float, windows: Sequence[_Window]) -> StationTimes:
     marks = _marks(report)
     cpu_s = _within(windows, _times(marks), np.array([mark.cpu_s for mark in marks]))
-    lasted_s = sum(window.end_s - window.start_s for window in windows)
-    return StationTimes(role=report.role, index=report.index, cpu_us=cpu_s / rounds * 1e6, utilisation=cpu_s / lasted_s)
+    return StationTimes(role=report.role, index=report.index, cpu_us=cpu_s / rounds * 1e6, utilisation=cpu_s / _lasted_s(windows))
+
+
+def _lasted_s(windows: Sequence[_Window]) -> float:
+    return sum(window.end_s - window.start_s for window in windows)
 
 
 def _marks(report: FleetRankReport) -> list[Mark]:

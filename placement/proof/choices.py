@@ -30,6 +30,8 @@ class Choices:
     """[n]"""
     pieces: Ints
     """[n] how many pieces the columns are in; 0 where choices of several widths are mixed."""
+    whole_on: Ints
+    """[n] the class of ranks on one of which the table is whole; -1 where it is not, or is pinned."""
     time_us: Floats
     """[n, G, K] on all ranks of a class together."""
     hbm: Floats
@@ -57,6 +59,7 @@ class Choices:
             kernel=np.zeros(count, np.int64),
             on_server=np.zeros(count, dtype=bool),
             pieces=np.zeros(count, np.int64),
+            whole_on=np.full(count, -1),
             time_us=np.zeros((count, number, stages)),
             hbm=np.zeros((count, number)),
             ddr=np.zeros((count, classes.groups)),

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from emplace.placement.layout import COLUMN_MULTIPLE
-from emplace.placement.proof.classes import Floats, Ints
+from emplace.placement.proof.classes import Bools, Floats, Ints
 
 _ROUNDED = 1e-12
 """The share of each of its terms that a line is lowered by: more than it is off by rounding."""
@@ -24,6 +24,9 @@ class Divisions(Protocol):
 
     def pieces(self) -> Ints:
         """[P] how many pieces a table is in that takes the choice; 0 where it is a mix."""
+
+    def are_whole(self) -> Bools:
+        """[P] whether it is one piece."""
 
     def share(self) -> Floats:
         """[P] a placement that has any of the choice has at least this share of it."""
@@ -44,6 +47,9 @@ class ByWidth:
 
     def pieces(self) -> Ints:
         return np.zeros(len(self.widths), np.int64)
+
+    def are_whole(self) -> Bools:
+        return np.asarray(self.widths == self.columns)
 
     def share(self) -> Floats:
         return self.widths / self.columns
@@ -72,6 +78,9 @@ class ByNumber:
 
     def pieces(self) -> Ints:
         return self._numbers
+
+    def are_whole(self) -> Bools:
+        return np.asarray(self._numbers == 1)
 
     def share(self) -> Floats:
         return np.ones(len(self._numbers))

@@ -16,6 +16,7 @@ import numpy as np
 from emplace.placement.certificate import Weights
 from emplace.placement.proof.choices import TYPES, Choices
 from emplace.placement.proof.classes import Bools, Floats
+from emplace.placement.proof.fullest import is_known, on_fullest, uncounted_us
 from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
 
@@ -38,15 +39,21 @@ class Scale:
             sum((size * Fraction(row[stage]) for size, row in zip(sizes, self.weights.stages, strict=True)), Fraction(0))
             for stage in range(len(PLACED_STAGES))
         ]
-        for each in self.weights.largest:
-            by_rank[PLACED_STAGES.index(each.stage)] += Fraction(each.share)
+        for largest in self.weights.largest:
+            by_rank[PLACED_STAGES.index(largest.stage)] += Fraction(largest.share)
+        for fullest in self.weights.fullest:
+            by_rank[PLACED_STAGES.index(fullest.stage)] += Fraction(fullest.share)
         return by_rank
 
     @cached_property
     def capacity(self) -> Fraction:
-        """What all memory weighs, exactly."""
+        """What all memory weighs, and what whole tables count for more than fullest ranks have, exactly."""
         sides = ((self.weights.hbm, self.program.hbm_capacity), (self.weights.ddr, self.program.ddr_capacity))
-        return sum((Fraction(weight) * held for weights, room in sides for weight, held in zip(weights, room, strict=True)), Fraction(0))
+        memory = (Fraction(weight) * held for weights, room in sides for weight, held in zip(weights, room, strict=True))
+        share = Fraction(self.program.slowest_share)
+        return sum(
+            memory, sum((share * Fraction(each.share) * uncounted_us(self.program, each) for each in self.weights.fullest), Fraction(0))
+        )
 
     @property
     def is_of_memory(self) -> bool:
@@ -67,6 +74,8 @@ class Scale:
             with_others = choices.everywhere_us[:, stage].copy()
             with_others[of_table] = choices.own_us[of_table, stage]
             found += share * largest.share * with_others
+        for fullest in self.weights.fullest:
+            found += share * fullest.share * on_fullest(self.program, fullest, choices)
         return np.asarray(found)
 
 
@@ -81,6 +90,9 @@ def flaws(program: ProofProgram, weights: Weights) -> list[tuple[str, str]]:
     for number, each in enumerate(weights.largest):
         if each.table not in program.places or each.stage not in PLACED_STAGES:
             found.append((f"/largest/{number}", f"there is no table {each.table} with a stage {each.stage} that depends on the placement"))
+    for number, fullest in enumerate(weights.fullest):
+        if not is_known(program, fullest):
+            found.append((f"/fullest/{number}", "must name a class of ranks, a stage that depends on the placement, and tables, each once"))
     if found:
         return found
     totals = Scale(program, weights).totals

@@ -88,6 +88,8 @@ def _of_place(ways: TableWays, classes: RankClasses, room: MemoryLeft, way: Tabl
     found.kernel[:] = KERNELS.index(way.kernel)
     found.on_server[:] = ranks[place[0]].is_server
     found.pieces[:] = np.tile(pieces, caches)
+    if way.sharding_type in ON_SINGLE_RANKS:
+        found.whole_on[:] = np.where(np.tile(divisions.are_whole(), caches), classes.of_rank[place[0]], -1)
     found.share[:] = 0.0 if way.is_mixed else np.tile(share, caches)
     if way.is_mixed:
         fits[1:] = fits[:-1].copy()  # a cache is larger than the smaller of its two corners

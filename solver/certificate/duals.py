@@ -6,22 +6,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.placement.certificate import LargestShard, Weights
+from emplace.placement.certificate import FullestRank, LargestShard, Weights
 from emplace.placement.proof.choices import TYPES
+from emplace.placement.proof.fullest import on_fullest, uncounted_us
 from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
 from emplace.solver.budget import LEAST_VIOLATION
-from emplace.solver.model.problem import Bools, Floats
+from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.relaxation.bound import CUT_ROUNDS, CUTS_PER_STAGE
 from emplace.solver.relaxation.column_generation import relax
+from emplace.solver.relaxation.packing_cuts import WholeTables
 from emplace.solver.relaxation.program import Program, Relaxation, Rows
 
 SHAVED = 1 - 1e-12
 """Duals are scaled by it, so that shares don't come to more than 1 by rounding."""
 STAGES = len(PLACED_STAGES)
 ALL_TYPES = np.ones(len(TYPES), dtype=bool)
-Cut = tuple[int, int]
-"""Table and stage: the stage lasts as long as the table's largest shard takes, and what every rank has of the others."""
+PACKING_ROUNDS = 4
+"""Rounds of fullest ranks."""
+Cut = LargestShard | FullestRank
+"""What a stage is as long as; the share is 1."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Relaxed:
 
     program: ProofProgram
     linear: Program
-    cuts: tuple[Cut, ...]
+    cuts: list[Cut]
     found: Relaxation
 
     @property
@@ -53,15 +57,15 @@ def relaxed(program: ProofProgram, types: Bools, lower_us: Floats | None = None)
     choices = program.choices
     lower_us = np.zeros(STAGES) if lower_us is None else lower_us
     linear = Program(_rows(program), choices.first(program.tables), types[choices.kind], lower_us, np.ones(STAGES))
-    found, cuts = relax(linear), tuple[Cut, ...]()
+    found, cuts, packing_rounds = relax(linear), list[Cut](), PACKING_ROUNDS
     for _ in range(CUT_ROUNDS):
-        new = _violated(program, linear, found, cuts) if found.feasible else []
+        new: list[Cut] = [cut for cut in _largest(program, linear, found) if cut not in cuts] if found.feasible else []
+        if not new and packing_rounds and found.feasible:
+            packing_rounds -= 1
+            new = [cut for cut in _fullest(program, found) if cut not in cuts]
         if not new:
             break
-        own_us, everywhere_us = (program.slowest_share * each for each in (choices.own_us, choices.everywhere_us))
-        each = [np.where(choices.table == table, own_us[:, stage], everywhere_us[:, stage]) for table, stage in new]
-        rows = linear.rows.extended(np.stack(each, axis=1), np.zeros(len(new)), np.array([stage for _, stage in new]))
-        linear, cuts = replace(linear, rows=rows), (*cuts, *new)
+        linear, cuts = replace(linear, rows=linear.rows.extended(*_cut_rows(program, new))), [*cuts, *new]
         found = relax(linear, start=found.x > 0)
     return Relaxed(program, linear, cuts, found) if found.feasible else None
 
@@ -72,7 +76,7 @@ def memory_weights(program: ProofProgram, types: Bools) -> Weights:
     memory = rows.memory
     over = Rows(rows.coefficient[:, memory], rows.capacity[memory], np.ones(int(memory.sum())), np.zeros(int(memory.sum()), np.int64))
     linear = Program(over, choices.first(program.tables), types[choices.kind], np.zeros(1), np.ones(1))
-    return weights_of(program, np.concatenate([np.zeros(int((~memory).sum())), relax(linear).dual]), ())
+    return weights_of(program, np.concatenate([np.zeros(int((~memory).sum())), relax(linear).dual]), [])
 
 
 def _rows(program: ProofProgram) -> Rows:
@@ -92,7 +96,42 @@ def _rows(program: ProofProgram) -> Rows:
     )
 
 
-def _violated(program: ProofProgram, linear: Program, found: Relaxation, taken: tuple[Cut, ...]) -> list[Cut]:
+def _cut_rows(program: ProofProgram, cuts: list[Cut]) -> tuple[Floats, Floats, Ints]:
+    """[n, cuts] what choices add to a stage, what is taken off, and the stages."""
+    share, choices = program.slowest_share, program.choices
+    added, taken_off = [], []
+    for cut in cuts:
+        if isinstance(cut, FullestRank):
+            added.append(share * on_fullest(program, cut, choices))
+            taken_off.append(share * float(uncounted_us(program, cut)))
+        else:
+            stage, is_own = PLACED_STAGES.index(cut.stage), choices.table == program.places[cut.table]
+            added.append(share * np.where(is_own, choices.own_us[:, stage], choices.everywhere_us[:, stage]))
+            taken_off.append(0.0)
+    return np.stack(added, axis=1), np.array(taken_off), np.array([PLACED_STAGES.index(cut.stage) for cut in cuts])
+
+
+def _fullest(program: ProofProgram, found: Relaxation) -> list[FullestRank]:
+    """Where the rank with most whole tables takes longer than the stage."""
+    choices, share = program.choices, program.slowest_share
+    names = [table.name for table in program.question.model.tables]
+    option = np.flatnonzero(choices.whole_on >= 0)
+    kind = choices.whole_on[option]
+    whole = WholeTables(option, choices.table[option], kind, share * choices.time_us[option, kind], program.classes.sizes)
+    return [
+        FullestRank(
+            of_class=cut.kind,
+            stage=PLACED_STAGES[cut.stage],
+            tables=tuple(names[table] for table in cut.tables),
+            most_us=cut.least_us / share,
+            share=1.0,
+        )
+        for cut in whole.violated(found.x, found.makespan, share * found.x @ choices.everywhere_us)
+        if cut.least_us > 0
+    ]
+
+
+def _largest(program: ProofProgram, linear: Program, found: Relaxation) -> list[LargestShard]:
     """Where a rank with the largest shard of a table takes longer than the stage."""
     own_us, everywhere_us = (
         program.slowest_share * np.add.reduceat(found.x[:, None] * each, linear.first[:-1], axis=0)
@@ -101,25 +140,23 @@ def _violated(program: ProofProgram, linear: Program, found: Relaxation, taken: 
     over = own_us - everywhere_us + everywhere_us.sum(axis=0) - found.makespan
     least = LEAST_VIOLATION * found.makespan.sum()
     most = [(table, stage) for stage in range(STAGES) for table in np.argsort(-over[:, stage], kind="stable")[:CUTS_PER_STAGE].tolist()]
-    return [cut for cut in most if over[cut] > least and cut not in taken]
+    names = [table.name for table in program.question.model.tables]
+    return [LargestShard(table=names[table], stage=PLACED_STAGES[stage], share=1.0) for table, stage in most if over[table, stage] > least]
 
 
-def weights_of(program: ProofProgram, dual: Floats, cuts: tuple[Cut, ...]) -> Weights:
+def weights_of(program: ProofProgram, dual: Floats, cuts: list[Cut]) -> Weights:
     """From the duals of the rows, of cuts, and of a budget."""
     sizes = program.classes.sizes
     of_time, of_memory, of_cuts, _ = np.split(dual, np.cumsum([len(sizes) * STAGES, len(sizes) + len(program.ddr_capacity), len(cuts)]))
     time = of_time.reshape(-1, STAGES) / sizes[:, None] * SHAVED
     hbm, ddr = np.split(of_memory, [len(sizes)])
-    names = [table.name for table in program.question.model.tables]
+    shared = [cut.model_copy(update={"share": share}) for cut, share in zip(cuts, (of_cuts * SHAVED).tolist(), strict=True) if share > 0]
     return Weights(
         stages=tuple(tuple(row) for row in time.tolist()),
         hbm=tuple((hbm / _units(program.hbm_capacity)).tolist()),
         ddr=tuple((ddr / _units(program.ddr_capacity)).tolist()),
-        largest=tuple(
-            LargestShard(table=names[table], stage=PLACED_STAGES[stage], share=share)
-            for (table, stage), share in zip(cuts, (of_cuts * SHAVED).tolist(), strict=True)
-            if share > 0
-        ),
+        largest=tuple(each for each in shared if isinstance(each, LargestShard)),
+        fullest=tuple(each for each in shared if isinstance(each, FullestRank)),
     )
 
 

@@ -5,6 +5,7 @@ The class relaxation spreads them evenly, in shares that no device can have. doc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,16 +21,59 @@ _LEAST_VIOLATION = 1e-3
 """Share of the makespan: each round is a linear program more, for which less is not worth it."""
 
 
-class _Cut(NamedTuple):
+class PackingCut(NamedTuple):
     """Some tables that may be whole on one kind of device, in one stage."""
 
-    over_us: float
-    """By how much the relaxation violates it."""
     kind: int
     stage: int
     tables: tuple[int, ...]
     least_us: float
     """What each of them takes at least where it is whole."""
+
+
+@dataclass(frozen=True)
+class WholeTables:
+    """W options by which tables are whole on a device of some kind."""
+
+    option: Ints
+    table: Ints
+    kind: Ints
+    load_us: Floats
+    """[W, K] what that device has of it at least."""
+    devices: Ints
+    """[G] how many there are of each kind."""
+
+    def violated(self, x: Floats, makespan_us: Floats, everywhere_us: Floats) -> list[PackingCut]:
+        """For each kind and stage the most violated cut. `x` has the share of every option, `everywhere_us` [K] what is on every device."""
+        least = _LEAST_VIOLATION * float(makespan_us.sum())
+        each = [
+            self._most_violated(kind, stage, x, float(makespan_us[stage] - everywhere_us[stage]))
+            for kind in np.unique(self.kind).tolist()
+            for stage in range(len(makespan_us))
+        ]
+        return [cut for cut, over_us in each if cut is not None and over_us > least]
+
+    def _most_violated(self, kind: int, stage: int, x: Floats, makespan_us: float) -> tuple[PackingCut | None, float]:
+        """A cut of the tables that there is most of, among those that take most where they are whole; and by how much it is violated."""
+        here = np.flatnonzero(self.kind == kind)
+        tables, place = np.unique(self.table[here], return_inverse=True)
+        share = np.bincount(place, weights=x[self.option[here]], minlength=len(tables))
+        least_us = np.full(len(tables), np.inf)
+        np.minimum.at(least_us, place, self.load_us[here, stage])
+        some, devices = np.flatnonzero(share > 0), int(self.devices[kind])
+        by_time = some[np.argsort(-least_us[some], kind="stable")][: _MOST_TO_A_DEVICE * devices]
+        best, most_us = None, -np.inf
+        for number in range(devices + 1, len(by_time) + 1):
+            longest = by_time[:number]
+            by_share = longest[np.argsort(-share[longest], kind="stable")]
+            sizes = np.arange(devices + 1, number + 1)
+            to_each = (sizes - 1) // devices
+            rest = (share[by_share].cumsum()[sizes - 1] - to_each * devices) / (sizes - to_each * devices)
+            over_us = least_us[longest[-1]] * (to_each + rest) - makespan_us
+            if over_us.max() > most_us:
+                most_us, size = float(over_us.max()), int(sizes[over_us.argmax()])
+                best = PackingCut(kind, stage, tuple(sorted(tables[by_share[:size]].tolist())), float(least_us[longest[-1]]))
+        return best, most_us
 
 
 class PackingCuts:
@@ -39,59 +83,26 @@ class PackingCuts:
     """
 
     def __init__(self, cover: Cover) -> None:
-        self.whole = np.flatnonzero((cover.option_scope == Scope.DEVICE) & (cover.count == 1))
-        self.table, self.kind = cover.option_table[self.whole], cover.option_kind[self.whole]
-        self.load_us = cover.least_us[self.whole, self.kind]
-        self.devices = np.bincount(cover.device_kind, minlength=cover.num_kinds)
+        option = np.flatnonzero((cover.option_scope == Scope.DEVICE) & (cover.count == 1))
+        kind, devices = cover.option_kind[option], np.bincount(cover.device_kind, minlength=cover.num_kinds)
+        self.whole = WholeTables(option, cover.option_table[option], kind, cover.least_us[option, kind], devices)
         self.world = world_load(cover)[:, :-1]
-        self.taken: set[tuple[int, int, tuple[int, ...]]] = set()
+        self.taken: set[PackingCut] = set()
 
     def violated(self, relaxation: Relaxation) -> tuple[Floats, Floats, Ints]:
-        """Rows [O, cuts], their capacities and stages: the most violated cut of each kind and stage."""
-        tolerance_us = _LEAST_VIOLATION * float(relaxation.makespan.sum())
-        everywhere_us = relaxation.x @ self.world
-        cuts = [
-            cut
-            for kind in np.unique(self.kind).tolist()
-            for stage in range(len(relaxation.makespan))
-            if (cut := self._most_violated(kind, stage, relaxation, float(everywhere_us[stage]))) is not None
-            and cut.over_us > tolerance_us
-            and cut[1:4] not in self.taken
-        ]
-        self.taken.update(cut[1:4] for cut in cuts)
+        """Rows [O, cuts], their capacities and stages."""
+        found = self.whole.violated(relaxation.x, relaxation.makespan, relaxation.x @ self.world)
+        cuts = [cut for cut in found if cut not in self.taken]
+        self.taken.update(cuts)
         rows = [self._row(cut) for cut in cuts]
         coefficient = np.stack([row for row, _ in rows], axis=1) if rows else np.empty((len(relaxation.x), 0))
         return coefficient, np.array([capacity for _, capacity in rows]), np.array([cut.stage for cut in cuts], dtype=np.int64)
 
-    def _most_violated(self, kind: int, stage: int, relaxation: Relaxation, everywhere_us: float) -> _Cut | None:
-        """Of the tables that take most in the stage where they are whole, those that the relaxation has most of."""
-        here = np.flatnonzero(self.kind == kind)
-        tables, place = np.unique(self.table[here], return_inverse=True)
-        share = np.bincount(place, weights=relaxation.x[self.whole[here]], minlength=len(tables))
-        least_us = np.full(len(tables), np.inf)
-        np.minimum.at(least_us, place, self.load_us[here, stage])
-        some = np.flatnonzero(share > 0)
-        devices = int(self.devices[kind])
-        by_time = some[np.argsort(-least_us[some], kind="stable")][: _MOST_TO_A_DEVICE * devices]
-        best: _Cut | None = None
-        for number in range(devices + 1, len(by_time) + 1):
-            longest = by_time[:number]
-            by_share = longest[np.argsort(-share[longest], kind="stable")]
-            sizes = np.arange(devices + 1, number + 1)
-            whole = (sizes - 1) // devices
-            rest = (share[by_share].cumsum()[sizes - 1] - whole * devices) / (sizes - whole * devices)
-            over_us = least_us[longest[-1]] * (whole + rest) + everywhere_us - relaxation.makespan[stage]
-            most = int(over_us.argmax())
-            if best is None or over_us[most] > best.over_us:
-                chosen = tuple(sorted(tables[by_share[: sizes[most]]].tolist()))
-                best = _Cut(float(over_us[most]), kind, stage, chosen, float(least_us[longest[-1]]))
-        return best
-
-    def _row(self, cut: _Cut) -> tuple[Floats, float]:
-        devices, number = int(self.devices[cut.kind]), len(cut.tables)
-        whole = (number - 1) // devices
+    def _row(self, cut: PackingCut) -> tuple[Floats, float]:
+        devices, number = int(self.whole.devices[cut.kind]), len(cut.tables)
+        to_each = (number - 1) // devices
         row = self.world[:, cut.stage].copy()
-        of_cut = self.whole[(self.kind == cut.kind) & np.isin(self.table, cut.tables)]
-        each_us = cut.least_us / (number - whole * devices)
+        of_cut = self.whole.option[(self.whole.kind == cut.kind) & np.isin(self.whole.table, cut.tables)]
+        each_us = cut.least_us / (number - to_each * devices)
         row[of_cut] += each_us
-        return row, each_us * whole * devices - cut.least_us * whole
+        return row, each_us * to_each * devices - cut.least_us * to_each

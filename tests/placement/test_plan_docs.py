@@ -48,6 +48,7 @@ SECTIONS = {
     "Numbers of pieces": certificate.HasAtMost,
     "Weights": certificate.Weights,
     "Largest shards": certificate.LargestShard,
+    "Fullest ranks": certificate.FullestRank,
     "Question": documents.Question,
     "Options": documents.PlanOptions,
 }

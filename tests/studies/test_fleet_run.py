@@ -110,7 +110,7 @@ def test_all_rounds_of_a_fleet_are_in_its_turns() -> None:
 
 
 def reported(role: Role, turns: Sequence[Sequence[tuple[float, float]]], index: int = 0) -> FleetRankReport:
-    """Of a process with marks at these (seconds, seconds of processor time)."""
+    """The report of a process with marks at these (seconds, seconds of processor time)."""
     return FleetRankReport(
         role=role,
         index=index,

@@ -96,7 +96,7 @@ def test_on_one_core_a_round_takes_all_its_work(network: Network, stretch_us: fl
 
 
 def _work_us(network: Network) -> float:
-    """Of a round, at all processes."""
+    """The work of a round, at all processes."""
     return network.think_us + sum(station.demand_us * station.processes for station in network.stations)
 
 

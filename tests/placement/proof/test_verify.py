@@ -198,6 +198,7 @@ def test_mixes_of_widths_have_no_number_of_pieces() -> None:
     assert refused > 0
 
 
+FULLEST = {"of_class": 0, "stage": "input_dist", "tables": ["t0"], "most_us": 1.0, "share": 0.1}
 ALTERED: dict[str, tuple[dict[str, Any], str]] = {
     "a bound that is raised": ({"bound_us": 1e9}, "is to prove that none is shorter than 1e+09"),
     "no placement": ({"bound_us": None}, "is to prove that there is no placement"),
@@ -210,6 +211,14 @@ ALTERED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another model's table": ({"weights": {"largest": [{"table": "t9", "stage": "input_dist", "share": 0.1}]}}, "there is no table t9"),
     "the dense layers": ({"weights": {"largest": [{"table": "t0", "stage": "dense", "share": 0.1}]}}, "with a stage dense"),
+    "fullest of another model's table": ({"weights": {"fullest": [FULLEST | {"tables": ["t9"]}]}}, "must name a class of ranks"),
+    "fullest of a table twice": ({"weights": {"fullest": [FULLEST | {"tables": ["t0", "t0"]}]}}, "must name a class of ranks"),
+    "fullest of a class that there is not": ({"weights": {"fullest": [FULLEST | {"of_class": 2}]}}, "must name a class of ranks"),
+    "fullest in the dense layers": ({"weights": {"fullest": [FULLEST | {"stage": "dense"}]}}, "must name a class of ranks"),
+    "more than a stage with a fullest rank": (
+        {"weights": {"stages": [[0.5] * 6] * 2, "fullest": [FULLEST]}},
+        "the shares of input_dist come to 1.1",
+    ),
     "cases of each rank": (
         {"trainers": {"each_rank": True, "cases": {"says": {"table": "t0", "most_pieces": 1}, "so": {}, "otherwise": {}}}},
         "are of classes of ranks",

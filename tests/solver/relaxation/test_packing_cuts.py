@@ -80,13 +80,13 @@ def test_every_cut_holds_for_every_division_among_devices(number: int) -> None:
     share = rng.dirichlet(np.ones(4), count)[:, 0] if number % 3 else np.ones(count)
     coefficient, capacity, stage = cuts.violated(relaxation_with(cover, cuts, share))
     assert len(stage) or number % 3
-    first = {place: int(np.flatnonzero(cuts.table == place)[0]) for place in range(count)}
+    first = [int(np.flatnonzero(cuts.whole.table == place)[0]) for place in range(count)]
     for devices in product(range(-1, ranks), repeat=count):  # -1 where a table is not whole
         loads_us = np.zeros((ranks, cover.num_stages))
         for place, device in enumerate(devices):
             if device >= 0:
-                loads_us[device] += cuts.load_us[first[place]]
-        whole = [cuts.whole[first[place]] for place, device in enumerate(devices) if device >= 0]
+                loads_us[device] += cuts.whole.load_us[first[place]]
+        whole = [cuts.whole.option[first[place]] for place, device in enumerate(devices) if device >= 0]
         assert (coefficient[whole].sum(axis=0) - capacity <= loads_us.max(axis=0)[stage] * (1 + SAME) + SAME).all()
 
 
@@ -94,7 +94,7 @@ def relaxation_with(cover: Cover, cuts: PackingCuts, share: Floats) -> Relaxatio
     """A solution in which so much of each table ([T]) is whole, in which stages last no time."""
     x = np.zeros(cover.num_options)
     for place, each in enumerate(share.tolist()):
-        x[cuts.whole[np.flatnonzero(cuts.table == place)[0]]] = each
+        x[cuts.whole.option[np.flatnonzero(cuts.whole.table == place)[0]]] = each
     return Relaxation(0.0, np.zeros(cover.num_stages), x, np.zeros(cover.num_options), np.zeros(0))
 
 
