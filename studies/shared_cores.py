@@ -1,7 +1,7 @@
 """Closed networks whose customers and stations are processes on the cores of one machine.
 
-A station's process (or its processes, where several serve each customer at once) works wherever at least one customer is at it, and so does a customer's own process while it thinks. With more
-processes at work than cores, the scheduler shares the cores out and each goes slower by as much: the machine's chain runs through the
+A station's process (or its processes, where several serve each customer at once) works wherever at least one customer is at it, and so
+does a customer's own process while it thinks. With more processes at work than cores, the scheduler shares the cores out and each goes slower by as much: the machine's chain runs through the
 same states as that of a machine with a core for each, and stays in each longer. So its stationary distribution is that of the product
 form (Reiser and Lavenberg, J. ACM 27(2), 1980) with each state weighted by its slowness, and throughput is divided by the slowness
 in the mean.
@@ -24,8 +24,6 @@ from emplace.studies.queueing import Network, Station, mean_values
 
 TICK_US = 4000.0
 """The clock's period of a Linux kernel with 250 ticks a second, as most have; at work found so here."""
-
-
 _Weights = dict[tuple[int, float], float]
 """Those of states, by customers so far and processes at work."""
 

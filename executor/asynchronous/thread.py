@@ -51,7 +51,7 @@ class Thread:
     staleness: StalenessSum = field(default_factory=StalenessSum)
 
     def train(self, turn: range, examples: Examples, averages: bool, marks: Marks) -> None:
-        """The rounds of a turn, of all examples those; `averages` says whether this thread also brings its trainer to the dense servers."""
+        """The rounds of a turn, on their part of all examples; `averages` says whether this thread also brings its trainer to the dense servers."""
         job, batch = self.job, self.job.batch
         marks.begin()
         for number in turn:

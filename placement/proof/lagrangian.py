@@ -50,10 +50,8 @@ class Scale:
         """What all memory weighs, and what whole tables count for more than fullest ranks have, exactly."""
         sides = ((self.weights.hbm, self.program.hbm_capacity), (self.weights.ddr, self.program.ddr_capacity))
         memory = (Fraction(weight) * held for weights, room in sides for weight, held in zip(weights, room, strict=True))
-        share = Fraction(self.program.slowest_share)
-        return sum(
-            memory, sum((share * Fraction(each.share) * uncounted_us(self.program, each) for each in self.weights.fullest), Fraction(0))
-        )
+        uncounted = (Fraction(each.share) * uncounted_us(self.program, each) for each in self.weights.fullest)
+        return sum(memory, Fraction(0)) + Fraction(self.program.slowest_share) * sum(uncounted, Fraction(0))
 
     @property
     def is_of_memory(self) -> bool:

@@ -15,15 +15,13 @@ from emplace.solver.budget import LEAST_VIOLATION
 from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.relaxation.bound import CUT_ROUNDS, CUTS_PER_STAGE
 from emplace.solver.relaxation.column_generation import relax
-from emplace.solver.relaxation.packing_cuts import WholeTables
+from emplace.solver.relaxation.packing_cuts import PACKING_ROUNDS, WholeTables
 from emplace.solver.relaxation.program import Program, Relaxation, Rows
 
 SHAVED = 1 - 1e-12
 """Duals are scaled by it, so that shares don't come to more than 1 by rounding."""
 STAGES = len(PLACED_STAGES)
 ALL_TYPES = np.ones(len(TYPES), dtype=bool)
-PACKING_ROUNDS = 4
-"""Rounds of fullest ranks."""
 Cut = LargestShard | FullestRank
 """What a stage is as long as; the share is 1."""
 

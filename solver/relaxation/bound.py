@@ -242,7 +242,7 @@ class Bounder:
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
         """Add violated single-table cuts, round by round; where there are none, packing cuts."""
         program, packing_rounds = self.program, self._packing_rounds
-        packing = PackingCuts(self.problem) if isinstance(self.problem, Cover) else None
+        packing = PackingCuts(self.problem) if packing_rounds and isinstance(self.problem, Cover) else None
         for _ in range(CUT_ROUNDS):
             if self.clock.is_over:
                 break

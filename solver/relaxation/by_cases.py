@@ -20,13 +20,12 @@ from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
 from emplace.solver.relaxation.bound import bounder_of
 from emplace.solver.relaxation.mixes import heaviest_mix_of_ways
+from emplace.solver.relaxation.packing_cuts import PACKING_ROUNDS
 
 LEAST_SHARE = 1e-9
 """Less of a table than this is none; a case without placements takes nothing."""
 MOST_CASES, MOST_OPTIONS = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
-PACKING_ROUNDS = 4
-"""Rounds of cuts by counting whole tables in a case: more of them raise next to nothing."""
 
 
 @dataclass(frozen=True, order=True)
@@ -51,8 +50,10 @@ def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> li
     if most < 3:
         return []
     found = _searched(_Cases(cover, clock, 0), most, enough_us)
+    if found[0].bound_us >= enough_us or clock.is_over:
+        return found
     packing = _Cases(cover, clock, PACKING_ROUNDS)
-    if found[0].bound_us < enough_us and packing.raises(found[0]) and not clock.is_over:
+    if packing.raises(found[0]):
         found = max(found, _searched(packing, most, enough_us), key=lambda cases: cases[0].bound_us)
     return found
 

@@ -15,6 +15,8 @@ from emplace.solver.model.problem import Floats, Ints, Scope
 from emplace.solver.relaxation.aggregate import world_load
 from emplace.solver.relaxation.program import Relaxation
 
+PACKING_ROUNDS = 4
+"""Rounds of these cuts in a relaxation: more of them raise next to nothing."""
 _MOST_TO_A_DEVICE = 2
 """Whole tables to a device, the longest ones: with more of them, rounding up raises a bound by less, and takes as long."""
 _LEAST_VIOLATION = 1e-3
