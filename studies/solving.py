@@ -10,7 +10,6 @@ from emplace.placement.plan import Plan, Question
 from emplace.placement.topology import allowed_tiers
 from emplace.planning import answer
 from emplace.runtime.side_by_side import in_processes
-from emplace.solver.progress import Monitor
 from emplace.studies.figures import Figures, figures_of
 
 _MOST_IN_CHAIN, _CHAINS = 8, 4
@@ -85,14 +84,8 @@ def _without_servers(question: Question) -> Question | None:
 
 
 def best_of(question: Question, warm_start: Plan | None = None) -> Plan:
-    """The best plan. Where launches or the input take longest, the first placement that keeps up is one, and is found at once."""
+    """The best plan, searched from another one that has some of its tables."""
     start = warm_start if warm_start is not None and _has_common(question, warm_start) else None
-    floor_us = question.cost_model.floor(question.model).time_us
-    if floor_us > 0:
-        first = answer(question, Monitor().wanting(floor_us), start)
-        if first.has_placement and first.step_time_us == floor_us:
-            return first
-        start = first if first.has_placement else start
     return answer(question, warm_start=start)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
+from emplace.solver.budget import FLOOR_SHARE, MET
 from emplace.solver.driver.as_placed import as_placed
 from emplace.solver.driver.at_once import Programs
 from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
@@ -30,8 +31,9 @@ def solve_devices_and_wires(
 ) -> Result[Placement]:
     """The best plan found and a bound; for the devices alone, where these take longer than the input or a target is asked for.
 
-    Half of the limit is for plans with little on the wire. Where these are not close to the bound, the rest is for the devices alone. So is
-    all of it where pricing took so much of a limit of time that there is none to price anew. `offered` as in `solve_variants`.
+    A little of the limit is for a plan whose step is as short as without tables, half of it for plans with little on the wire. Where the
+    best of these waits for its devices and is not close to the bound, the rest is for the devices alone. So is all of it where pricing took
+    so much of a limit of time that there is none to price anew. `offered` as in `solve_variants`.
     """
     input_us = _input_us(question)
     if input_us == 0 or monitor.target_us is not None:
@@ -42,14 +44,16 @@ def solve_devices_and_wires(
         return solve_searches(question, devices, monitor)
     found = _first_plan(question, devices, input_us)
     monitor.tell(found.objective_us, found.lower_bound_us, "first plan")
+    if (at_floor := _at_floor(question, devices, input_us, monitor)) is not None:
+        return at_floor
     if not monitor.clock.is_set or before_s - monitor.clock.left_s < _HALF * monitor.clock.left_s:
         light = _with_light_wires(question, input_us, monitor, warm_start)
         if light.is_infeasible:
             return light
         found = light.merged_with(found)
         monitor.tell(found.objective_us, found.lower_bound_us, "wires")
-    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED:
-        last = _as_it_is(question, solve_searches(_with_half(question), devices, of_devices))
+    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED and _waits_for_devices(question, found):
+        last = _as_it_is(question, solve_searches(_with_share(question, _HALF), devices, of_devices))
         if last.is_infeasible:
             return last
         found = replace(found.merged_with(last), limit=last.limit, moves=found.moves + last.moves)
@@ -63,14 +67,31 @@ def _first_plan(question: Question, devices: Searches, input_us: float) -> Resul
     return min([none, *(_as_it_is(question, each) for each in firsts)], key=lambda each: each.objective_us)
 
 
+def _at_floor(question: Question, devices: Searches, input_us: float, monitor: Monitor) -> Result[Placement] | None:
+    """A plan whose step is no longer than without tables; None where a little of the limit finds none whose devices are done by then."""
+    floor_us = question.cost_model.floor(question.model).time_us
+    here = monitor.silent().sharing(FLOOR_SHARE).wanting(floor_us)
+    searches = [(variant, types.from_here()) for variant, types in devices]
+    found = _as_it_is(question, solve_searches(_with_share(question, FLOOR_SHARE), searches, here))
+    if found.solution is None or found.solution.step_time_us > found.solution.constant_us * (1 + MET):
+        return None
+    return replace(found, lower_bound_us=input_us, bound="network", limit=Limit.GAP)
+
+
 def _with_light_wires(question: Question, input_us: float, monitor: Monitor, warm_start: Placed | None) -> Result[Placement]:
     """The best plan with little on the wire, and the bound of the mean of devices and wires."""
-    dear = _with_dear_vectors(_with_half(question))
+    dear = _with_dear_vectors(_with_share(question, _HALF))
     light = solve_variants(dear, monitor.sharing(_HALF).silent(), warm_start)
     if light.is_infeasible:
         return light
     bound_us = (1 - WEIGHT) * light.lower_bound_us + WEIGHT * input_us
     return _as_it_is(question, replace(light, lower_bound_us=max(input_us, bound_us), bound="network"))
+
+
+def _waits_for_devices(question: Question, found: Result[Placement]) -> bool:
+    """Whether a step of the plan found is as long as its devices take; else what makes it shorter has less on the wire."""
+    without_wires = question.model_copy(update={"cost_model": question.cost_model.model_copy(update={"ingest": None})})
+    return _as_it_is(without_wires, found).objective_us >= found.objective_us * (1 - MET)
 
 
 def _limit(found: Result[Placement], question: Question) -> Limit:
@@ -87,10 +108,11 @@ def _input_us(question: Question) -> float:
     return ingest.network_us(question.model)
 
 
-def _with_half(question: Question) -> Question:
+def _with_share(question: Question, share: float) -> Question:
+    """With so much of the limit of work, if it has one."""
     limit = question.options.work_limit
-    halved = {} if limit is None else {"work_limit": _HALF * limit}
-    return question.model_copy(update={"options": question.options.model_copy(update=halved)})
+    less = {} if limit is None else {"work_limit": share * limit}
+    return question.model_copy(update={"options": question.options.model_copy(update=less)})
 
 
 def _with_dear_vectors(question: Question) -> Question:

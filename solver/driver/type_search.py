@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -100,6 +101,8 @@ class TypeSearch:
         self._left_s = TYPE_BOUND_SHARE * monitor.clock.left_s
         """Seconds that bounds may still take."""
         self._bounders: dict[Types, Bounder] = {}
+        self._covers: dict[Types, Bounder] = {}
+        """The bounders of programs without a cover, where they are kept, and of covers."""
         self._pieces: dict[Types, PricedQuestion] = {}
         self._first_bound_us = self._without_tables_us
         if monitor.clock.is_set and priced.may_have_a_plan:
@@ -121,6 +124,12 @@ class TypeSearch:
             if math.isfinite(value):
                 self._push(value + self._total(self._fixed), required, self._everything)
             self._decide_below(monitor.useless_us)
+
+    def from_here(self) -> TypeSearch:
+        """One that goes on from here, while this one stays as it is."""
+        other = copy(self)
+        other._heap = list(self._heap)
+        return other
 
     @property
     def first_us(self) -> float:
@@ -200,7 +209,7 @@ class TypeSearch:
             self._push(value + self._cost[decided], required | {decided}, allowed)
         without = allowed - {decided}
         if decided in used:
-            relaxed, _ = self._bound(without)
+            relaxed, _ = self._bound(without, self._bound(allowed)[0])
             value = max(value, relaxed + self._total(required))
         else:
             self._bounds.setdefault(without, self._bound(allowed))
@@ -260,20 +269,23 @@ class TypeSearch:
     def _total(self, types: Types) -> float:
         return math.fsum(self._cost.get(each, 0.0) for each in types)  # exact: a set has no order
 
-    def _bound(self, allowed: Types) -> tuple[float, Types]:
-        """The bound of the program with `allowed` only, costs of types apart, and the types that its relaxation uses."""
+    def _bound(self, allowed: Types, known_us: float = 0.0) -> tuple[float, Types]:
+        """The bound of the program with `allowed` only, costs of types apart, and the types that its relaxation uses; `known_us` holds for
+        more types already."""
         if allowed not in self._bounds:
-            self._bounds[allowed] = self._new_bound(allowed)
+            self._bounds[allowed] = self._new_bound(allowed, known_us)
         return self._bounds[allowed]
 
-    def _relaxed(self, allowed: Types, program: PricedQuestion, clock: Clock) -> tuple[float, str, Bools]:
+    def _relaxed(self, allowed: Types, program: PricedQuestion, clock: Clock, known_us: float) -> tuple[float, str, Bools]:
         """A bound on the program's plans, its name, and the options that it takes of `program.relaxed`."""
         problem = program.relaxed
         bounder = bounder_of(problem, clock)
-        bound = bounder.bound()
+        bound = bounder.bound(known_us)
         if not bound.feasible:
             return math.inf, bound.name, np.zeros(len(problem.option_table), dtype=bool)
-        if clock.is_set and program.cover is None:
+        if program.cover is not None:
+            self._covers[allowed] = bounder
+        elif clock.is_set:
             self._bounders[allowed] = bounder
         chosen = bound.root.part.spread(bound.root.relaxation.x, 0.0, 1.0) > 0
         if program.question.cost_model.ranks_per_core > 1:
@@ -288,7 +300,7 @@ class TypeSearch:
             self._cases[allowed] = ()
             if program is not None and program.cover is not None and program.question.cost_model.ranks_per_core <= 1:
                 clock, enough_us = self._monitor.within(self._left_s).clock, cost_us - paid_us
-                cases = cases_of(program.cover, clock, enough_us)
+                cases = cases_of(program.cover, clock, enough_us, self._covers.get(allowed))
                 if program.holders is not None:
                     floor_us = program.question.cost_model.floor(program.question.model).time_us
                     cases = raised_by_holders(cases, program.cover, program.holders, floor_us - paid_us, enough_us, clock)
@@ -296,12 +308,12 @@ class TypeSearch:
                 self._left_s = clock.left_s
         return self._cases[allowed]
 
-    def _new_bound(self, allowed: Types) -> tuple[float, Types]:
+    def _new_bound(self, allowed: Types, known_us: float) -> tuple[float, Types]:
         program = self._restricted(allowed, frozenset())
         if program is None:
             return math.inf, allowed
         clock = self._monitor.within(self._left_s).clock
-        value, name, chosen = self._relaxed(allowed, program, clock)
+        value, name, chosen = self._relaxed(allowed, program, clock, known_us)
         self._left_s = clock.left_s
         self.name = self.name if self._computed else name
         self._computed += 1

@@ -105,9 +105,17 @@ class Bounder:
         """The class relaxation as it is, a bound already."""
         return self.fixed_us + self._relaxed.bound
 
-    def bound(self) -> Bound:
-        """The class relaxation with cuts, raised by ruling out values above it. Found once."""
-        self._found = self._found or self._new_bound()
+    @cached_property
+    def root(self) -> Region:
+        """All placements, and the class relaxation with cuts."""
+        if not self._relaxed.feasible:
+            return Region(ReducedProgram.of(self.program), self._relaxed)
+        self.program, relaxation = self._tighten(self._relaxed)
+        return Region(ReducedProgram.of(self.program), relaxation)
+
+    def bound(self, known_us: float = 0.0) -> Bound:
+        """The class relaxation with cuts, or a higher bound that is known, raised by ruling out values above it. Found once."""
+        self._found = self._found or self._new_bound(known_us)
         return self._found
 
     def with_base(self, problem: Problem) -> Bounder:
@@ -121,13 +129,12 @@ class Bounder:
     def _relaxed(self) -> Relaxation:
         return self._relax(self.program)
 
-    def _new_bound(self) -> Bound:
-        root = Region(ReducedProgram.of(self.program), self._relaxed)
-        if not root.relaxation.feasible:
+    def _new_bound(self, known_us: float) -> Bound:
+        root = wide = near = self.root
+        relaxation = root.relaxation
+        if not relaxation.feasible:
             return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
-        self.program, relaxation = self._tighten(root.relaxation)
-        root = wide = near = Region(ReducedProgram.of(self.program), relaxation)
-        low, high, step, widest = relaxation.bound, np.inf, WIDE, np.inf
+        low, high, step, widest = max(relaxation.bound, known_us - self.fixed_us), np.inf, WIDE, np.inf
         while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP and not self.clock.is_over:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
             below = self.below(near, value)

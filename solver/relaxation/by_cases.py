@@ -8,7 +8,7 @@ the lowest bound is split in two, on the table whose mix weighs most, so what is
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -18,7 +18,7 @@ from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
-from emplace.solver.relaxation.bound import bounder_of
+from emplace.solver.relaxation.bound import Bounder, Region, bounder_of
 from emplace.solver.relaxation.mixes import heaviest_mix_of_ways
 from emplace.solver.relaxation.packing_cuts import PACKING_ROUNDS
 
@@ -39,17 +39,20 @@ class BoundedCase:
     """[O]"""
     taken: Floats
     """[O] the share of each option in the relaxation."""
+    bounder: Bounder | None
+    """That may raise the bound further; None once it has."""
 
 
-def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> list[BoundedCase]:
+def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf, known: Bounder | None = None) -> list[BoundedCase]:
     """As many cases as the cover's options allow, until the lowest bound, which comes first, is enough; none where they allow none.
 
-    Packing cuts make each case take half as long again, so they come in where they raise the lowest of the cases without them.
+    `known` is a bounder of the cover. Only the lowest case is raised as far as can be: most never are the lowest. Packing cuts make each
+    case take half as long again, so they come in where they raise the lowest of the cases without them.
     """
     most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
     if most < 3:
         return []
-    found = _searched(_Cases(cover, clock, 0), most, enough_us)
+    found = _searched(_Cases(cover, clock, 0, known), most, enough_us)
     if found[0].bound_us >= enough_us or clock.is_over:
         return found
     packing = _Cases(cover, clock, PACKING_ROUNDS)
@@ -60,17 +63,21 @@ def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf) -> li
 
 def _searched(search: _Cases, most: int, enough_us: float) -> list[BoundedCase]:
     heap = [search.all()]
-    while heap[0].bound_us < enough_us and search.bounded + 2 <= most and not search.clock.is_over:
-        if (halves := search.split(heap[0])) is None:
+    while heap[0].bound_us < enough_us and not search.clock.is_over:
+        if heap[0].bounder is not None:
+            heapq.heapreplace(heap, search.raised(heap[0], heap[0].bounder))
+        elif search.bounded + 2 <= most and (halves := search.split(heap[0])) is not None:
+            heapq.heapreplace(heap, halves[0])
+            heapq.heappush(heap, halves[1])
+        else:
             break
-        heapq.heapreplace(heap, halves[0])
-        heapq.heappush(heap, halves[1])
     return sorted(heap)
 
 
 class _Cases:
-    def __init__(self, cover: Cover, clock: Clock, packing_rounds: int) -> None:
-        self.clock = clock
+    def __init__(self, cover: Cover, clock: Clock, packing_rounds: int, known: Bounder | None = None) -> None:
+        """`known` is the bounder of the whole cover, without packing cuts."""
+        self.clock, self._known = clock, known
         self._cover, self._packing_rounds = cover, packing_rounds
         rows = aggregate(cover)
         self._time_us = rows.coefficient[:, rows.stage >= 0].sum(axis=1)
@@ -78,12 +85,16 @@ class _Cases:
 
     def all(self) -> BoundedCase:
         """The case that says nothing."""
-        return self._bounded(0.0, np.ones(self._cover.num_options, dtype=bool))
+        return self._begun(0.0, np.ones(self._cover.num_options, dtype=bool), self._known)
 
     def raises(self, case: BoundedCase) -> bool:
         """Whether the bound of a case is higher here than it was found elsewhere, to speak of."""
-        again = bounder_of(self._cover.with_cover_options(case.allowed), self.clock, packing_rounds=self._packing_rounds)
-        return again.bound().value_us > case.bound_us * (1 + BOUND_PRECISION)
+        return self._bounder(case.allowed).bound(case.bound_us).value_us > case.bound_us * (1 + BOUND_PRECISION)
+
+    def raised(self, case: BoundedCase, bounder: Bounder) -> BoundedCase:
+        """The case with the bound that its bounder finds."""
+        found = bounder.bound(case.bound_us)
+        return replace(case, bound_us=max(found.value_us, case.bound_us), taken=_taken(case.allowed, found.near), bounder=None)
 
     def split(self, case: BoundedCase) -> tuple[BoundedCase, BoundedCase] | None:
         """On the way that most of a table has; where ways are hardly mixed, on the number of its pieces. None where no mix weighs anything
@@ -92,7 +103,7 @@ class _Cases:
             if weight_us > BOUND_PRECISION * case.bound_us:
                 here = self._cover.option_table == table
                 one, other = case.allowed & (~here | chosen), case.allowed & ~(here & chosen)
-                return self._bounded(case.bound_us, one), self._bounded(case.bound_us, other)
+                return self._begun(case.bound_us, one), self._begun(case.bound_us, other)
         return None
 
     def _heaviest_mix_of_ways(self, taken: Floats) -> tuple[int, Bools, float]:
@@ -115,10 +126,20 @@ class _Cases:
         """[T] sums over the options ([O]) of tables."""
         return np.bincount(self._cover.option_table, weights=values, minlength=self._cover.num_tables).astype(np.float64)
 
-    def _bounded(self, least_us: float, allowed: Bools) -> BoundedCase:
+    def _begun(self, least_us: float, allowed: Bools, known: Bounder | None = None) -> BoundedCase:
+        """With the bound of the class relaxation, or what is known of the case that it is a part of."""
         self.bounded += 1
-        found = bounder_of(self._cover.with_cover_options(allowed), self.clock, packing_rounds=self._packing_rounds).bound()
-        taken = np.zeros(len(allowed))
-        if found.feasible:
-            taken[allowed] = found.near.part.spread(found.near.relaxation.x, 0.0, 1.0)
-        return BoundedCase(max(found.value_us, least_us), self.bounded, allowed, taken)
+        bounder = known or self._bounder(allowed)
+        bound_us = max(bounder.fixed_us + bounder.root.relaxation.bound, least_us)
+        return BoundedCase(bound_us, self.bounded, allowed, _taken(allowed, bounder.root), bounder)
+
+    def _bounder(self, allowed: Bools) -> Bounder:
+        return bounder_of(self._cover.with_cover_options(allowed), self.clock, packing_rounds=self._packing_rounds)
+
+
+def _taken(allowed: Bools, region: Region) -> Floats:
+    """[O] what the relaxation of some options ([O]) takes, if there is a placement."""
+    taken = np.zeros(len(allowed))
+    if region.relaxation.feasible:
+        taken[allowed] = region.part.spread(region.relaxation.x, 0.0, 1.0)
+    return taken

@@ -10,6 +10,7 @@ import pytest
 
 from emplace.placement.audit import audit
 from emplace.placement.beside_stages import waits_for
+from emplace.placement.cost_model import LaunchCost
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import HostSpec
@@ -19,6 +20,7 @@ from emplace.placement.plan import Plan, PlanOptions, Question, Shard, TablePlac
 from emplace.solver.driver.filled_wires import solve_devices_and_wires
 from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.progress import Monitor, Progress
+from emplace.solver.result import Limit
 from emplace.solver.solve import solve_question
 from tests.placement.example_models import gpu_host_data, model_data
 
@@ -128,3 +130,28 @@ def test_the_bound_holds_where_gradients_are_narrower_or_wider_than_vectors(back
     assert plan.lower_bound_us is not None
     assert plan.lower_bound_us <= best_us
     assert plan.step_time_us == pytest.approx(best_us)
+
+
+def phases(asked: Question) -> list[str]:
+    """What is told of the search for devices and wires, without what ends the search at a floor before."""
+    told = list[Progress]()
+    solve_devices_and_wires(asked, Monitor.of(told.append), None)
+    return [each.phase for each in told]
+
+
+def test_it_ends_with_a_plan_that_launches_take_longer_than() -> None:
+    launches = LaunchCost(fixed_us=1e7)
+    asked = question().model_copy(update={"cost_model": question().cost_model.model_copy(update={"launches": launches})})
+    assert "wires" in phases(question())
+    assert "wires" not in phases(asked)
+    found = solve_devices_and_wires(asked, Monitor(), None)
+    assert found.solution is not None
+    assert found.solution.step_time_us == found.solution.constant_us == 1e7
+    assert found.limit is Limit.GAP
+
+
+@pytest.mark.parametrize(("memory", "devices_last"), [("4GB/s", True), ("10GB/s", False)])
+def test_devices_are_searched_alone_where_the_plan_waits_for_them(memory: str, devices_last: bool) -> None:
+    told = phases(question(memory=memory))
+    assert (told[-1] != "wires") is devices_last
+    assert (planned(question(memory=memory)).gap or 0.0) > 0.01

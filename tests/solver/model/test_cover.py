@@ -20,8 +20,8 @@ from emplace.planning import build_question
 from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cache_points import interval_points, mixed_points
-from emplace.solver.model.cover import Way
-from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.model.cover import Cover, Way
+from emplace.solver.relaxation.bound import bound_of, bounder_of
 from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.solve import solve_question
 
@@ -43,12 +43,18 @@ def test_the_bound_of_a_cover_is_below_every_placement(number: int) -> None:
             assert bound.value_us <= cases_of(cover)[0].bound_us <= best.step_time_us * (1 + 1e-9)
 
 
+def beside_servers() -> Cover:
+    """Tables that trainers with little memory and servers hold."""
+    asked = build_question(builtin_model("dlrm-dcnv2"), builtin_host("big-basin-16g"), PlanOptions())
+    [variant] = [variant for variant in variants(asked) if variant.topology.servers]
+    cover = price(asked, variant.topology, variant.tiers).cover
+    assert cover is not None
+    return cover
+
+
 def test_no_table_is_on_trainers_and_servers_at_once() -> None:
     """The relaxation of a cover puts a part of a table on each; by cases it doesn't."""
-    asked = build_question(builtin_model("dlrm-dcnv2"), builtin_host("big-basin-16g"), PlanOptions())
-    [beside_servers] = [variant for variant in variants(asked) if variant.topology.servers]
-    cover = price(asked, beside_servers.topology, beside_servers.tiers).cover
-    assert cover is not None
+    cover = beside_servers()
     assert cases_of(cover)[0].bound_us > 1.02 * bound_of(cover).value_us
 
 
@@ -61,6 +67,16 @@ def test_no_table_is_in_few_pieces_and_in_many_at_once() -> None:
     cut = [list(ShardingType).index(kind) for kind in (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL)]
     cover = cover.with_cover_options(np.isin(cover.sharding_type, cut))
     assert cases_of(cover)[0].bound_us > 1.008 * bound_of(cover).value_us
+
+
+def test_only_the_lowest_of_the_cases_is_raised_and_no_other_would_be_lower() -> None:
+    cover = beside_servers()
+    lowest, *others = cases_of(cover)
+    assert lowest.bounder is None
+    assert any(each.bounder is not None for each in others)
+    for each in others:
+        assert each.bounder is None or each.bounder.bound().value_us >= lowest.bound_us
+    assert cases_of(cover, known=bounder_of(cover))[0].bound_us == lowest.bound_us
 
 
 def test_a_table_too_large_for_one_device_pays_for_two_pieces() -> None:
