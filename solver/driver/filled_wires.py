@@ -40,13 +40,15 @@ def solve_devices_and_wires(
         return solve_variants(question, monitor, warm_start, offered)
     before_s, of_devices = monitor.clock.left_s, monitor.part(has_incumbents=False)
     devices = type_searches(question, of_devices, warm_start, offered)
-    if min(types.lowest_us() for _, types in devices) > input_us:
+    lowest_us = min(types.lowest_us() for _, types in devices)
+    pricing_s = before_s - monitor.clock.left_s
+    if lowest_us > input_us:
         return solve_searches(question, devices, monitor)
     found = _first_plan(question, devices, input_us)
     monitor.tell(found.objective_us, found.lower_bound_us, "first plan")
     if (at_floor := _at_floor(question, devices, input_us, monitor)) is not None:
         return at_floor
-    if not monitor.clock.is_set or before_s - monitor.clock.left_s < _HALF * monitor.clock.left_s:
+    if not monitor.clock.is_set or pricing_s < _HALF * monitor.clock.left_s:
         light = _with_light_wires(question, input_us, monitor, warm_start)
         if light.is_infeasible:
             return light
