@@ -3,8 +3,8 @@
 #
 #   benchmarks/on_a_gpu.sh OUT [PYTHON]
 #
-# A step that is done is not run again, one that fails says so in OUT and the next one is tried. PYTHON needs torch; steps 2 and 3
-# need fbgemm-gpu (the build that pairs with that torch), torchrec and emplace. On a machine without a GPU all of it runs on CPUs.
+# A step that is done is not run again, one that fails says so in OUT and the next one is tried. PYTHON needs torch; steps from 2 on
+# need fbgemm-gpu (the build that pairs with that torch), torchrec and emplace. On a machine without a GPU all but 5 and 6 run on CPUs.
 set -u
 out=${1:?where do results go?} python=${2:-python3}
 mkdir -p "$out"
@@ -50,5 +50,8 @@ step 0-machine machine
 step 1-without-fbgemm "$python" -m benchmarks.device_samples
 step 2-profile-quick emplace profile --quick --ranks 1 --out "$out/quick.json"
 step 3-small-model plan_and_run ncf quick.json
-step 4-profile-full emplace profile --ranks 1 --out "$out/full.json"
-step 5-model plan_and_run rm1 full.json
+step 4-samples "$python" -m benchmarks.profile_samples "$out/samples"
+step 5-cached "$python" -m benchmarks.gpu_lookups cached
+step 6-rows "$python" -m benchmarks.gpu_lookups rows
+step 7-profile-full emplace profile --ranks 1 --out "$out/full.json"
+step 8-model plan_and_run rm1 full.json

@@ -20,7 +20,7 @@ def waits_for(plan: Plan) -> str:
     """What devices wait for where the step is as long as it takes: "launches", "input" or "network", on which input and
     exchanges arrive; "" where they wait for nothing."""
     cost, model, step_us = plan.question.cost_model, plan.sized_question.model, plan.step_time_us or 0.0
-    floor = cost.floor(model)
+    floor = cost.floor(model, {table.sharding_type for table in plan.tables})
     if floor.time_us >= step_us > 0:
         return floor.name
     return "network" if beside_stages_us(plan) > cost.step_overhead_us + _ROUNDING * step_us else ""

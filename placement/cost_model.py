@@ -6,6 +6,7 @@ Formulas broadcast over numpy arrays.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from math import log2
 from typing import Annotated, Literal, NamedTuple
@@ -21,6 +22,7 @@ from emplace.placement.ingest import IngestCost
 from emplace.placement.messages_cost import MessageCost
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Name, Optimizer, Precision, ShardingType
 from emplace.placement.stack import Stack
+from emplace.placement.sums import add_up
 from emplace.placement.units import MAX_SIZE_BYTES
 
 _MAX_US = 1e12
@@ -326,7 +328,8 @@ class CostModel(Document):
     per_updated_byte_us: dict[Optimizer, Coefficient] = Field(default_factory=dict)
     """For each byte of a parameter that every rank holds: the optimizer's step reads and writes all of its values."""
     sharding_type_us: dict[ShardingType, Coefficient] = Field(default_factory=dict)
-    """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given."""
+    """What a step with tables of a sharding type takes beyond its loads and its collectives' fixed times; 0 where none is given. Of CUDA
+    devices, what the process needs to launch it."""
     dense: tuple[DenseCost, ...]
     residuals: tuple[Residual, ...] = ()
     largest: LargestMeasured | None = None
@@ -340,13 +343,22 @@ class CostModel(Document):
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 
-    def floor(self, model: ModelSpec) -> Floor:
-        """What no step of the model is shorter than: its process launches kernels and its input arrives while devices work."""
-        launched_us = 0.0 if self.launches is None else self.launches.time_us(model)
+    def floor(self, model: ModelSpec, used: Collection[ShardingType] = ()) -> Floor:
+        """What no step of the model is shorter than: its process launches kernels and its input arrives while devices work.
+
+        `used` are the sharding types of its tables; where none are given, it is the shortest of all placements.
+        """
+        launched_us = 0.0 if self.launches is None else self.launches.time_us(model) + self._types_us(used)
         arrived_us = 0.0 if self.ingest is None else self.ingest.time_us(model)
         if launched_us == arrived_us == 0:
             return Floor(0.0, "")
         return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, "launches")
+
+    def _types_us(self, used: Collection[ShardingType]) -> float:
+        """Microseconds of launching what these sharding types need, or the one that needs least."""
+        if used:
+            return add_up(self.sharding_type_us.get(each, 0.0) for each in used)
+        return min(self.sharding_type_us.get(each, 0.0) for each in ShardingType)
 
     @property
     def id_exchange(self) -> CollectiveCost:

@@ -7,7 +7,7 @@ and from the servers; a shard of a row split counts with its own share of the ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from emplace.placement.arriving import of_dense_us, of_shards_us, on_wires_us
 from emplace.placement.cost_model import CostModel
 from emplace.placement.host import DeviceType
 from emplace.placement.memory import rank_bytes, row_bytes, shard_bytes
-from emplace.placement.model import Table
+from emplace.placement.model import ShardingType, Table
 from emplace.placement.own_peaks import beyond_shards_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -63,10 +63,10 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
     own_bytes = np.array([own[kind] for kind in kinds], dtype=np.int64)
     hbm, ddr = np.where(on_cuda, own_bytes, 0), np.where(on_cuda, 0, own_bytes)
     stages, arriving = _base_stages_us(question, topology), _base_arriving_us(question, topology)
-    length = StepLength.of(question, topology)
-    constant_us = length.time_us(stages, arriving)
-    for used in dict.fromkeys(placement.sharding_type for placement in placements):
-        fixed = sharding_type_stages_us(question.cost_model, used, topology)
+    constant_us = StepLength.of(question, topology).time_us(stages, arriving)
+    used = tuple(dict.fromkeys(placement.sharding_type for placement in placements))
+    for each in used:
+        fixed = sharding_type_stages_us(question.cost_model, each, topology)
         stages += [fixed.get(stage, 0.0) for stage in STAGES]
     shard_hbm, shard_ddr = [], []
     for placement in placements:
@@ -79,7 +79,7 @@ def derive_loads(question: Question, placements: tuple[TablePlacement, ...], top
         shard_ddr.append(parts.ddr)
     node_ddr = np.zeros(len(topology.node_ddr_capacity_bytes), dtype=np.int64)
     np.add.at(node_ddr, [rank.node for rank in ranks], ddr)
-    step_time_us = length.time_us(stages, arriving)
+    step_time_us = StepLength.of(question, topology, used).time_us(stages, arriving)
     peak_ddr = ddr + beyond_shards_bytes(question, placements, in_order, topology)
     return DerivedLoads(shard_hbm, shard_ddr, hbm, peak_ddr, node_ddr, stages, arriving, step_time_us, constant_us)
 
@@ -102,10 +102,10 @@ class StepLength:
     """The input on a trainer's share of its node's network."""
 
     @staticmethod
-    def of(question: Question, topology: Topology) -> StepLength:
-        """The question's."""
+    def of(question: Question, topology: Topology, used: Collection[ShardingType] = ()) -> StepLength:
+        """The question's, with tables of these sharding types; without any, the shortest."""
         cost, model = question.cost_model, question.model
-        return StepLength(cost, topology, cost.floor(model).time_us, 0.0 if cost.ingest is None else cost.ingest.network_us(model))
+        return StepLength(cost, topology, cost.floor(model, used).time_us, 0.0 if cost.ingest is None else cost.ingest.network_us(model))
 
     def time_us(self, stages_us: NDArray[np.float64], arriving_us: NDArray[np.float64]) -> float:
         """Microseconds of a step in which ranks need so long in each stage ([R, K]) and so much arrives at trainers ([T])."""

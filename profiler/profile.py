@@ -19,7 +19,7 @@ from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import ComputeKernel
 from emplace.placement.units import show_gib
 from emplace.profiler.alone import alone
-from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
+from emplace.profiler.design.experiments import FULL, FULL_ON_CUDA, QUICK, QUICK_ON_CUDA, Effort, make_design
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
@@ -51,7 +51,8 @@ def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Pa
     either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails or another process is
     at the same one.
     """
-    effort = QUICK if quick else FULL
+    on_cuda = discover_host().has_cuda
+    effort = (QUICK_ON_CUDA if on_cuda else QUICK) if quick else (FULL_ON_CUDA if on_cuda else FULL)
     return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import torch
@@ -30,7 +31,8 @@ class RepeatedStep:
         devices = [f"cuda:{of_rank}" if device.type == "cuda" else "cpu" for of_rank in range(ranks)]
         tables = {placed.name: parameter_sharding(placed, devices) for placed in placements}
         self._training = Training(spec, sharding_plan({DEFAULT_PATH: tables}), device, trainers=ranks)
-        self._batches = [draw_batch(spec, spec.local_batch_size, seed, rank, number) for number in range(batches)]
+        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+            self._batches = list(threads.map(lambda number: draw_batch(spec, spec.local_batch_size, seed, rank, number), range(batches)))
 
     def prepare(self, repetition: int) -> None:
         """Bring the batch whose turn it is to the device."""

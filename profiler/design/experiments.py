@@ -5,8 +5,9 @@ Ranges hold the built-in models: 10 to 20 million rows, 4 to 256 columns, 1 to 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, cycle
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,8 @@ _IDS_PER_BAG = (1, 16)
 """Far apart, so that what ids cost is told from what bags cost."""
 _VALUE_BYTES = 4
 _TABLES_IN_STEP = (3, 40)
-_BUSY_LENGTHS, _BUSY_LOOKUPS, _BUSY_ROWS, _BUSY_WIDTHS = (8, 64), 2**19, 10_000, (16, 64)
-"""Steps that are mostly lookups: lengths, the most lookups of all ranks, the fewest rows, and widths of the dense layers."""
+_BUSY_LENGTHS, _BUSY_ROWS, _BUSY_WIDTHS = (8, 64), 10_000, (16, 64)
+"""Steps that are mostly lookups: lengths, the fewest rows, and widths of the dense layers."""
 _STEP_TABLE_BYTES = 2**29
 _LENGTHS = (1, 40)
 _TOGETHER = (
@@ -71,6 +72,9 @@ _REFERENCE = ReferencePoints(
     ),
 )
 """Points that take a few milliseconds each."""
+_REFERENCE_ALONE = CollectivePoint(operation=Operation.ALL_REDUCE, sent_bytes=2**19, optimizer=Optimizer.ROWWISE_ADAGRAD)
+_BETWEEN_RANKS, _ALONE = tuple(Operation), (Operation.ALL_REDUCE,)
+"""What is measured of several ranks, and of one alone: replicated parameters are filled and updated there too."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,17 @@ class Effort:
     max_output_bytes: int
     max_table_bytes: int
     max_collective_bytes: int
+    dense_widths: tuple[float, float]
+    """The binary logarithms of the least and the most units of a dense point's layer."""
     max_dense_flops: float
     max_activation_bytes: int
+    max_step_batch: int
+    max_busy_lookups: int
+    """The most lookups of all ranks in a step that is mostly lookups."""
+    step_widths: tuple[tuple[int, float], ...]
+    """Widths of the dense layers of other steps, each with the share of the steps that has it."""
+    max_step_depth: int
+    """The most hidden layers that a step has beside those of every step."""
 
 
 QUICK = Effort(
@@ -112,8 +125,13 @@ QUICK = Effort(
     max_output_bytes=2**24,
     max_table_bytes=2**27,
     max_collective_bytes=2**22,
+    dense_widths=(4, 10.5),
     max_dense_flops=1e9,
     max_activation_bytes=2**23,
+    max_step_batch=2048,
+    max_busy_lookups=2**19,
+    step_widths=((16, 0.4), (64, 0.3), (256, 0.2), (1024, 0.1)),
+    max_step_depth=0,
 )
 FULL = Effort(
     budget_s=780.0,
@@ -129,9 +147,30 @@ FULL = Effort(
     max_output_bytes=2**24,
     max_table_bytes=2**31,
     max_collective_bytes=2**24,
+    dense_widths=(4, 10.5),
     max_dense_flops=3e10,
     max_activation_bytes=2**26,
+    max_step_batch=2048,
+    max_busy_lookups=2**19,
+    step_widths=((16, 0.4), (64, 0.3), (256, 0.2), (1024, 0.1)),
+    max_step_depth=0,
 )
+_ON_A_GPU: dict[str, Any] = {
+    "max_lookups": 2**23,
+    "max_output_bytes": 2**29,
+    "max_collective_bytes": 2**28,
+    "dense_widths": (6, 12),
+    "max_dense_flops": 3e12,
+    "max_activation_bytes": 2**30,
+    "max_step_batch": 2**15,
+    "max_busy_lookups": 2**23,
+    "step_widths": ((64, 0.2), (256, 0.2), (1024, 0.3), (4096, 0.3)),
+    "max_step_depth": 8,
+}
+"""A GPU does in a millisecond what a core does in a second. Half of the steps keep it busy for longer than launching them takes, and the
+number of layers tells what launching one takes."""
+QUICK_ON_CUDA = replace(QUICK, **_ON_A_GPU, max_table_bytes=2**30)
+FULL_ON_CUDA = replace(FULL, **_ON_A_GPU)
 
 
 def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> Design:
@@ -143,10 +182,10 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         round_s=effort.round_s,
         sweeps=effort.sweeps,
         steps=_steps(effort, ranks, rng),
-        collectives=_collectives(effort, rng) if ranks > 1 else (),
+        collectives=_collectives(effort, rng, _BETWEEN_RANKS if ranks > 1 else _ALONE),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),
         lookups=_lookups(effort, rng, kernels, min(effort.max_table_bytes, table_bytes)),
-        reference=_REFERENCE,
+        reference=_REFERENCE if ranks > 1 else _REFERENCE.model_copy(update={"collective": _REFERENCE_ALONE}),
     )
 
 
@@ -188,8 +227,9 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator, *, is_busy: bool
     most_rows = 2e4 if ShardingType.DATA_PARALLEL in types else 4e5
     most_rows = min(most_rows, _STEP_TABLE_BYTES / (tables * per_table * columns * _VALUE_BYTES))
     lookups = tables * len(types) * length * ranks
-    most_lookups = min(effort.max_lookups, _BUSY_LOOKUPS) if is_busy else effort.max_lookups
-    most_batch = max(32.0, min(2048.0, most_lookups / lookups))
+    most_lookups = min(effort.max_lookups, effort.max_busy_lookups) if is_busy else effort.max_lookups
+    most_batch = max(32.0, min(effort.max_step_batch, most_lookups / lookups))
+    widths, shares = zip(*effort.step_widths, strict=True)
     return StepPoint(
         types=types,
         tables=tables,
@@ -197,7 +237,8 @@ def _step(effort: Effort, ranks: int, rng: np.random.Generator, *, is_busy: bool
         columns=columns,
         lookups_per_bag=length,
         batch=_whole(rng, max(32.0, most_batch / 4) if is_busy else 32, most_batch),
-        width=int(rng.choice(_BUSY_WIDTHS) if is_busy else rng.choice([16, 64, 256, 1024], p=[0.4, 0.3, 0.2, 0.1])),
+        width=int(rng.choice(_BUSY_WIDTHS) if is_busy else rng.choice(widths, p=shares)),
+        depth=int(rng.integers(0, effort.max_step_depth + 1)) if effort.max_step_depth else 0,
     )
 
 
@@ -206,11 +247,11 @@ def _whole(rng: np.random.Generator, least: float, most: float) -> int:
     return int(np.exp(rng.uniform(np.log(least), np.log(most))))
 
 
-def _collectives(effort: Effort, rng: np.random.Generator) -> tuple[CollectivePoint, ...]:
+def _collectives(effort: Effort, rng: np.random.Generator, operations: tuple[Operation, ...]) -> tuple[CollectivePoint, ...]:
     """The collective points: all operations of one size together, sizes in random order."""
     sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
     turns = zip(sizes, cycle(_COLUMNS), strict=False)
-    return tuple(point for size, columns in turns for operation in Operation for point in _of_size(operation, int(size), columns))
+    return tuple(point for size, columns in turns for operation in operations for point in _of_size(operation, int(size), columns))
 
 
 def _of_size(operation: Operation, size: int, columns: int) -> list[CollectivePoint]:
@@ -232,8 +273,8 @@ def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
         interaction=Interaction.DOT if rng.random() < 0.4 else Interaction.CAT,
         features=int(np.exp(rng.uniform(np.log(3), np.log(41)))),
         columns=int(2 ** rng.integers(3, 8)),
-        bottom=_widths(rng),
-        top=_widths(rng),
+        bottom=_widths(effort, rng),
+        top=_widths(effort, rng),
     )
     part = dense_part(dense_model(point))
     largest = min(
@@ -242,8 +283,8 @@ def _dense_point(effort: Effort, rng: np.random.Generator) -> DensePoint:
     return point.model_copy(update={"batch": int(np.exp(rng.uniform(np.log(32), np.log(max(32.0, largest)))))})
 
 
-def _widths(rng: np.random.Generator) -> tuple[int, ...]:
-    return tuple(int(2 ** rng.uniform(4, 10.5)) for _ in range(rng.integers(1, 4)))
+def _widths(effort: Effort, rng: np.random.Generator) -> tuple[int, ...]:
+    return tuple(int(2 ** rng.uniform(*effort.dense_widths)) for _ in range(rng.integers(1, 4)))
 
 
 def _lookups(effort: Effort, rng: np.random.Generator, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> tuple[LookupPoint, ...]:

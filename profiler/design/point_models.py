@@ -50,7 +50,7 @@ def step_model(point: StepPoint, ranks: int) -> ModelSpec:
         local_batch_size=point.batch,
         dense_features=_DENSE_FEATURES,
         bottom_mlp=(point.width, point.columns),
-        top_mlp=(point.width, max(8, point.width // 2), 1),
+        top_mlp=(*[point.width] * (1 + point.depth), max(8, point.width // 2), 1),
         interaction=Interaction.CAT,
         optimizer=Optimizer.ROWWISE_ADAGRAD,
         tables=tuple(
@@ -84,9 +84,11 @@ def _tables(point: StepPoint, ranks: int) -> list[tuple[str, ShardingType, int]]
 def replica_rows(sent_bytes: int, ranks: int) -> int:
     """Rows of the replicated parameter of whose gradient each rank sends so many bytes.
 
-    In a ring it sends 2 (ranks - 1) / ranks of it, as placement.workload counts.
+    In a ring it sends 2 (ranks - 1) / ranks of it, as placement.workload counts. A rank alone sends nothing: there the bytes are the
+    gradient's own.
     """
-    return max(1, sent_bytes * ranks // (2 * (ranks - 1) * REPLICA_COLUMNS * OUTPUT_BYTES))
+    gradient_bytes = sent_bytes * ranks // (2 * (ranks - 1)) if ranks > 1 else sent_bytes
+    return max(1, gradient_bytes // (REPLICA_COLUMNS * OUTPUT_BYTES))
 
 
 def exchanged_examples(sent_bytes: int, ids_per_bag: int, ranks: int) -> int:

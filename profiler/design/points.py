@@ -45,7 +45,8 @@ class LookupPoint(Document):
 
 
 class CollectivePoint(Document):
-    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order, of a conversion, what it rounds."""
+    """`sent_bytes` is what each rank sends to the others; of a permutation, what it puts in order, of a conversion, what it rounds, and of
+    a rank alone, the gradient that it would send."""
 
     operation: Operation
     sent_bytes: int
@@ -84,6 +85,8 @@ class StepPoint(Document):
     lookups_per_bag: int
     batch: int
     width: int
+    depth: int = 0
+    """Hidden layers of the top MLP besides."""
 
 
 class ReferencePoints(Document):

@@ -13,7 +13,7 @@ from emplace.placement.cost_model import WHOLE_STEPS, CostModel, KernelCost, Lar
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import ToolError
-from emplace.placement.host import HostSpec
+from emplace.placement.host import DeviceKind, DeviceType, HostSpec
 from emplace.placement.model import ComputeKernel, DataType, Optimizer
 from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
@@ -55,7 +55,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     shared = ranks_per_core(host, len(samples))
     timed = together(samples, shared)
     usual = {point: one.at_usual_speed() for point, one in timed.items()}
-    kernels, residuals = _kernels(design, timed, host.node.devices[0].kind)
+    kernels, residuals = _kernels(design, timed, host.node.devices[0])
     updates, errors = fit_updates(design, usual, len(samples))
     known = Known(tuple(kernels), updates)
     fit = StepFit(host, len(samples), known)
@@ -76,7 +76,7 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
         "reference_step_us": usual_reference_us(samples, Kind.STEP),
         "reference_exponent": exponent,
     }
-    return model.model_copy(update=found | {"largest": _largest(design, timed)})
+    return model.model_copy(update=found | {"largest": _largest(design, timed, len(samples))})
 
 
 def _corrected(fit: StepFit, design: Design, timed: TimedPoints) -> Iterator[tuple[float, list[Point], list[Residual]]]:
@@ -87,14 +87,15 @@ def _corrected(fit: StepFit, design: Design, timed: TimedPoints) -> Iterator[tup
         yield exponent, points, held_out_residuals(points, design.seed)
 
 
-def _largest(design: Design, timed: TimedPoints) -> LargestMeasured:
+def _largest(design: Design, timed: TimedPoints, ranks: int) -> LargestMeasured:
     """The largest of everything that was measured."""
+    sent = [design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE] if ranks > 1 else []
     groups = [one.tables for (kind, _), one in timed.items() if kind is Kind.LOOKUP]
     dense = [design.dense[index] for kind, index in timed if kind is Kind.DENSE]
     return LargestMeasured(
         lookups=max(add_up(table.lookups for table in tables) for tables in groups),
         output_bytes=max(sum(table.bags * table.bag_bytes for table in tables) for tables in groups),
-        sent_bytes=max((design.collectives[index].sent_bytes for kind, index in timed if kind is Kind.COLLECTIVE), default=0),
+        sent_bytes=max(sent, default=0),
         dense_flops=max(point.batch * dense_part(dense_model(point)).training_flops for point in dense),
     )
 
@@ -105,15 +106,17 @@ class _Lookups:
 
     points: Sequence[LookupPoint]
     timed: Sequence[Timed]
+    on_cuda: bool
 
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
         """Their times in one direction, `forward` or `backward`."""
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
         groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness for timed in self.timed])
-        return LookupPoints(groups, times, slowness, with_gradient=name == "backward" and kernel is ComputeKernel.DENSE)
+        writes_gradient = name == "backward" and kernel is ComputeKernel.DENSE
+        return LookupPoints(groups, times, slowness, self.on_cuda, writes_gradient)
 
 
-def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[KernelCost], list[Residual]]:
+def _kernels(design: Design, timed: TimedPoints, device: DeviceKind) -> tuple[list[KernelCost], list[Residual]]:
     """What each kernel costs, and the errors of its fits.
 
     The costs are those of row-wise Adagrad in fp32, with a backward for each other optimizer or data type that was measured enough.
@@ -122,15 +125,15 @@ def _kernels(design: Design, timed: TimedPoints, device: str) -> tuple[list[Kern
     costs, residuals = [], []
     for kernel in dict.fromkeys(point.kernel for point in design.lookups):
         fits: dict[str, LookupFit] = {}
-        standard = _select(design, timed, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
+        standard = _select(design, timed, device, kernel, Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
         _refuse_too_few(f"{kernel} lookups", len(standard.points), _FEWEST_LOOKUPS)
         for name in ("forward", "backward"):
             fits[name], errors = _fitted(f"{kernel} {name}", standard.direction(name, kernel), design.seed)
             residuals += errors
-        others, errors = _other_backwards(design, timed, kernel, fits["backward"].cache_bytes)
+        others, errors = _other_backwards(design, timed, device, kernel, fits["backward"].cache_bytes)
         residuals += errors
         directions = {name: fit.cost for name, fit in fits.items()}
-        costs.append(KernelCost(device=device, kernel=kernel, **directions, other_backwards=tuple(others)))
+        costs.append(KernelCost(device=device.kind, kernel=kernel, **directions, other_backwards=tuple(others)))
     return costs, residuals
 
 
@@ -142,13 +145,13 @@ def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list
 
 
 def _other_backwards(
-    design: Design, timed: TimedPoints, kernel: ComputeKernel, cache_bytes: int
+    design: Design, timed: TimedPoints, device: DeviceKind, kernel: ComputeKernel, cache_bytes: int
 ) -> tuple[list[OtherBackward], list[Residual]]:
     """The backwards of all other optimizers and data types that were measured enough, and their errors.
 
     They are fitted together: few points can't tell everything of each, nor how large the cache is.
     """
-    selected = {variant: _select(design, timed, kernel, *variant) for variant in _OTHERS}
+    selected = {variant: _select(design, timed, device, kernel, *variant) for variant in _OTHERS}
     found = {each: chosen.direction("backward", kernel) for each, chosen in selected.items() if len(chosen.points) >= _FEWEST_LOOKUPS}
     if not found:
         return [], []
@@ -171,14 +174,16 @@ def _predict_variant(
     return fit_variants(known, cache_bytes)[number].predict(_part(points, unseen))
 
 
-def _select(design: Design, timed: TimedPoints, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType) -> _Lookups:
+def _select(
+    design: Design, timed: TimedPoints, device: DeviceKind, kernel: ComputeKernel, optimizer: Optimizer, data_type: DataType
+) -> _Lookups:
     wanted = (kernel, optimizer, data_type)
     found = [
         (point, timed[Kind.LOOKUP, index])
         for index, point in enumerate(design.lookups)
         if (Kind.LOOKUP, index) in timed and (point.kernel, point.optimizer, point.data_type) == wanted
     ]
-    return _Lookups([point for point, _ in found], [one for _, one in found])
+    return _Lookups([point for point, _ in found], [one for _, one in found], device.type is DeviceType.CUDA)
 
 
 def _part(points: LookupPoints, chosen: NDArray[np.intp]) -> LookupPoints:

@@ -39,6 +39,10 @@ _TERMS = (
     "per_uneven_bag_us",
     "per_page_us",
 )
+_OF_CORES = ("per_uneven_bag_us", "per_page_us")
+"""What costs a core time and a GPU none: branches that it can't foresee, and pages that are not in its tables of addresses."""
+_HIDDEN_US = 500.0
+"""Launching takes a process so long that a GPU's times below this don't show in a step: their errors count as shares of this."""
 _OF_A_ROWS_UPDATE = ("per_unique_line_us", "per_page_us")
 """What optimizers and data types differ in: all read the same ids, sort them and sum the same gradients."""
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
@@ -54,6 +58,7 @@ class LookupPoints:
     """[points]"""
     slowness: Array
     """[points] how slow the machine was meanwhile: 1 is usual, 2 half as fast."""
+    on_cuda: bool = False
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
@@ -110,9 +115,15 @@ def fit_variants(variants: Sequence[LookupPoints], cache_bytes: int) -> list[Loo
     quantities = np.hstack([np.vstack([one[:, ~own] for one in each]), block_diag(*(one[:, own] for one in each))])
     slowness = np.concatenate([points.slowness for points in variants])[:, None]
     times = np.concatenate([points.times_us for points in variants])
-    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, slowness * quantities]), times), 2)
+    weights = np.array([seen_share(time_us) for time_us in times]) if variants[0].on_cuda else 1.0
+    steady, slowing = np.split(fit_nonnegative(np.hstack([quantities, slowness * quantities]), times, weights=weights), 2)
     parts = zip(_of_variants(steady, own, len(variants)), _of_variants(slowing, own, len(variants)), strict=True)
     return [LookupFit(*part, cache_bytes) for part in parts]
+
+
+def seen_share(time_us: float) -> float:
+    """How much of the relative error of a GPU's time shows in a step."""
+    return min(time_us / _HIDDEN_US, 1.0)
 
 
 def _of_variants(found: Array, own: NDArray[np.bool_], count: int) -> Array:
@@ -140,6 +151,9 @@ def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
         touched_pages(unique, row_bytes, rows),
         rows * row_bytes * points.with_gradient,
     ]
+    if points.on_cuda:
+        for name in _OF_CORES:
+            terms[_TERMS.index(name)] = np.zeros_like(lookups)
     first = np.cumsum([0, *map(len, points.groups[:-1])])
     summed = np.add.reduceat(terms, first, axis=1)
     return np.vstack([summed[:-1], np.ones(len(first)), summed[-1:]]).T

@@ -6,6 +6,7 @@ under a cost model that is that coefficient alone, and what lookups take is know
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +15,21 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from emplace.placement.cost_model import WHOLE_STEPS, CollectiveCost, CostModel, CostSource, DenseCost, KernelCost, LookupCost, Residual
+from emplace.placement.cost_model import (
+    WHOLE_STEPS,
+    CollectiveCost,
+    CostModel,
+    CostSource,
+    DenseCost,
+    KernelCost,
+    LaunchCost,
+    LookupCost,
+    Residual,
+)
 from emplace.placement.dense_part import dense_part
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.model import Optimizer, ShardingType
+from emplace.placement.model import ModelSpec, Optimizer, ShardingType
 from emplace.placement.plan import PlanOptions, Question
 from emplace.placement.qcomm import CommPrecision
 from emplace.placement.topology import build_topology
@@ -35,7 +46,7 @@ from emplace.profiler.design.point_models import (
     step_placements,
 )
 from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, Kind, Operation, StepPoint
-from emplace.profiler.fit.regression import Array, fit_nonnegative, held_out, residuals_by_regime
+from emplace.profiler.fit.regression import Array, fit_nonnegative, held_out, residuals_by_regime, seen_share
 from emplace.profiler.fit.samples import Timed
 
 DENSE_LAYERS = "dense layers"
@@ -63,6 +74,8 @@ _DENSE = (
     "per_parameter_byte_us",
     "per_feature_us",
 )
+_LAUNCHES = ("fixed_us", "per_feature_us", "per_layer_us")
+_OF_LAUNCHES = tuple(f"launch {part}" for part in _LAUNCHES)
 _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
 """Types whose exchanges are those of another: TorchRec's column-wise classes are its table-wise ones, given pieces of tables."""
 _PERMUTATION = "permutation fixed_us"
@@ -85,7 +98,10 @@ NAMES = (
     _CONVERSION,
     "per_converted_byte_us",
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
+    *_OF_LAUNCHES,
 )
+_MOST_FITS = 20
+"""The most times that a fit is repeated because steps changed sides."""
 _FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
 
 
@@ -99,6 +115,10 @@ class Point:
     time_us: float
     known_us: float = 0.0
     """What lookups take of it, by their own fit."""
+    launched: Array | None = None
+    """[NAMES] of a step on CUDA: the quantities of launching it, which it takes where that is longer."""
+    seen: float = 1.0
+    """How much of its relative error shows in a step."""
 
 
 @dataclass(frozen=True)
@@ -126,28 +146,34 @@ class StepFit:
         self._ranks_per_core = effective_ranks_per_core(host, ranks)
         self._topology = build_topology(host, 1, ranks, with_servers=False)
         self._free = known.free()
+        self._on_cuda = host.node.devices[0].type is DeviceType.CUDA
         self._priced = cache(self._price)
 
     def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
         """One equation for each point of the design that was measured and is no lookup."""
         found = []
         for (kind, index), one in sorted(timed.items()):
-            if kind is Kind.COLLECTIVE:
+            if kind is Kind.COLLECTIVE and self._ranks > 1:
                 found.append(_collective_point(design.collectives[index], self._ranks, one))
             elif kind is Kind.DENSE:
-                found.append(Point(DENSE_LAYERS, _dense_row(design.dense[index]), one.forward_us + one.backward_us))
+                found.append(self._dense_point(design.dense[index], one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
                 found.append(self._step_point(design.steps[index], one.forward_us))
         return found
 
+    def _dense_point(self, point: DensePoint, time_us: float) -> Point:
+        return Point(DENSE_LAYERS, _dense_row(point), time_us, seen=seen_share(time_us) if self._on_cuda else 1.0)
+
     def _step_point(self, point: StepPoint, time_us: float) -> Point:
         quantities, known_us = self._priced(point)
-        return Point(WHOLE_STEPS, quantities, time_us, known_us)
+        return Point(
+            WHOLE_STEPS, quantities, time_us, known_us, _launch_row(step_model(point, self._ranks), point) if self._on_cuda else None
+        )
 
     def _price(self, point: StepPoint) -> tuple[Array, float]:
         """(quantities [NAMES], what is known of its time in microseconds)."""
         nothing = dict.fromkeys(NAMES, 0.0)
-        quantities = [self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        quantities = [0.0 if name in _OF_LAUNCHES else self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
         quantities[NAMES.index(LOOKUPS)] = self.step_us(point, nothing, self._known.lookups())
         return np.array(quantities), self.step_us(point, nothing, self._known)
 
@@ -179,6 +205,7 @@ class StepFit:
             ranks=self._ranks,
             ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
+            launches=LaunchCost(**{part: coefficients[f"launch {part}"] for part in _LAUNCHES}) if self._on_cuda else None,
             kernels=tuple(_slower(kernel, 1 + coefficients[LOOKUPS]) for kernel in known.kernels),
             per_updated_byte_us=dict(known.per_updated_byte_us),
             per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
@@ -221,28 +248,50 @@ def effective_ranks_per_core(host: HostSpec, ranks: int) -> float:
 def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
     """(microseconds per updated byte of every optimizer that was measured, their errors).
 
-    What an optimizer takes however small the parameter is in a step's overhead.
+    What an optimizer takes however small the parameter is in a step's overhead. With a rank alone nothing is exchanged, so that what the
+    gradient takes until it is there is counted here.
     """
     measured: dict[Optimizer, list[tuple[float, float]]] = {}
     for index, point in enumerate(design.collectives):
         if point.optimizer is not None and (Kind.COLLECTIVE, index) in timed:
             parameter_bytes = replica_rows(point.sent_bytes, ranks) * REPLICA_COLUMNS * OUTPUT_BYTES
-            measured.setdefault(point.optimizer, []).append((parameter_bytes, timed[Kind.COLLECTIVE, index].backward_us))
+            one = timed[Kind.COLLECTIVE, index]
+            time_us = one.backward_us if ranks > 1 else one.forward_us + one.backward_us
+            measured.setdefault(point.optimizer, []).append((parameter_bytes, time_us))
     per_byte_us, errors = {}, []
     for optimizer, found in measured.items():
         if len(found) < _FEWEST_SIZES:
             continue
         points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
-        quantities, times, known, weights = _arrays(points)
-        per_byte_us[optimizer] = float(fit_nonnegative(quantities, times, known, weights)[1])
+        per_byte_us[optimizer] = float(_fitted(points)[1])
         errors += held_out_residuals(points, design.seed, np.array([True, False]))
     return per_byte_us, errors
 
 
 def fit_points(points: list[Point]) -> dict[str, float]:
     """The coefficients by name, those of NAMES."""
-    quantities, times, known, weights = _arrays(points)
-    return dict(zip(NAMES, fit_nonnegative(quantities, times, known, weights).tolist(), strict=True))
+    return dict(zip(NAMES, _fitted(points).tolist(), strict=True))
+
+
+def _fitted(points: list[Point]) -> Array:
+    """[columns] the coefficients of the points' quantities.
+
+    A step on CUDA is as long as its launches or its device take, whichever is longer. Which one that is follows from the coefficients, so
+    they are fitted again until no step changes sides.
+    """
+    on_device = np.array([point.launched is None for point in points])
+    for _ in range(_MOST_FITS):
+        quantities, times, known, weights = _arrays(points, on_device)
+        coefficients = fit_nonnegative(quantities, times, known, weights)
+        before, on_device = on_device, np.array([_is_on_device(point, coefficients) for point in points])
+        if (before == on_device).all():
+            break
+    return coefficients
+
+
+def _is_on_device(point: Point, coefficients: Array) -> bool:
+    """Whether the point is as long as its device takes."""
+    return point.launched is None or bool(point.known_us + point.quantities @ coefficients > point.launched @ coefficients)
 
 
 def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
@@ -250,12 +299,13 @@ def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] 
 
     `fixed` [columns] says which coefficients don't grow with a point's work.
     """
-    quantities, times, known, weights = _arrays(points)
-    fixed_us = quantities[:, fixed] @ fit_nonnegative(quantities, times, known, weights)[fixed]
+    coefficients = _fitted(points)
+    quantities, times, _, _ = _arrays(points, np.array([_is_on_device(point, coefficients) for point in points]))
+    fixed_us = quantities[:, fixed] @ coefficients[fixed]
 
     def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
-        found = fit_nonnegative(quantities[seen], times[seen], known[seen], weights[seen])
-        return np.asarray(known[unseen] + quantities[unseen] @ found)
+        found = _fitted([points[index] for index in seen])
+        return np.array([_predicted_us(points[index], found) for index in unseen])
 
     predicted = held_out(len(points), seed, predict)
     kinds = [point.what for point in points]
@@ -264,11 +314,20 @@ def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] 
     return list(chain.from_iterable(found))
 
 
-def _arrays(points: list[Point]) -> tuple[Array, Array, Array, Array]:
-    """(quantities [points, columns], times, known parts, weights [points])."""
-    weights = np.array([_WEIGHTS.get(point.what, 1.0) for point in points])
-    times, known = np.array([point.time_us for point in points]), np.array([point.known_us for point in points])
-    return np.array([point.quantities for point in points]), times, known, weights
+def _predicted_us(point: Point, coefficients: Array) -> float:
+    device_us = float(point.known_us + point.quantities @ coefficients)
+    return device_us if point.launched is None else max(device_us, float(point.launched @ coefficients))
+
+
+def _arrays(points: list[Point], on_device: NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
+    """(quantities [points, columns], times, known parts, weights [points]), of launching where it is not the device that counts."""
+    weights = np.array([_WEIGHTS.get(point.what, 1.0) * point.seen for point in points])
+    sides = [
+        (point.quantities, point.known_us) if counts or point.launched is None else (point.launched, 0.0)
+        for point, counts in zip(points, on_device, strict=True)
+    ]
+    times, known = np.array([point.time_us for point in points]), np.array([known_us for _, known_us in sides])
+    return np.array([quantities for quantities, _ in sides]), times, known, weights
 
 
 def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
@@ -315,6 +374,12 @@ def _dense_row(point: DensePoint) -> Array:
     """[NAMES] quantities of a dense point. Pooled vectors are at hand there: no features are taken from an exchange."""
     part, nothing = dense_part(dense_model(point)), dict.fromkeys(NAMES, 0.0)
     return _row({name: _dense_cost("any", nothing | {name: 1.0}).time_us(part, point.batch, 0) for name in NAMES})
+
+
+def _launch_row(model: ModelSpec, point: StepPoint) -> Array:
+    """[NAMES] the quantities of launching a step: its sharding types, and what LaunchCost counts."""
+    launches = {"launch fixed_us": 1.0, "launch per_feature_us": model.num_features, "launch per_layer_us": len(dense_part(model).layers)}
+    return _row(launches | {f"type {kind}": float(count) for kind, count in Counter(_LIKE.get(kind, kind) for kind in point.types).items()})
 
 
 def _row(parts: Mapping[str, float]) -> Array:

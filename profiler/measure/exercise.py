@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from emplace.profiler.design.points import Kind
 from emplace.runtime.between_ranks import largest_of_ranks
-from emplace.runtime.clock import now_us, work_us
+from emplace.runtime.clock import now_us, passed_us, worked_us
 from emplace.runtime.repeated_step import visit_us
 
 _MIN_REPETITIONS, _MAX_REPETITIONS = 4, 40
@@ -54,7 +54,7 @@ class Exercise(Protocol):
 Timings = tuple[list[float], list[float]]
 """Microseconds of every repetition: forward, backward."""
 _Visit = Callable[[Exercise, int, torch.device], Timings]
-_Clock = Callable[[torch.device], float]
+_Stopwatch = Callable[[Callable[[], None], torch.device], float]
 
 
 def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, round_s: float, device: torch.device) -> list[Timings]:
@@ -62,8 +62,8 @@ def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, r
 
     All are repeated as often as `round_s` seconds allow on the slowest rank, after one repetition that does not count. Whole steps
     follow each other as in training, several of one exercise at a time with nothing in between, the first of them not counted.
-    Where a rank computes on its own, the time that it works counts, whoever else has its core; where ranks do something together,
-    the time that passes.
+    Where a rank computes on its own, the time that it works counts, whoever else has its core, and on CUDA the time that its device
+    works; where ranks do something together, the time that passes.
     """
     visit = _VISITS[kind]
     gc.collect()
@@ -100,12 +100,12 @@ def _joined(timings: list[Timings]) -> Timings:
 
 def _compute(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     exercise.prepare(repetition)
-    return [_cold(exercise.forward, work_us, device)], [_cold(exercise.backward, work_us, device)]
+    return [_cold(exercise.forward, worked_us, device)], [_cold(exercise.backward, worked_us, device)]
 
 
 def _exchange(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
     exercise.prepare(repetition)
-    return [_cold(exercise.forward, now_us, device)], [_cold(exercise.backward, now_us, device)]
+    return [_cold(exercise.forward, passed_us, device)], [_cold(exercise.backward, passed_us, device)]
 
 
 def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings:
@@ -116,21 +116,14 @@ def _train(exercise: Exercise, repetition: int, device: torch.device) -> Timings
 _VISITS: dict[Kind, _Visit] = {Kind.STEP: _train, Kind.COLLECTIVE: _exchange, Kind.DENSE: _compute, Kind.LOOKUP: _compute}
 
 
-def _cold(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
-    """Microseconds of an action that finds other data in the core's own caches."""
+def _cold(action: Callable[[], None], stopwatch: _Stopwatch, device: torch.device) -> float:
+    """Microseconds of an action that finds other data in the core's own caches. All ranks begin it together."""
     _other_data().add_(1.0)
-    return _time(action, clock, device)
+    dist.barrier()
+    return stopwatch(action, device)
 
 
 @cache
 def _other_data() -> torch.Tensor:
     """4 MiB: more than a core's own caches, less than the caches that cores share."""
     return torch.zeros(2**20)
-
-
-def _time(action: Callable[[], None], clock: _Clock, device: torch.device) -> float:
-    """Microseconds of an action that all ranks begin together."""
-    dist.barrier()
-    start = clock(device)
-    action()
-    return clock(device) - start

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -44,7 +47,7 @@ class LookupExercise:
         self._module = _module(point, device)
         self._device = device
         touched_bytes = point.bags * sum(table.lookups_per_bag * row_bytes(point.data_type, table.columns) for table in point.tables)
-        drawn = [[_draw(table, point.bags, rng) for table in point.tables] for _ in range(batches_to_rotate(touched_bytes))]
+        drawn = _draw_batches(point, rng.spawn(batches_to_rotate(touched_bytes)))
         self._batches = [_to_tensors(tables, device) for tables in drawn]
         self.counts = tuple(_counts(point, index, [tables[index] for tables in drawn]) for index in range(len(point.tables)))
         width = sum(table.columns for table in point.tables)
@@ -99,28 +102,42 @@ def _touch(module: torch.nn.Module) -> None:
                 tensor.fill_(0.01)
 
 
-def _draw(table: TableShape, bags: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(ids, lengths) of one batch. Popular rows are spread over the table by multiplication, as hashing would spread them."""
+class _Drawn(NamedTuple):
+    """What one batch asks of one table."""
+
+    ids: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    unique_rows: int
+
+
+def _draw_batches(point: LookupPoint, rngs: Sequence[np.random.Generator]) -> list[list[_Drawn]]:
+    """[batches][tables] a batch from each generator, as many at once as this rank has threads."""
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        return list(threads.map(lambda rng: [_draw(table, point.bags, rng) for table in point.tables], rngs))
+
+
+def _draw(table: TableShape, bags: int, rng: np.random.Generator) -> _Drawn:
+    """Popular rows are spread over the table by multiplication, as hashing would spread them."""
     lengths = np.ones(bags, dtype=np.int64) if table.lookups_per_bag == 1 else rng.poisson(table.lookups_per_bag, bags)
     access = access_distribution(ZipfAccess(zipf=table.zipf) if table.zipf else "uniform", table.rows)
     step = next(step for step in (2_654_435_761, 2_654_435_769, 1_000_000_007, 1) if math.gcd(step, table.rows) == 1)
     ids = access.sample(rng, int(lengths.sum())) * np.int64(step) % table.rows
-    return ids, np.asarray(lengths, dtype=np.int64)
+    return _Drawn(ids, np.asarray(lengths, dtype=np.int64), len(np.unique(ids)))
 
 
-def _to_tensors(tables: list[tuple[NDArray[np.int64], NDArray[np.int64]]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def _to_tensors(tables: list[_Drawn], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """FBGEMM's (indices, offsets): tables one after the other, offsets with a leading zero."""
-    indices = np.concatenate([ids for ids, _ in tables])
-    offsets = np.append(0, np.cumsum(np.concatenate([lengths for _, lengths in tables])))
+    indices = np.concatenate([table.ids for table in tables])
+    offsets = np.append(0, np.cumsum(np.concatenate([table.lengths for table in tables])))
     return torch.from_numpy(indices).to(device), torch.from_numpy(offsets).to(device)
 
 
-def _counts(point: LookupPoint, index: int, batches: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> TableCounts:
+def _counts(point: LookupPoint, index: int, batches: list[_Drawn]) -> TableCounts:
     """What the batches ask of table `index`, on average."""
     table = point.tables[index]
     return TableCounts(
-        lookups=float(np.mean([len(ids) for ids, _ in batches])),
-        unique_rows=float(np.mean([len(np.unique(ids)) for ids, _ in batches])),
+        lookups=float(np.mean([len(batch.ids) for batch in batches])),
+        unique_rows=float(np.mean([batch.unique_rows for batch in batches])),
         row_bytes=row_bytes(point.data_type, table.columns),
         bags=point.bags,
         uneven_bags=0 if table.lookups_per_bag == 1 else point.bags,

@@ -14,6 +14,8 @@ from emplace.placement.stages import Stage
 
 CPU_TRACE = Path(__file__).parent / "traces" / "cpu-two-ranks.json.gz"
 """Three reference steps (runtime/reference_step.py) on two ranks over gloo, of torch 2.13 and torchrec 1.8."""
+GPU_TRACE = CPU_TRACE.with_name("h200-rm2.json.gz")
+"""Three steps of RM2 on one H200, of torch 2.11 and torchrec 1.6. The spans of the steps were put in afterwards."""
 RANGES = {
     Stage.INPUT_DIST: "## all2all_data:kjt values ##",
     Stage.LOOKUP_FORWARD: "[lookup]_[ebc]_[table_wise]",
@@ -54,6 +56,16 @@ def test_kernels_belong_to_the_stage_that_launched_them(tmp_path: Path) -> None:
     found = read_trace(tmp_path / "trace.json")
     assert (found.steps, found.step_us, found.on_device) == (2, 5000, True)
     assert found.stages_us == pytest.approx(lengths)
+
+
+def test_kernels_of_a_gpu_are_told_by_the_operators_that_launched_them() -> None:
+    """FBGEMM's own kernels are most of what RM2's lookups take."""
+    found = read_trace(GPU_TRACE)
+    assert (found.steps, found.on_device) == (3, True)
+    assert found.stages_us[Stage.LOOKUP_FORWARD] == pytest.approx(479 + 63, rel=0.01)  # the lookup, and the check of its ids
+    assert found.stages_us[Stage.LOOKUP_BACKWARD] == pytest.approx(2459, rel=0.01)  # of it 1956 for the update, the rest for sorting
+    assert sum(found.stages_us.values()) == pytest.approx(3401, rel=0.02)  # of 8.7 ms: launching takes longer
+    assert found.step_us == pytest.approx(8695, rel=0.01)
 
 
 def test_what_ran_before_the_first_step_does_not_count(tmp_path: Path) -> None:

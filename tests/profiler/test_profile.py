@@ -159,7 +159,7 @@ def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
 def test_the_second_sweep_measures_everything_again(tmp_path: Path) -> None:
     design = make_design(replace(TINY, sweeps=2, lookup_points=4, dense_points=2, step_points=0), 1, 0, (ComputeKernel.FUSED,), 2**22)
-    design = design.model_copy(update={"steps": ()})
+    design = design.model_copy(update={"steps": (), "collectives": ()})
     (tmp_path / "design.json").write_text(design.canonical_json())
     a_minute_from_now = str(time.monotonic() + 60)
     run_ranks([RANK, str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, tmp_path, 120, lambda: None)

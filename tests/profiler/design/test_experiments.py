@@ -8,8 +8,8 @@ import pytest
 
 from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
-from emplace.profiler.design.experiments import FULL, QUICK, Effort, make_design
-from emplace.profiler.design.point_models import dense_model
+from emplace.profiler.design.experiments import FULL, FULL_ON_CUDA, QUICK, QUICK_ON_CUDA, Effort, make_design
+from emplace.profiler.design.point_models import dense_model, step_model
 from emplace.profiler.design.points import Operation
 
 KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
@@ -21,7 +21,7 @@ def test_same_seed_same_points() -> None:
     assert make_design(QUICK, 2, 7, KERNELS, 64 * MIB) != make_design(QUICK, 2, 8, KERNELS, 64 * MIB)
 
 
-@pytest.mark.parametrize("effort", [QUICK, FULL])
+@pytest.mark.parametrize("effort", [QUICK, FULL, QUICK_ON_CUDA, FULL_ON_CUDA])
 def test_no_point_is_larger_than_allowed(effort: Effort) -> None:
     design = make_design(effort, 2, 0, KERNELS, 64 * MIB)
     for point in design.lookups:
@@ -94,6 +94,15 @@ def test_a_quick_profile_spends_its_time_on_the_standard() -> None:
     assert {(point.optimizer, point.data_type) for point in points} == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
 
 
-def test_one_rank_has_no_collectives() -> None:
-    assert make_design(QUICK, 1, 0, KERNELS, 64 * MIB).collectives == ()
+def test_one_rank_exchanges_nothing_but_has_replicated_parameters() -> None:
+    alone = make_design(QUICK, 1, 0, KERNELS, 64 * MIB)
+    assert {point.operation for point in (*alone.collectives, alone.reference.collective)} == {Operation.ALL_REDUCE}
     assert {point.operation for point in make_design(QUICK, 2, 0, KERNELS, 64 * MIB).collectives} == set(Operation)
+
+
+def test_steps_of_a_gpu_differ_in_depth_and_some_keep_it_busy_for_longer_than_launching_takes() -> None:
+    steps = make_design(FULL_ON_CUDA, 1, 0, KERNELS, 2048 * MIB).steps
+    assert {point.depth for point in steps} == set(range(9))
+    flops = [point.batch * dense_part(step_model(point, 1)).training_flops for point in steps]
+    assert sum(each > 3e11 for each in flops) >= 5  # 6 ms at 50 TFLOP/s
+    assert {point.depth for point in make_design(FULL, 1, 0, KERNELS, 2048 * MIB).steps} == {0}

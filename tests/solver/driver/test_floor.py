@@ -133,6 +133,27 @@ def test_where_a_packed_plan_takes_longer_it_ends_at_the_floor_too(spent_s: list
     assert sum(spent_s) < 1.0
 
 
+TYPES_US = dict.fromkeys(ShardingType, 1000.0) | {ShardingType.TABLE_WISE: 800.0}
+"""What launching each sharding type takes."""
+
+
+@pytest.mark.parametrize("of", [asked(), tight(), asked(nodes=2)], ids=["packed", "tight", "two nodes"])
+def test_launches_are_those_of_one_sharding_type_where_one_will_do(of: Question) -> None:
+    of = with_costs(of, launches=LaunchCost(fixed_us=HIGH_US), sharding_type_us=TYPES_US)
+    plan = planned(of)
+    assert {each.sharding_type for each in plan.tables} == {ShardingType.TABLE_WISE}
+    assert_best(plan, HIGH_US + 800.0)
+
+
+def test_launches_of_every_sharding_type_in_use_count() -> None:
+    of = with_costs(few(work_limit=0.1), launches=LaunchCost(fixed_us=HIGH_US), sharding_type_us=TYPES_US)
+    first, *others = of.model.tables
+    split = first.model_copy(update={"constraints": Constraints(sharding_types=(ShardingType.ROW_WISE,))})
+    plan = planned(of.model_copy(update={"model": of.model.model_copy(update={"tables": (split, *others)})}))
+    assert (plan.step_time_us, plan.lower_bound_us) == (HIGH_US + 1800.0, HIGH_US + 800.0)
+    assert plan.solver.bound == "launches"
+
+
 def test_a_floor_below_the_devices_changes_nothing() -> None:
     of = few(work_limit=0.1)
     bare = planned(of)
