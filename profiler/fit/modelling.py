@@ -18,6 +18,7 @@ from emplace.placement.model import ComputeKernel, DataType, Optimizer
 from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
+from emplace.profiler.fit.far_rows import with_far_rows
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together, usual_reference_us
 from emplace.profiler.fit.step_fit import (
@@ -134,7 +135,7 @@ def _kernels(design: Design, timed: TimedPoints, device: DeviceKind) -> tuple[li
         residuals += errors
         directions = {name: fit.cost for name, fit in fits.items()}
         costs.append(KernelCost(device=device.kind, kernel=kernel, **directions, other_backwards=tuple(others)))
-    return costs, residuals
+    return with_far_rows(costs), residuals
 
 
 def _fitted(what: str, points: LookupPoints, seed: int) -> tuple[LookupFit, list[Residual]]:

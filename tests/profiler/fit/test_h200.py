@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -73,3 +74,36 @@ def test_more_rows_make_lookups_on_a_gpu_no_slower(fitted: CostModel) -> None:
     times = [float(fused.forward.time_us(1_310_720, 1_300_000, 512, 65_536, 0, 512, rows)) for rows in (10**7, 5 * 10**7, 2 * 10**8)]
     assert all(later == pytest.approx(earlier, rel=0.02) for earlier, later in pairwise(times))
     assert times[0] == pytest.approx(205, rel=0.25)  # benchmarks/h200/data/rows.jsonl
+
+
+def test_state_of_far_rows_crosses_the_link_with_and_without_a_cache(fitted: CostModel) -> None:
+    """Only row-wise Adagrad was in the profile; these were timed apart. Beside Adagrad's backward, launching it takes a few hundred us."""
+    kind, asked = measured.host().node.devices[0].kind, [json.loads(line) for line in (measured.DATA / "cached.jsonl").open()]
+    kernels = {"managed": ComputeKernel.FUSED_UVM, "managed_caching": ComputeKernel.FUSED_UVM_CACHING}
+    found: dict[str, list[float]] = {}
+    for case in (each for each in asked if each["where"] in kernels and each["optimizer"] == "exact_adagrad"):
+        cost = fitted.kernel(kind, kernels[case["where"]])
+        assert cost is not None
+        row_bytes, unique = 4 * case["columns"], case["unique"]
+        bags = case["bags"] if case["where"] == "managed" else 0
+        lookups = case["bags"] * case["ids"] if case["where"] == "managed" else 0
+        backward = cost.backward_of(Optimizer.ADAGRAD, DataType.FP32)
+        time_us = float(backward.time_us(lookups, unique, row_bytes, bags, 0, row_bytes, case["rows"]))
+        found.setdefault(case["where"], []).append(case["backward_us"] / time_us)
+    assert found["managed"] == pytest.approx([1.0] * len(found["managed"]), abs=0.3)
+    assert all(1.0 < ratio < 2.0 for ratio in found["managed_caching"])
+    assert min(map(len, found.values())) == 2
+
+
+def test_what_misses_a_cache_is_fetched_over_the_link(fitted: CostModel) -> None:
+    """All rows are asked for evenly: a fifth is cached, the rest is fetched in the forward."""
+    kind, asked = measured.host().node.devices[0].kind, [json.loads(line) for line in (measured.DATA / "cached.jsonl").open()]
+    case = next(each for each in asked if each["load_factor"] == 0.2 and each["zipf"] == 0.0)
+    fused, beyond = (fitted.kernel(kind, kernel) for kernel in (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM_CACHING))
+    assert fused is not None
+    assert beyond is not None
+    lookups, row_bytes, misses = case["bags"] * case["ids"], 4 * case["columns"], case["cache_stats"][3]
+    in_cache_us = float(fused.forward.time_us(lookups, case["unique"], row_bytes, case["bags"], 0, row_bytes, case["rows"]))
+    fetched_us = float(beyond.forward.time_us(lookups, misses, row_bytes, 0, 0, 0, case["rows"]))
+    assert in_cache_us + fetched_us == pytest.approx(case["forward_us"], rel=0.25)
+    assert fetched_us > 5 * in_cache_us
