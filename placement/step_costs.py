@@ -79,18 +79,17 @@ def _table_costs(
     tables = {table.name: table for table in question.model.tables}
     of_table = dict(zip(tables, model_loads(question.model, topology, question.options.objective), strict=True))
     using = Counter(placement.sharding_type for placement in placements)
-    weight = _weights(question, loads.stages_us)
+    weight, length = _weights(question, loads.stages_us), StepLength.of(question, topology, using)
+    without_type = {kind: StepLength.of(question, topology, using.keys() - {kind}) for kind, count in using.items() if count == 1}
     for placement in placements:
         parts = ShardLoads.of(question, placement, tables[placement.name], of_table[placement.name], topology)
         own_us, own_arriving = np.zeros_like(loads.stages_us), np.zeros_like(loads.arriving_us)
         parts.add_times(own_us, topology)
         parts.add_arrivals(own_arriving)
         adds, without = (own_us * weight).sum(axis=0), loads.stages_us - own_us
-        alone = using[placement.sharding_type] == 1
-        if alone:
+        if placement.sharding_type in without_type:
             fixed = sharding_type_stages_us(question.cost_model, placement.sharding_type, topology)
             without -= [fixed.get(stage, 0.0) for stage in STAGES]
-        length = StepLength.of(question, topology, [each for each in using if not alone or each is not placement.sharding_type])
         time_us = float(adds.sum())
         yield TableCost(
             name=placement.name,
@@ -98,7 +97,8 @@ def _table_costs(
             share=time_us / loads.step_time_us,
             stages_us={stage: each for stage, each in zip(STAGES, adds.tolist(), strict=True) if each > 0},
             mean_us=float(own_us.sum()) / len(topology.ranks),
-            saved_us=loads.step_time_us - length.time_us(without, loads.arriving_us - own_arriving),
+            saved_us=loads.step_time_us
+            - without_type.get(placement.sharding_type, length).time_us(without, loads.arriving_us - own_arriving),
         )
 
 

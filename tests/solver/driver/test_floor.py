@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from emplace.placement.audit import audit
+from emplace.placement.beside_stages import waits_for
 from emplace.placement.cost_model import LaunchCost
 from emplace.placement.ingest import IngestCost
 from emplace.placement.model import Constraints, ShardingType
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
+from emplace.placement.step_costs import step_costs
 from emplace.placement.workload import Objective
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.packing import quick_placement
@@ -151,7 +153,11 @@ def test_launches_of_every_sharding_type_in_use_count() -> None:
     split = first.model_copy(update={"constraints": Constraints(sharding_types=(ShardingType.ROW_WISE,))})
     plan = planned(of.model_copy(update={"model": of.model.model_copy(update={"tables": (split, *others)})}))
     assert (plan.step_time_us, plan.lower_bound_us) == (HIGH_US + 1800.0, HIGH_US + 800.0)
-    assert plan.solver.bound == "launches"
+    assert (plan.solver.bound, waits_for(plan)) == ("launches", "launches")
+    costs = step_costs(plan.question, plan.tables, plan.question.topology(with_servers=False))
+    saved = {each.name: each.saved_us for each in costs.tables}
+    assert saved.pop(split.name) == 1000.0  # without it, its sharding type needs no launches
+    assert set(saved.values()) == {0.0}
 
 
 def test_a_floor_below_the_devices_changes_nothing() -> None:
