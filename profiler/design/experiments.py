@@ -30,10 +30,10 @@ from emplace.profiler.design.points import (
 
 _COLUMNS = (4, 8, 16, 32, 64, 128, 256)
 _ZIPF = (0.0, 0.0, 0.8, 1.05, 1.2)
-_STANDARD = (Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
+_STANDARD, _ELEMENT_WISE = (Optimizer.ROWWISE_ADAGRAD, DataType.FP32), (Optimizer.ADAGRAD, DataType.FP32)
 _OTHERS = (
     (Optimizer.SGD, DataType.FP32),
-    (Optimizer.ADAGRAD, DataType.FP32),
+    _ELEMENT_WISE,
     (Optimizer.ROWWISE_ADAGRAD, DataType.FP16),
 )
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
@@ -116,7 +116,7 @@ QUICK = Effort(
     round_s=0.6,
     sweeps=1,
     lookup_points=96,
-    variants=(_STANDARD,),
+    variants=(_STANDARD, _ELEMENT_WISE),
     collective_sizes=8,
     dense_points=12,
     step_points=12,

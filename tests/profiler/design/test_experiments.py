@@ -71,13 +71,15 @@ def test_every_kernel_and_variant_fills_the_range() -> None:
 def test_tables_beyond_the_caches_are_looked_up_again_and_again(effort: Effort) -> None:
     """In every kernel and variant: chance draws next to none."""
     found: Counter[tuple[ComputeKernel, Optimizer, DataType]] = Counter()
+    points: Counter[tuple[ComputeKernel, Optimizer, DataType]] = Counter()
     for point in make_design(effort, 2, 0, KERNELS, 512 * MIB).lookups:
         table = point.tables[0]
         is_large = table.rows * table.columns * 4 > 7 * MIB and table.columns >= 32
+        points[point.kernel, point.optimizer, point.data_type] += 1
         found[point.kernel, point.optimizer, point.data_type] += (
             len(point.tables) == 1 and is_large and point.bags * table.lookups_per_bag > table.rows / 4
         )
-    assert min(found.values()) >= 3
+    assert all(found[each] >= count // 8 >= 1 for each, count in points.items())
 
 
 def test_a_full_profile_has_other_optimizers_and_data_types() -> None:
@@ -89,9 +91,11 @@ def test_a_full_profile_has_other_optimizers_and_data_types() -> None:
     assert min(kinds.values()) >= 40
 
 
-def test_a_quick_profile_spends_its_time_on_the_standard() -> None:
+def test_a_quick_profile_has_element_wise_adagrad_besides() -> None:
+    """Its rows take twice as long to update as those of any other; twelve points are enough for a backward of its own."""
     points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
-    assert {(point.optimizer, point.data_type) for point in points} == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32)}
+    kinds = Counter((point.optimizer, point.data_type) for point in points)
+    assert kinds == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32): 84, (Optimizer.ADAGRAD, DataType.FP32): 12}
 
 
 def test_one_rank_exchanges_nothing_but_has_replicated_parameters() -> None:
