@@ -86,7 +86,8 @@ class Effort:
     sweeps: int
     lookup_points: int
     variants: tuple[tuple[Optimizer, DataType], ...]
-    """The optimizers and data types that the first kernel of every turn is measured with, one after the other."""
+    """The optimizers and data types that the first kernel of every turn is measured with, one after the other. Of each that is to have a
+    backward of its own, enough where a deadline cuts off a third."""
     collective_sizes: int
     """How many sizes each collective is measured with."""
     dense_points: int
@@ -116,7 +117,7 @@ QUICK = Effort(
     round_s=0.6,
     sweeps=1,
     lookup_points=96,
-    variants=(_STANDARD, _ELEMENT_WISE),
+    variants=(_ELEMENT_WISE, _ELEMENT_WISE, _STANDARD),
     collective_sizes=8,
     dense_points=12,
     step_points=12,

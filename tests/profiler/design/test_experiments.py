@@ -92,10 +92,11 @@ def test_a_full_profile_has_other_optimizers_and_data_types() -> None:
 
 
 def test_a_quick_profile_has_element_wise_adagrad_besides() -> None:
-    """Its rows take twice as long to update as those of any other; twelve points are enough for a backward of its own."""
+    """Its rows take up to five times as long to update as row-wise Adagrad's; ten points, which a backward of its own needs, are left of
+    sixteen where a deadline cuts off a third."""
     points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
     kinds = Counter((point.optimizer, point.data_type) for point in points)
-    assert kinds == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32): 84, (Optimizer.ADAGRAD, DataType.FP32): 12}
+    assert kinds == {(Optimizer.ROWWISE_ADAGRAD, DataType.FP32): 80, (Optimizer.ADAGRAD, DataType.FP32): 16}
 
 
 def test_one_rank_exchanges_nothing_but_has_replicated_parameters() -> None:
