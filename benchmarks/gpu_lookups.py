@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import BoundsCheckMode, EmbeddingLocation
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 
 from emplace.placement.access import ZipfAccess, access_distribution
+from emplace.placement.model import Optimizer
+from emplace.profiler.measure.lookup import touch
 from emplace.runtime.clock import passed_us, worked_us
+from emplace.runtime.dlrm import FUSED_OPTIMIZERS
 
 CUDA = torch.device("cuda")
 BATCHES, REPETITIONS = 8, 12
@@ -33,11 +35,7 @@ PLACES = {
     "managed": EmbeddingLocation.MANAGED,
     "managed_caching": EmbeddingLocation.MANAGED_CACHING,
 }
-OPTIMIZERS = {
-    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
-    "adagrad": EmbOptimType.EXACT_ADAGRAD,
-    "sgd": EmbOptimType.EXACT_SGD,
-}
+OPTIMIZERS = (Optimizer.ROWWISE_ADAGRAD, Optimizer.ADAGRAD, Optimizer.SGD)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Case:
     zipf: float
     where: str = "device"
     load_factor: float = 0.2
-    optimizer: str = "rowwise_adagrad"
+    optimizer: Optimizer = Optimizer.ROWWISE_ADAGRAD
 
 
 def cached() -> Iterator[Case]:
@@ -59,7 +57,7 @@ def cached() -> Iterator[Case]:
         of = Case(2_000_000, 128, bags, ids, zipf)
         yield from (replace(of, where=where, optimizer=optimizer) for where in ("device", "managed") for optimizer in OPTIMIZERS)
         yield from (replace(of, where="managed_caching", load_factor=factor) for factor in (0.05, 0.2, 0.5, 1.0))
-        yield from (replace(of, where="managed_caching", optimizer=optimizer) for optimizer in ("adagrad", "sgd"))
+        yield from (replace(of, where="managed_caching", optimizer=optimizer) for optimizer in OPTIMIZERS[1:])
 
 
 def by_rows() -> Iterator[Case]:
@@ -87,16 +85,13 @@ def _module(case: Case) -> Any:
     has_cache = case.where == "managed_caching"
     module = SplitTableBatchedEmbeddingBagsCodegen(
         [(case.rows, case.columns, PLACES[case.where], ComputeDevice.CUDA)],
-        optimizer=OPTIMIZERS[case.optimizer],
+        optimizer=FUSED_OPTIMIZERS[case.optimizer],
         learning_rate=0.01,
         bounds_check_mode=BoundsCheckMode.FATAL,
         device=CUDA,
         **({"cache_load_factor": case.load_factor} if has_cache else {}),
     )
-    with torch.no_grad():
-        for tensor in (*module.parameters(), *module.buffers()):
-            if tensor.is_floating_point() and tensor.numel() > 1:
-                tensor.fill_(0.01)
+    touch(module)
     return module
 
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from emplace.hardware.discover import discover_host
 from emplace.hardware.machine import usable_memory_bytes
-from emplace.placement.model import ComputeKernel, DataType, Optimizer
-from emplace.profiler.design.experiments import FULL, FULL_ON_CUDA, make_design
-from emplace.runtime.ranks import run_ranks
+from emplace.placement.model import DataType, Optimizer
+from emplace.profiler.design.experiments import FULL, FULL_ON_CUDA, KERNELS_ON_CPU, KERNELS_ON_CUDA, make_design
+from emplace.profiler.profile import measure
 from emplace.runtime.temporary import temporary_folder
-
-KERNELS = (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM, ComputeKernel.FUSED, ComputeKernel.DENSE)
-PROGRAM = "emplace.profiler.measure.rank"
 
 
 def main() -> None:
@@ -32,18 +29,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     host, folder = discover_host(), asked.folder
-    effort = replace(FULL_ON_CUDA if host.has_cuda else FULL, budget_s=asked.seconds, round_s=0.5, sweeps=1, lookup_points=400)
+    effort, kernels = (FULL_ON_CUDA, KERNELS_ON_CUDA) if host.has_cuda else (FULL, KERNELS_ON_CPU)
+    effort = replace(effort, budget_s=asked.seconds, round_s=0.5, sweeps=1, lookup_points=400)
     if host.has_cuda:
         effort = replace(effort, variants=(*effort.variants, (Optimizer.ADAM, DataType.FP32)))
-    kernels = KERNELS if host.has_cuda else (ComputeKernel.FUSED, ComputeKernel.DENSE)
     design = make_design(effort, 1, asked.seed, kernels, usable_memory_bytes() // 4)
     folder.mkdir(parents=True, exist_ok=True)
     for name, document in (("host.json", host), ("design.json", design)):
         (folder / name).write_text(document.canonical_json())
-    until = time.monotonic() + asked.seconds
     with temporary_folder("samples", folder) as scratch:
-        run_ranks([PROGRAM, str(folder / "design.json"), str(folder), str(until)], 1, scratch, 3 * asked.seconds + 300, lambda: None)
-    print(f"wrote {folder / 'rank-0.jsonl'}", file=sys.stderr)
+        measure(design, 1, partial(print, file=sys.stderr), scratch, folder)
 
 
 if __name__ == "__main__":

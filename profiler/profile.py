@@ -16,10 +16,18 @@ from emplace.hardware.machine import available_memory_bytes, usable_memory_bytes
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError
 from emplace.placement.host import DeviceType, HostSpec
-from emplace.placement.model import ComputeKernel
 from emplace.placement.units import show_gib
 from emplace.profiler.alone import alone
-from emplace.profiler.design.experiments import FULL, FULL_ON_CUDA, QUICK, QUICK_ON_CUDA, Effort, make_design
+from emplace.profiler.design.experiments import (
+    FULL,
+    FULL_ON_CUDA,
+    KERNELS_ON_CPU,
+    KERNELS_ON_CUDA,
+    QUICK,
+    QUICK_ON_CUDA,
+    Effort,
+    make_design,
+)
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
@@ -34,8 +42,6 @@ _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """A launch may take so long beyond twice the budget: half of the points are measured even where that takes longer than the budget."""
 _TABLE_MEMORY_SHARE = 0.25
-_ON_CPU = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
-_ON_CUDA = (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM, ComputeKernel.FUSED, ComputeKernel.DENSE)
 _SOFTWARE = {"torch": ("torch",), "torchrec": ("torchrec",), "fbgemm": ("fbgemm-gpu-cpu", "fbgemm-gpu"), "numpy": ("numpy",)}
 _NOISY = 0.1
 _PROGRESS_S = 5.0
@@ -51,8 +57,8 @@ def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Pa
     either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails or another process is
     at the same one.
     """
-    on_cuda = discover_host().has_cuda
-    effort = (QUICK_ON_CUDA if on_cuda else QUICK) if quick else (FULL_ON_CUDA if on_cuda else FULL)
+    quick_one, full = (QUICK_ON_CUDA, FULL_ON_CUDA) if discover_host().has_cuda else (QUICK, FULL)
+    effort = quick_one if quick else full
     return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir)
 
 
@@ -66,7 +72,7 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
         raise ToolError(
             f"measuring needs {show_gib(table_bytes * ranks)} of memory, {show_gib(free_bytes)} are free; end what takes it, then try again"
         )
-    design = make_design(effort, ranks, seed, _ON_CUDA if on_cuda else _ON_CPU, table_bytes)
+    design = make_design(effort, ranks, seed, KERNELS_ON_CUDA if on_cuda else KERNELS_ON_CPU, table_bytes)
     report(f"{host.description}; measuring with {ranks} rank(s), {_show_measurements(design)} in {effort.budget_s:.0f} s")
     key = _key(design, host, ranks)
     workdir.mkdir(parents=True, exist_ok=True)
@@ -88,7 +94,7 @@ def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: P
     if before := keep_common(kept, ranks):
         report(f"continuing: {before} measurements were made before an interruption")
     with temporary_folder("profile", workdir) as scratch:
-        _measure(design, ranks, report, scratch, kept)
+        measure(design, ranks, report, scratch, kept)
     return read_samples(kept, ranks)
 
 
@@ -110,7 +116,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Path) -> None:
+def measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Path) -> None:
+    """Have the ranks append to their files in `kept` what these lack, with temporary files in `scratch`. Raises ToolError where it fails."""
     (scratch / "design.json").write_text(design.canonical_json())
     deadline = time.monotonic() + design.budget_s
     arguments = [str(scratch / "design.json"), str(kept), str(deadline)]

@@ -16,9 +16,7 @@ from benchmarks.h200.measured import Trained, design, host, samples, trained
 from benchmarks.markdown import head
 from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model
-from emplace.placement.derived_loads import derive_loads
 from emplace.placement.stack import Pace
-from emplace.placement.topology import build_topology
 from emplace.profiler.design.points import Kind, LookupPoint
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import Timed, together
@@ -46,9 +44,9 @@ def steps(model: CostModel, runs: list[Trained]) -> Iterator[str]:
     prices = {pace: datasheet_cost_model(host(), pace=pace) for pace in Pace}
     ratios = []
     for run in runs:
-        measured_us, fitted_us = run.measured_us, step_us(run, model)
-        ranged = sorted(step_us(run, each) for each in prices.values())
-        typical_us = step_us(run, prices[Pace.TYPICAL])
+        measured_us, fitted_us = run.measured_us, run.step_us(model)
+        ranged = sorted(run.step_us(each) for each in prices.values())
+        typical_us = run.step_us(prices[Pace.TYPICAL])
         ratio, usual = fitted_us / measured_us, fitted_us / measured_us * run.slowness
         ratios.append((ratio, usual, typical_us / measured_us))
         yield (
@@ -58,12 +56,6 @@ def steps(model: CostModel, runs: list[Trained]) -> Iterator[str]:
     errors, means = np.abs(np.array(ratios) - 1).mean(axis=0), np.exp(np.log(ratios).mean(axis=0))
     of_fit, of_usual, of_sheet = (f"{error:.1%} off, {mean:.2f} in the mean" for error, mean in zip(errors, means, strict=True))
     yield f"| all {len(runs)} | | | {of_fit} | {of_usual} | | {of_sheet} |"
-
-
-def step_us(run: Trained, prices: CostModel) -> float:
-    """Microseconds of the plan's step by other prices."""
-    question = run.plan.question.model_copy(update={"cost_model": prices})
-    return derive_loads(question, run.plan.tables, build_topology(question.host, 1, 1, with_servers=False)).step_time_us
 
 
 def datasheet_lookups() -> Iterator[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from emplace.placement.cost_model import CostModel
+from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
@@ -35,6 +37,11 @@ class Trained:
         """How much slower the machine was than in the profile."""
         assert self.measurement.reference is not None
         return self.measurement.reference.slowness
+
+    def step_us(self, prices: CostModel) -> float:
+        """Microseconds of the plan's step by other prices."""
+        question = self.plan.question.model_copy(update={"cost_model": prices})
+        return derive_loads(question, self.plan.tables, question.topology(with_servers=False)).step_time_us
 
 
 def host() -> HostSpec:

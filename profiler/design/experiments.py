@@ -86,8 +86,8 @@ class Effort:
     sweeps: int
     lookup_points: int
     variants: tuple[tuple[Optimizer, DataType], ...]
-    """The optimizers and data types that the first kernel of every turn is measured with, one after the other. Of each that is to have a
-    backward of its own, enough where a deadline cuts off a third."""
+    """The optimizers and data types that the first kernel of every turn is measured with, one after the other. A deadline may cut off a
+    third of the points: what is to have a backward of its own comes often enough for that."""
     collective_sizes: int
     """How many sizes each collective is measured with."""
     dense_points: int
@@ -99,16 +99,16 @@ class Effort:
     max_output_bytes: int
     max_table_bytes: int
     max_collective_bytes: int
-    dense_widths: tuple[float, float]
-    """The binary logarithms of the least and the most units of a dense point's layer."""
     max_dense_flops: float
     max_activation_bytes: int
-    max_step_batch: int
-    max_busy_lookups: int
+    dense_widths: tuple[float, float] = (4, 10.5)
+    """The binary logarithms of the least and the most units of a dense point's layer."""
+    max_step_batch: int = 2048
+    max_busy_lookups: int = 2**19
     """The most lookups of all ranks in a step that is mostly lookups."""
-    step_widths: tuple[tuple[int, float], ...]
+    step_widths: tuple[tuple[int, float], ...] = ((16, 0.4), (64, 0.3), (256, 0.2), (1024, 0.1))
     """Widths of the dense layers of other steps, each with the share of the steps that has it."""
-    max_step_depth: int
+    max_step_depth: int = 0
     """The most hidden layers that a step has beside those of every step."""
 
 
@@ -126,13 +126,8 @@ QUICK = Effort(
     max_output_bytes=2**24,
     max_table_bytes=2**27,
     max_collective_bytes=2**22,
-    dense_widths=(4, 10.5),
     max_dense_flops=1e9,
     max_activation_bytes=2**23,
-    max_step_batch=2048,
-    max_busy_lookups=2**19,
-    step_widths=((16, 0.4), (64, 0.3), (256, 0.2), (1024, 0.1)),
-    max_step_depth=0,
 )
 FULL = Effort(
     budget_s=780.0,
@@ -148,13 +143,8 @@ FULL = Effort(
     max_output_bytes=2**24,
     max_table_bytes=2**31,
     max_collective_bytes=2**24,
-    dense_widths=(4, 10.5),
     max_dense_flops=3e10,
     max_activation_bytes=2**26,
-    max_step_batch=2048,
-    max_busy_lookups=2**19,
-    step_widths=((16, 0.4), (64, 0.3), (256, 0.2), (1024, 0.1)),
-    max_step_depth=0,
 )
 _ON_A_GPU: dict[str, Any] = {
     "max_lookups": 2**23,
@@ -168,10 +158,13 @@ _ON_A_GPU: dict[str, Any] = {
     "step_widths": ((64, 0.2), (256, 0.2), (1024, 0.3), (4096, 0.3)),
     "max_step_depth": 8,
 }
-"""A GPU does in a millisecond what a core does in a second. Half of the steps keep it busy for longer than launching them takes, and the
+"""A GPU does in a millisecond what a core does in a second. Some of the steps keep it busy for longer than launching them takes, and the
 number of layers tells what launching one takes."""
 QUICK_ON_CUDA = replace(QUICK, **_ON_A_GPU, max_table_bytes=2**30)
 FULL_ON_CUDA = replace(FULL, **_ON_A_GPU)
+KERNELS_ON_CPU = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
+KERNELS_ON_CUDA = (ComputeKernel.FUSED, ComputeKernel.FUSED_UVM, ComputeKernel.FUSED, ComputeKernel.DENSE)
+"""The kernels that lookups are measured with in turn."""
 
 
 def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKernel, ...], table_bytes: int) -> Design:

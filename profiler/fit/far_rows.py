@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emplace.placement.cost_model import LINE_BYTES, KernelCost, LookupCost, OtherBackward
-from emplace.placement.model import ComputeKernel, Optimizer
+from emplace.placement.datasheet import ELEMENT_WISE_STATES
+from emplace.placement.model import ComputeKernel
 
-_STATES = {Optimizer.ADAGRAD: 1, Optimizer.ADAM: 2}
-"""Values of state for each value of a row."""
+_STATES = {optimizer: states for optimizer, states in ELEMENT_WISE_STATES.items() if states}
 
 
 def with_far_rows(costs: Sequence[KernelCost]) -> list[KernelCost]:

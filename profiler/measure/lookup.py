@@ -80,7 +80,7 @@ def _module(point: LookupPoint, device: torch.device) -> torch.nn.Module:
         bounds_check_mode=BoundsCheckMode.FATAL,
         device=device,
     )
-    _touch(module)
+    touch(module)
     return module  # type: ignore[no-any-return]
 
 
@@ -90,11 +90,11 @@ def _dense_module(point: LookupPoint, device: torch.device) -> torch.nn.Module:
         use_cpu=device.type == "cpu",
         weights_precision=_PRECISIONS[point.data_type],
     )
-    _touch(module)
+    touch(module)
     return module  # type: ignore[no-any-return]
 
 
-def _touch(module: torch.nn.Module) -> None:
+def touch(module: torch.nn.Module) -> None:
     """Write all weights and state: memory that was never written is one shared page of zeros, and reads far too fast."""
     with torch.no_grad():
         for tensor in (*module.parameters(), *module.buffers()):

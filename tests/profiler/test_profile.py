@@ -138,7 +138,7 @@ def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp
 
 def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: Profiled) -> None:
     """What one rank lacks, or has only half a line of, is measured again; what all have is not."""
-    monkeypatch.setattr("emplace.profiler.profile._measure", lambda *_: None)
+    monkeypatch.setattr("emplace.profiler.profile.measure", lambda *_: None)
     with pytest.raises(ToolError, match="only 0 points"):
         profile_with(TINY, 2, 0, lambda _: None, tmp_path)
     monkeypatch.undo()

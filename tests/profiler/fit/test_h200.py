@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks.h200 import measured
-from benchmarks.h200.__main__ import step_us
 from emplace.placement.cost_model import WHOLE_STEPS, CostModel
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.profiler.design.points import Kind, LookupPoint, Sample
@@ -48,11 +47,11 @@ def test_a_step_is_as_long_as_launching_it(fitted: CostModel) -> None:
 def test_models_that_no_profile_saw_are_predicted_without_bias(fitted: CostModel) -> None:
     """Launches bind some of these 17 steps and the device others; each alone would be far off."""
     runs = measured.trained()
-    ratios = np.array([step_us(run, fitted) / run.measured_us for run in runs])
+    ratios = np.array([run.step_us(fitted) / run.measured_us for run in runs])
     assert np.exp(np.log(ratios).mean()) == pytest.approx(1.0, abs=0.06)
     assert np.abs(ratios - 1).mean() < 0.18
     device_alone = fitted.model_copy(update={"launches": None})
-    assert min(step_us(run, device_alone) / run.measured_us for run in runs) < 0.5
+    assert min(run.step_us(device_alone) / run.measured_us for run in runs) < 0.5
 
 
 def test_rows_over_the_link_cost_what_the_link_takes(fitted: CostModel) -> None:
