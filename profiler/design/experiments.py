@@ -5,8 +5,9 @@ Ranges hold the built-in models: 10 to 20 million rows, 4 to 256 columns, 1 to 1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, cycle
+from itertools import chain, count, cycle, zip_longest
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ _OTHERS = (
     (Optimizer.ROWWISE_ADAGRAD, DataType.FP16),
 )
 _OPTIMIZERS = (Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD)
-_TABLES_IN_GROUP = (1, 1, 2, 4, 8)
+_TABLES_IN_GROUP = (1, 1, 2, 8, 24)
+"""Models look up many tables at once: what each takes however little it is asked for shows only where they are many."""
 _REUSED_EVERY = 6
 """One point in so many of a sequence is a table beyond the caches whose rows are asked for again: chance draws next to none."""
 _REUSED_COLUMNS = (32, 64, 128, 256)
@@ -113,7 +115,7 @@ class Effort:
 
 
 QUICK = Effort(
-    budget_s=46.0,
+    budget_s=54.0,
     round_s=0.6,
     sweeps=1,
     lookup_points=96,
@@ -184,18 +186,24 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
 
 
 def _steps(effort: Effort, ranks: int, rng: np.random.Generator) -> tuple[StepPoint, ...]:
-    """Sets of small steps, whose time is overhead, each followed by its share of the steps of any types and sizes.
+    """Sets of small steps, whose time is overhead, each in turns with its share of the steps of any types and sizes.
 
     A set has every sharding type by itself and some together. There is more than one set, as the machine may be faster while one
-    type is measured than while another is. Every other step of any size is mostly lookups, as those of models are.
+    type is measured than while another is. They take turns so that a deadline leaves steps of both. Every other step of any size is mostly
+    lookups, as those of models are.
     """
     shares = np.array_split(np.arange(effort.step_points), effort.small_step_sets)
     types = [*((kind,) for kind in ShardingType), *_TOGETHER, tuple(ShardingType)]
     sets = [
-        [*(_small_step(each, rng) for each in types), *(_step(effort, ranks, rng, is_busy=bool(number % 2)) for number in share)]
+        _in_turns([_small_step(each, rng) for each in types], [_step(effort, ranks, rng, is_busy=number % 2 == 0) for number in share])
         for share in shares
     ]
     return tuple(chain.from_iterable(sets))
+
+
+def _in_turns(*sequences: Sequence[StepPoint]) -> list[StepPoint]:
+    """All of them: the first of each, the second of each, and so on."""
+    return [each for turn in zip_longest(*sequences) for each in turn if each is not None]
 
 
 def _small_step(types: tuple[ShardingType, ...], rng: np.random.Generator) -> StepPoint:

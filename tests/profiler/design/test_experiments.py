@@ -38,7 +38,7 @@ def test_no_point_is_larger_than_allowed(effort: Effort) -> None:
 def test_points_reach_every_regime() -> None:
     points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
     tables = [table for point in points for table in point.tables]
-    assert {len(point.tables) for point in points} == {1, 2, 4, 8}
+    assert {len(point.tables) for point in points} == {1, 2, 8, 24}  # what a table takes by itself shows where they are many
     assert {table.zipf for table in tables} == {0.0, 0.8, 1.05, 1.2}
     assert {table.columns for table in tables} == {4, 8, 16, 32, 64, 128, 256}
     assert min(table.rows for table in tables) < 100
@@ -53,6 +53,14 @@ def test_the_overhead_of_every_sharding_type_is_measured_all_through_a_full_prof
         part = steps[start : start + len(steps) // 4]
         small = {step.types for step in part if step.batch <= 128 and step.width == 16 and step.lookups_per_bag == 1}
         assert {(kind,) for kind in ShardingType} | {tuple(ShardingType)} <= small
+
+
+@pytest.mark.parametrize("effort", [QUICK, FULL])
+def test_a_deadline_leaves_small_steps_and_others(effort: Effort) -> None:
+    """A quick profile gets to two thirds of its steps. Small ones alone say nothing of what a model's steps take."""
+    steps = make_design(effort, 2, 0, KERNELS, 64 * MIB).steps
+    first = [step.rows == 1024 and step.lookups_per_bag == 1 for step in steps[:14]]
+    assert sum(first) == 7
 
 
 def test_every_kernel_and_variant_fills_the_range() -> None:
