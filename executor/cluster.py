@@ -64,7 +64,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", type=Path)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, help="measured steps; by default as many as take three seconds, from 30 to 200")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="the measurement, written by rank 0")
     return parser.parse_args()

@@ -6,9 +6,11 @@ shows nothing about time or memory on the plan's host, and says so.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from emplace.executor.errors import NotRunnableHere
+from emplace.executor.job import FEWEST_STEPS
 from emplace.executor.launch import Launch
 from emplace.executor.refusal import GLOO_SENDS, nowhere_reason, refuse_unsound
 from emplace.executor.run import AUDITED, launch_plans
@@ -43,7 +45,7 @@ def emulate_plan(plan: Plan, launch: Launch) -> Measurement:
     refuse_impossible(plan)
     refuse_unsound(plan)
     emulated = emulated_plan(plan)
-    job, [reports] = launch_plans([emulated], launch)
+    job, [reports] = launch_plans([emulated], replace(launch, steps=launch.steps or FEWEST_STEPS))
     verdicts = (
         AUDITED,
         placement_verdict(emulated, [shard for each in reports for shard in each.held]),
@@ -57,7 +59,7 @@ def emulate_plan(plan: Plan, launch: Launch) -> Measurement:
         backend=reports[0].backend,
         software=reports[0].software,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        steps=job.steps,
+        steps=len(reports[0].step_times_us),
         warmup_steps=job.warmup_steps,
         seed=job.seed,
         trace=None if launch.trace is None else launch.trace.name,

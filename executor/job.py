@@ -8,6 +8,17 @@ from emplace.placement.document import Document
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
 
+FEWEST_STEPS, MOST_STEPS, _MEASURED_S = 30, 200, 3.0
+
+
+def enough_steps(step_us: float) -> int:
+    """How many steps of so many microseconds tell what a step takes: those of three seconds.
+
+    A machine changes speed within a second. On a virtual machine of two cores the medians of one half second and of the next differed by a
+    tenth.
+    """
+    return int(min(max(_MEASURED_S * 1e6 / step_us, FEWEST_STEPS), MOST_STEPS))
+
 
 class Job(Document):
     """Plans to train in one launch, one after the other or, with several rounds, side by side. All have the same ranks."""
@@ -16,7 +27,8 @@ class Job(Document):
     local_world_size: int
     """Ranks per node of the plans' topology, which the launch's own may only emulate."""
     warmup_steps: int
-    steps: int
+    steps: int | None = None
+    """Steps that are measured; None for `enough_steps`."""
     staged_steps: int
     rounds: int = 1
     """With more than 1, all plans are held at once and take their steps in so many turns each, to be compared fairly."""

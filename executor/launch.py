@@ -23,8 +23,8 @@ def _never() -> bool:
 class Launch:
     """How plans are trained: for how long, where, on what, and who hears of it."""
 
-    steps: int
-    """Steps that are measured, after the warm-up."""
+    steps: int | None
+    """Steps that are measured, after the warm-up; None for `enough_steps`."""
     seed: int
     """Decides the batches that are drawn."""
     workdir: Path

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from emplace.executor.export import plan_topology
-from emplace.executor.job import Job, RankReport, progress_path, report_path
+from emplace.executor.job import FEWEST_STEPS, Job, RankReport, enough_steps, progress_path, report_path
 from emplace.executor.numerics import compare_updates
 from emplace.executor.peak_memory import peak_bytes
 from emplace.executor.placed import held_shards
@@ -130,23 +130,25 @@ class Trial:
         tell.phase(f"{self._name}: comparing updates with an unsharded reference")
         self._errors = compare_updates(plan, job.seed, device, control)
         tell.phase(f"{self._name}: drawing batches")
-        self._batches = _batches(plan, job, job.warmup_steps + job.steps)
+        self._batches = _batches(plan, job, job.warmup_steps + (job.steps or FEWEST_STEPS))
         tell.phase(f"{self._name}: building the model")
         self._training = training_of(plan, device)
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")
-        self._warm_step_us = float(np.median(self._take(job.warmup_steps, "warming up")))
+        self._warm_step_us = largest_of_ranks(float(np.median(self._take(job.warmup_steps, "warming up"))))
+        self.steps = job.steps or enough_steps(self._warm_step_us)
 
     def settle(self) -> None:
         """Take more steps that are not timed, as many on every rank."""
-        self._take(int(min(_SETTLING_S * 1e6 / largest_of_ranks(self._warm_step_us), _MOST_SETTLING)), "warming up")
+        self._take(int(min(_SETTLING_S * 1e6 / self._warm_step_us, _MOST_SETTLING)), "warming up")
 
-    def train(self, steps: int, *, after_another: bool) -> None:
-        """Take so many timed steps. After another trial's, one that is not timed comes first: it finds that trial's data in the caches."""
+    def train(self, part: int, parts: int, *, after_another: bool) -> None:
+        """Take one of so many equal parts of the timed steps. After another trial's, a step that is not timed comes first: it finds that
+        trial's data in the caches."""
         if after_another:
             self._take(1, "warming up")
-        self._times += self._take(steps, "training")
+        self._times += self._take(self.steps * (part + 1) // parts - self.steps * part // parts, "training")
 
     def report(self) -> RankReport:
         """This rank's report of the plan. Times the stages and reads the placement back for it."""
@@ -174,23 +176,22 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
     if len(trials) == 1 and has_reference(plans[0]):
-        return [_beside_reference(trials[0], job, reference_step(job.seed, device), device)]
+        return [_beside_reference(trials[0], reference_step(job.seed, device), device)]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
-        steps = job.steps * (number + 1) // job.rounds - job.steps * number // job.rounds
         order = order[::-1] if number % 2 else rng.permutation(len(trials))
         for index in order:
-            trials[index].train(steps, after_another=len(trials) > 1)
+            trials[index].train(number, job.rounds, after_another=len(trials) > 1)
     return [trial.report() for trial in trials]
 
 
-def _beside_reference(trial: Trial, job: Job, reference: RepeatedStep, device: torch.device) -> RankReport:
+def _beside_reference(trial: Trial, reference: RepeatedStep, device: torch.device) -> RankReport:
     """Train in two parts at least, with the reference step timed before, between and after them, as a profile times it."""
-    parts = min(max(job.steps // _PART_STEPS, 2), _MOST_PARTS)
+    parts = min(max(trial.steps // _PART_STEPS, 2), _MOST_PARTS)
     trial.settle()
     times = [tuple(visit_us(reference, 0, device))]
     for part in range(parts):
-        trial.train(job.steps * (part + 1) // parts - job.steps * part // parts, after_another=True)
+        trial.train(part, parts, after_another=True)
         times.append(tuple(visit_us(reference, part + 1, device)))
     return trial.report().model_copy(update={"reference_us": tuple(times)})
 

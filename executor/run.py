@@ -10,7 +10,7 @@ import numpy as np
 
 from emplace.executor.errors import ExecutionFailed
 from emplace.executor.export import local_world_size, plan_topology
-from emplace.executor.job import Job, RankReport, job_path, report_path
+from emplace.executor.job import FEWEST_STEPS, Job, RankReport, job_path, report_path
 from emplace.executor.launch import Launch, launch_ranks
 from emplace.executor.refusal import refuse_foreign, refuse_unsound
 from emplace.executor.verdicts import memory_verdict, numerics_verdict, placement_verdict, predicted_bytes, throughput_verdict
@@ -93,7 +93,7 @@ def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) ->
     columns, examples = folder / "columns", folder / "trace"
     columns.mkdir()
     examples.mkdir()
-    count = prepared_count(spec, WARMUP_STEPS + launch.steps) * ranks
+    count = prepared_count(spec, WARMUP_STEPS + (launch.steps or FEWEST_STEPS)) * ranks
     lay_out(open_trace(launch.trace, columns), spec, count, examples, launch.report)
     return examples
 
@@ -127,7 +127,7 @@ def measurement(
         backend=reports[0].backend,
         software=reports[0].software,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        steps=job.steps,
+        steps=len(step_times),
         warmup_steps=job.warmup_steps,
         seed=job.seed,
         trace=None if trace is None else trace.name,
@@ -161,7 +161,4 @@ def _reference(plan: Plan, reports: Sequence[RankReport]) -> ReferenceTimes | No
         return None
     visits = np.max([report.reference_us for report in reports], axis=0)
     before_us, between_us, after_us = (float(np.median(times)) for times in (visits[0], visits[1:-1], visits[-1]))
-    exponent = 1.0 if cost.reference_exponent is None else cost.reference_exponent
-    return ReferenceTimes(
-        profiled_us=cost.reference_step_us, before_us=before_us, between_us=between_us, after_us=after_us, exponent=exponent
-    )
+    return ReferenceTimes(profiled_us=cost.reference_step_us, before_us=before_us, between_us=between_us, after_us=after_us)

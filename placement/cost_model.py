@@ -338,8 +338,8 @@ class CostModel(Document):
     reference_step_us: Annotated[float, Field(strict=True, gt=0)] | None = None
     """The median time of the reference step (runtime/reference_step.py) while measuring: what tells a slower machine from wrong prices."""
     reference_exponent: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
-    """The power of the reference's slowness that whole steps had while measuring: 1, they slowed down as much as it did, 0, not at all.
-    Absent where it was not looked for, and then taken as 1."""
+    """The power of the reference's slowness that was taken out of whole steps while measuring: 1, all of it, 0, nothing. A round times the
+    reference too shortly for all of it to count; a run times it for longer. Absent where it was not looked for."""
     drift: Figure | None = None
     """How much longer the same work took in the machine's slow moments (90th percentile) than in its fast ones (10th)."""
 

@@ -55,7 +55,7 @@ class ReferenceTimes(Document):
     between_us: float
     after_us: float
     exponent: float = 1.0
-    """The cost model's `reference_exponent`."""
+    """The power of the slowness that counts: less than 1 in measurements of when it was the cost model's `reference_exponent`."""
 
     @property
     def slowness(self) -> float:

@@ -19,18 +19,18 @@ from emplace.studies.sweep import Sweep, SweepStudy
 if TYPE_CHECKING:
     from emplace.executor.launch import Launch
 
-LEAST_STEPS, DEFAULT_STEPS = 6, 30
-"""Steps of each point that are measured: with fewer than the least the median is not known."""
+LEAST_STEPS = 6
+"""Of fewer measured steps the median is not known."""
 _SECONDS_A_POINT = 600.0
 
 
-def run_measured(study: SweepStudy, steps: int, processes: int, tell: Tell, report: Callable[[str], None]) -> Sweep:
-    """The sweep with what was measured. Raises InvalidDocument, before anything is solved, for points that this machine can't train, and
+def run_measured(study: SweepStudy, steps: int | None, processes: int, tell: Tell, report: Callable[[str], None]) -> Sweep:
+    """The sweep with what was measured, `steps` of each point as in a Launch. Raises InvalidDocument, before anything is solved, for points that this machine can't train, and
     ExecutionFailed for one that fails."""
     from emplace.executor.launch import Launch
 
     refuse_unmeasurable(study)
-    if steps < LEAST_STEPS:
+    if steps is not None and steps < LEAST_STEPS:
         raise InvalidDocument("--steps", [BrokenRule("", str(steps), f"must be at least {LEAST_STEPS}: of fewer the median is not known")])
     plans = solve_plans([point.question for point in study.points], processes, tell)
     found = study.answer(list(map(figures_of, plans)))

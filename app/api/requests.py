@@ -23,7 +23,6 @@ from emplace.studies.recommend import RankingObjective
 from emplace.studies.size import MOST_NODES
 from emplace.studies.target import Amount
 
-DEFAULT_STEPS = 30
 Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[smhd]$", "examples": ["8h"]})]
 
 Axis = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[^=]+=.+$", "examples": ["/local_batch_size=512,1024"]})]
@@ -57,9 +56,10 @@ class CheckRequest(QuestionRequest):
 
 
 class RunRequest(Document):
-    """`seed` decides the synthetic batches; `emulate` runs a plan for any host on CPU ranks, scaled down."""
+    """`steps` are measured, by default as many as take three seconds; `seed` decides the synthetic batches; `emulate` runs a plan for any
+    host on CPU ranks, scaled down."""
 
-    steps: Annotated[int, Field(strict=True, gt=0, le=100_000)] = DEFAULT_STEPS
+    steps: Annotated[int, Field(strict=True, gt=0, le=100_000)] | None = None
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**31)] = 0
     emulate: Annotated[bool, Field(strict=True)] = False
 

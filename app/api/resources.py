@@ -65,7 +65,7 @@ class RunResource(JobResource):
     """A run of a plan; `measurement` is the measurement document once it is done."""
 
     plan_id: str
-    steps: int
+    steps: int | None
     seed: int
     emulate: bool
     verified: bool | None

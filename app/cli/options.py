@@ -35,6 +35,9 @@ Settings = Annotated[
 Host = Annotated[str, typer.Option("--host", metavar="HOST", help="A built-in host, a host file, or 'local': this machine.")]
 Nodes = Annotated[int | None, typer.Option("--nodes", help="Nodes to use. Default: all that the host has.")]
 Ranks = Annotated[int | None, typer.Option("--ranks", help="Trainer processes. Default: one per device.")]
+Steps = Annotated[
+    int | None, typer.Option("--steps", help="Measured training steps, after warm-up. Default: as many as take 3 s, from 30 to 200.")
+]
 Tiers = Annotated[
     str | None,
     typer.Option("--tiers", metavar="hbm,ddr,cpu,remote", help="Where tables may live. Default: every tier of the host but cpu."),

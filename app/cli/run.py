@@ -9,18 +9,16 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli.inputs import read_plan
-from emplace.app.cli.options import Format, Out, OutputFormat
+from emplace.app.cli.options import Format, Out, OutputFormat, Steps
 from emplace.app.cli.output import give, note
 from emplace.app.reports.run_text import run_view
 from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
 
-DEFAULT_STEPS = 30
-
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What 'emplace plan --format json' wrote.")],
-    steps: Annotated[int, typer.Option("--steps", help="Measured training steps, after warm-up.")] = DEFAULT_STEPS,
+    steps: Steps = None,
     seed: Annotated[int, typer.Option("--seed", help="Decides the synthetic batches.")] = 0,
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")] = 600.0,
     emulate: Annotated[
@@ -51,7 +49,7 @@ def run(
     from emplace.executor.refusal import refuse_unsound
     from emplace.executor.run import run_plan
 
-    _at_least_one(steps=steps, timeout=timeout)
+    _at_least_one(steps=1 if steps is None else steps, timeout=timeout)
     found = read_plan(plan)
     refuse_unsound(found, str(plan))
     launch = Launch(steps, seed, Path(tempfile.gettempdir()), timeout, report=note, trace=trace, allowed_error=allowed_error)

@@ -21,7 +21,7 @@ from emplace.app.reports.sweep_text import sweep_view
 from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import PlanStatus
-from emplace.studies.measuring import DEFAULT_STEPS, run_measured
+from emplace.studies.measuring import run_measured
 from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, pair_of, run_sweep
 
 
@@ -54,7 +54,7 @@ def sweep(
     run: Annotated[
         bool, typer.Option("--run", help="Train under the plan of every point on this machine too: predicted beside measured.")
     ] = False,
-    steps: Annotated[int | None, typer.Option("--steps", help=f"Measured steps of each point. Default: {DEFAULT_STEPS}.")] = None,
+    steps: options.Steps = None,
     work_limit: options.WorkLimit = None,
     gap: studying.Gap = None,
     seed: options.Seed = None,
@@ -81,7 +81,7 @@ def sweep(
     with StatusLine() as status:
         told = studying.Counted(status, "points")
         if run:
-            found = run_measured(study, DEFAULT_STEPS if steps is None else steps, studying.cores(processes), told, note)
+            found = run_measured(study, steps, studying.cores(processes), told, note)
         else:
             found = run_sweep(study, studying.cores(processes), told)
     _report(found, format, out)

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from emplace.app.api.hosts_at_work import host_for
 from emplace.app.api.new_plans import asked_plan, find_or_store_one
 from emplace.app.api.queueing import put_new
-from emplace.app.api.requests import DEFAULT_STEPS
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.loaded import find_row
@@ -132,4 +131,4 @@ def _run(session: Session, service: Service, plan_id: str, *, emulate: bool) -> 
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
     fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=emulate)
-    put_new(service, session, RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=DEFAULT_STEPS, seed=0, emulate=emulate))
+    put_new(service, session, RunRow(plan_id=plan_id, host_fingerprint=fingerprint, seed=0, emulate=emulate))

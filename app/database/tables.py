@@ -132,7 +132,8 @@ class RunRow(JobColumns, Base):
 
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id", ondelete="CASCADE"), index=True)
     host_fingerprint: Mapped[str] = mapped_column(String(200))
-    steps: Mapped[int] = mapped_column(Integer)
+    steps: Mapped[int | None] = mapped_column(Integer)
+    """As asked for; None for as many as take three seconds."""
     seed: Mapped[int] = mapped_column(Integer)
     emulate: Mapped[bool] = mapped_column(default=False)
     verified: Mapped[bool | None]

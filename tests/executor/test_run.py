@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emplace.executor.job import enough_steps
 from emplace.executor.launch import Launch
 from emplace.executor.run import run_plans
 from emplace.placement.audit import audit
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.torch
 STEPS, ROUNDS = 13, 3
 
 
-def _run(plans: list[Plan], workdir: Path, told: list[str], steps: int = 10, rounds: int = 1) -> list[Measurement]:
+def _run(plans: list[Plan], workdir: Path, told: list[str], steps: int | None = 10, rounds: int = 1) -> list[Measurement]:
     measurements = run_plans(plans, Launch(steps, seed=7, workdir=workdir, timeout_s=240, rounds=rounds, report=told.append))
     assert any("training: step" in line for line in told)
     assert list(workdir.iterdir()) == []
@@ -81,7 +82,7 @@ def _with_rows(model: ModelSpec, name: str, rows: int) -> ModelSpec:
 
 def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path: Path) -> None:
     model, half = make_model_of_seven("every"), _in_half(make_model_of_seven("every-half"))
-    profiled = bandwidth_prices(here).model_copy(update={"ranks": 4, "reference_step_us": 5000.0})
+    profiled = bandwidth_prices(here).model_copy(update={"ranks": 4, "reference_step_us": 5000.0, "reference_exponent": 0.25})
     on_others = profiled.model_copy(update={"ranks": 2})
     plans = [
         build_plan(model, here, every_layout(model), ranks=4, nodes=2, cost=cost) for model, cost in ((model, profiled), (half, on_others))
@@ -97,7 +98,7 @@ def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path:
     assert beside.reference.profiled_us == 5000
     times_us = (beside.reference.before_us, beside.reference.between_us, beside.reference.after_us)
     assert all(100 < each < 1e6 for each in times_us)
-    assert beside.reference.slowness == beside.reference.between_us / 5000
+    assert beside.reference.slowness == beside.reference.between_us / 5000, "a run counts all of it, whatever the profile's rounds did"
 
 
 def _in_half(model: ModelSpec) -> ModelSpec:
@@ -120,14 +121,22 @@ def with_servers(host: HostSpec, count: int) -> HostSpec:
     return HostSpec.model_validate(host.model_dump(exclude_none=True) | {"remote_servers": servers})
 
 
+@pytest.mark.parametrize(("step_us", "steps"), [(1e3, 200), (15e3, 200), (30e3, 100), (1e5, 30), (1e7, 30)])
+def test_steps_of_three_seconds_are_enough(step_us: float, steps: int) -> None:
+    assert enough_steps(step_us) == steps
+
+
 def test_remote_servers_hold_tables_and_feed_nothing(here: HostSpec, tmp_path: Path) -> None:
     """Two trainers and two servers: tables on either side, one cut into columns over both servers, in fp32 and fp16."""
     host = with_servers(here, 2)
     models = [make_model("served"), _in_half(make_model("served-half", interaction="cat", optimizer="sgd"))]
     plans = [build_plan(model, host, served_layouts(model), ranks=2) for model in models]
-    for plan, measurement in zip(plans, _run(plans, tmp_path, []), strict=True):
+    for plan, measurement in zip(plans, _run(plans, tmp_path, [], steps=None), strict=True):
         assert audit(plan) == []
         _assert_right(measurement)
+        times_us = [rank.step_times_us for rank in measurement.ranks]
+        assert {len(each) for each in times_us} == {measurement.steps}
+        assert 30 < measurement.steps <= 200, "steps of milliseconds: more than the fewest"
         assert len(measurement.ranks) == 4
         assert measurement.step_time_us is not None
         # Servers train no examples of their own.
