@@ -41,7 +41,7 @@ from emplace.planning import answer, build_question
 
 REFERENCE = "reference"
 _REFERENCE_SEED = 7
-ROUNDS, STEPS_PER_ROUND = 10, 5
+ROUNDS, STEPS_PER_ROUND = 10, 15
 ABOUT_AS_FAST = 1.1
 """A plan whose step takes at most so many times the fastest one's may still turn out to be the fastest."""
 SOLVE_SECONDS = 3.0

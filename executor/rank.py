@@ -136,19 +136,21 @@ class Trial:
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")
-        self._warm_step_us = largest_of_ranks(float(np.median(self._take(job.warmup_steps, "warming up"))))
+        self._warm_step_us = largest_of_ranks(float(np.median(self._warm_up(job.warmup_steps))))
         self.steps = job.steps or enough_steps(self._warm_step_us)
+        self._tell_trained = tell.steps(f"{self._name}: training", self.steps)
 
     def settle(self) -> None:
         """Take more steps that are not timed, as many on every rank."""
-        self._take(int(min(_SETTLING_S * 1e6 / self._warm_step_us, _MOST_SETTLING)), "warming up")
+        self._warm_up(int(min(_SETTLING_S * 1e6 / self._warm_step_us, _MOST_SETTLING)))
 
     def train(self, part: int, parts: int, *, after_another: bool) -> None:
         """Take one of so many equal parts of the timed steps. After another trial's, a step that is not timed comes first: it finds that
         trial's data in the caches."""
         if after_another:
-            self._take(1, "warming up")
-        self._times += self._take(self.steps * (part + 1) // parts - self.steps * part // parts, "training")
+            timed_steps(self._training, self._next_batches(1), lambda _: None)
+        start, end = self.steps * part // parts, self.steps * (part + 1) // parts
+        self._times += timed_steps(self._training, self._next_batches(end - start), lambda done: self._tell_trained(start + done))
 
     def report(self) -> RankReport:
         """This rank's report of the plan. Times the stages and reads the placement back for it."""
@@ -164,8 +166,8 @@ class Trial:
             software={package: version(package) for package in SOFTWARE} | {"python": sys.version.split()[0]},
         )
 
-    def _take(self, steps: int, doing: str) -> list[float]:
-        return timed_steps(self._training, self._next_batches(steps), self._tell.steps(f"{self._name}: {doing}", steps))
+    def _warm_up(self, steps: int) -> list[float]:
+        return timed_steps(self._training, self._next_batches(steps), self._tell.steps(f"{self._name}: warming up", steps))
 
     def _next_batches(self, count: int) -> list[Batch]:
         start, self._taken = self._taken, self._taken + count
@@ -180,7 +182,9 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(job.rounds):
         order = order[::-1] if number % 2 else rng.permutation(len(trials))
-        for index in order:
+        for index in order.tolist():
+            if len(trials) > 1:
+                tell.line(f"{plans[index].model.name}: turn {number + 1} of {job.rounds}")
             trials[index].train(number, job.rounds, after_another=len(trials) > 1)
     return [trial.report() for trial in trials]
 

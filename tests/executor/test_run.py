@@ -68,7 +68,7 @@ def test_mixed_plans_that_take_turns_on_two_ranks(here: HostSpec, tmp_path: Path
     assert large.peak_bytes - light.peak_bytes == pytest.approx(2**20 * (16 * 4 + 4), rel=0.1)
     assert min(measurements[6].ranks[0].step_times_us) > min(measurements[5].ranks[0].step_times_us)
 
-    turns = [line.split(":")[0] for line in told if line.endswith("warming up: step 1 of 1")]
+    turns = [line.split(":")[0] for line in told if ": turn " in line]
     rounds = [turns[start : start + len(models)] for start in range(0, len(turns), len(models))]
     assert [sorted(each) for each in rounds] == [sorted(model.name for model in models)] * ROUNDS
     assert rounds[1] == rounds[0][::-1]
@@ -88,10 +88,15 @@ def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path:
         build_plan(model, here, every_layout(model), ranks=4, nodes=2, cost=cost) for model, cost in ((model, profiled), (half, on_others))
     ]
     assert {table.sharding_type for table in plans[0].tables} == set(ShardingType)
-    beside, without = _run(plans, tmp_path, [])
+    told = list[str]()
+    beside, without = _run(plans, tmp_path, told)
     for measurement in (beside, without):
         _assert_right(measurement)
         assert all(len(rank.step_times_us) == measurement.steps == 10 for rank in measurement.ranks)
+    assert [line for line in told if line.endswith(": step 10 of 10")] == [
+        "every: training: step 10 of 10",
+        "every-half: training: step 10 of 10",
+    ]
     # The reference step is timed around and amid the training, where it was profiled on as many ranks.
     assert without.reference is None
     assert beside.reference is not None
