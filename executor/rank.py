@@ -136,13 +136,13 @@ class Trial:
         self._times: list[float] = []
         self._taken = 0
         tell.phase(f"{self._name}: training")
-        self._warm_step_us = largest_of_ranks(float(np.median(self._warm_up(job.warmup_steps))))
-        self.steps = job.steps or enough_steps(self._warm_step_us)
-        self._tell_trained = tell.steps(f"{self._name}: training", self.steps)
+        self._expect(self._warm_up(job.warmup_steps))
 
     def settle(self) -> None:
-        """Take more steps that are not timed, as many on every rank."""
-        self._warm_up(int(min(_SETTLING_S * 1e6 / self._warm_step_us, _MOST_SETTLING)))
+        """Take more steps that don't count, as many on every rank. The first ones of all are slow, so the number of those that do count
+        follows from these."""
+        if settling := int(min(_SETTLING_S * 1e6 / self._warm_step_us, _MOST_SETTLING)):
+            self._expect(self._warm_up(settling))
 
     def train(self, part: int, parts: int, *, after_another: bool) -> None:
         """Take one of so many equal parts of the timed steps. After another trial's, a step that is not timed comes first: it finds that
@@ -165,6 +165,12 @@ class Trial:
             backend=dist.get_backend(),
             software={package: version(package) for package in SOFTWARE} | {"python": sys.version.split()[0]},
         )
+
+    def _expect(self, times_us: list[float]) -> None:
+        """Let steps take as long as these did, on the slowest rank: how many of them are timed follows from it."""
+        self._warm_step_us = largest_of_ranks(float(np.median(times_us)))
+        self.steps = self._job.steps or enough_steps(self._warm_step_us)
+        self._tell_trained = self._tell.steps(f"{self._name}: training", self.steps)
 
     def _warm_up(self, steps: int) -> list[float]:
         return timed_steps(self._training, self._next_batches(steps), self._tell.steps(f"{self._name}: warming up", steps))
