@@ -8,7 +8,7 @@ from emplace.placement.document import Document
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
 
-FEWEST_STEPS, MOST_STEPS, _MEASURED_S = 30, 200, 3.0
+FEWEST_STEPS, _MOST_STEPS, _MEASURED_S = 30, 200, 3.0
 
 
 def enough_steps(step_us: float) -> int:
@@ -17,7 +17,7 @@ def enough_steps(step_us: float) -> int:
     A machine changes speed within a second. On a virtual machine of two cores the medians of one half second and of the next differed by a
     tenth.
     """
-    return int(min(max(_MEASURED_S * 1e6 / step_us, FEWEST_STEPS), MOST_STEPS))
+    return int(min(max(_MEASURED_S * 1e6 / step_us, FEWEST_STEPS), _MOST_STEPS))
 
 
 class Job(Document):

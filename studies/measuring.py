@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from emplace.executor.launch import Launch
 
 LEAST_STEPS = 6
-"""Of fewer measured steps the median is not known."""
+"""With fewer measured steps the median is not known."""
 _SECONDS_A_POINT = 600.0
 
 
 def run_measured(study: SweepStudy, steps: int | None, processes: int, tell: Tell, report: Callable[[str], None]) -> Sweep:
-    """The sweep with what was measured, `steps` of each point as in a Launch. Raises InvalidDocument, before anything is solved, for points that this machine can't train, and
-    ExecutionFailed for one that fails."""
+    """The sweep with what was measured, `steps` of each point as in a Launch.
+
+    Raises InvalidDocument, before anything is solved, for points that this machine can't train, and ExecutionFailed for one that fails.
+    """
     from emplace.executor.launch import Launch
 
     refuse_unmeasurable(study)

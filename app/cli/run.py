@@ -49,7 +49,7 @@ def run(
     from emplace.executor.refusal import refuse_unsound
     from emplace.executor.run import run_plan
 
-    _at_least_one(steps=1 if steps is None else steps, timeout=timeout)
+    _at_least_one(steps=steps, timeout=timeout)
     found = read_plan(plan)
     refuse_unsound(found, str(plan))
     launch = Launch(steps, seed, Path(tempfile.gettempdir()), timeout, report=note, trace=trace, allowed_error=allowed_error)
@@ -58,7 +58,8 @@ def run(
     return 1 if measured.status == "not verified" else 0
 
 
-def _at_least_one(**values: float) -> None:
-    broken = [BrokenRule(f"/{name}", str(value), "must be at least 1") for name, value in values.items() if not value >= 1]
+def _at_least_one(**values: float | None) -> None:
+    given = {name: value for name, value in values.items() if value is not None}
+    broken = [BrokenRule(f"/{name}", str(value), "must be at least 1") for name, value in given.items() if not value >= 1]
     if broken:
         raise InvalidDocument("options", broken)

@@ -89,7 +89,7 @@ def test_a_table_too_large_for_one_device_pays_for_two_pieces() -> None:
 
 
 def test_the_largest_shard_of_a_row_split_is_that_of_the_hottest_block() -> None:
-    """Of three tables of dlrmv4 whose hot rows lie in blocks of different ranks."""
+    """Three tables of dlrmv4 whose hot rows lie in blocks of different ranks."""
     asked = build_question(builtin_model("dlrmv4"), builtin_host("gb200-nvl72"), PlanOptions())
     [trainers] = variants(asked)
     cover = price(asked, trainers.topology, trainers.tiers).cover
