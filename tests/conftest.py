@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ settings.load_profile("steady")
 """Property tests draw the same examples every time."""
 
 HAS_TORCH = find_spec("torch") is not None
+IMPORTS_TORCH = re.compile(r"^(import|from) (torch|torchrec|fbgemm_gpu)\b", re.MULTILINE)
 REASON = "torch is not installed"
 
 
@@ -55,8 +57,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Without torch, a file that is marked as a whole is not imported: it would import torch."""
-    if HAS_TORCH or "\npytestmark = pytest.mark.torch\n" not in module_path.read_text():
+    """Without torch, a file that is marked as a whole is not imported: it would import torch. With torch, a file that lacks the mark fails."""
+    text = module_path.read_text()
+    marked = "\npytestmark = pytest.mark.torch\n" in text
+    if IMPORTS_TORCH.search(text) and not marked:
+        raise pytest.UsageError(
+            f"{module_path} imports torch, which is not on every Python that tests run on: say pytestmark = pytest.mark.torch"
+        )
+    if HAS_TORCH or not marked:
         return None
     return SkippedModule.from_parent(parent, path=module_path)
 

@@ -9,6 +9,8 @@ import torch
 
 from emplace.runtime.clock import passed_us, worked_us
 
+pytestmark = pytest.mark.torch
+
 CPU = torch.device("cpu")
 
 
