@@ -30,7 +30,7 @@ def main() -> None:
     asked = parser.parse_args()
     host, folder = discover_host(), asked.folder
     effort, kernels = (FULL_ON_CUDA, KERNELS_ON_CUDA) if host.has_cuda else (FULL, KERNELS_ON_CPU)
-    effort = replace(effort, budget_s=asked.seconds, round_s=0.5, sweeps=1, lookup_points=400)
+    effort = replace(effort, budget_s=asked.seconds, round_s=0.5, step_sweeps=1, lookup_points=400)
     if host.has_cuda:
         effort = replace(effort, variants=(*effort.variants, (Optimizer.ADAM, DataType.FP32)))
     design = make_design(effort, 1, asked.seed, kernels, usable_memory_bytes() // 4)

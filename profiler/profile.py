@@ -154,7 +154,7 @@ def _show_measured(samples: list[Sample]) -> str:
 
 
 def _show_measurements(design: Design) -> str:
-    return f"at most {design.sweeps * design.size} measurements"
+    return f"at most {design.size} measurements"
 
 
 def _refuse_what_cannot_be_measured(host: HostSpec, ranks: int) -> None:

@@ -85,7 +85,7 @@ class Effort:
 
     budget_s: float
     round_s: float
-    sweeps: int
+    step_sweeps: int
     lookup_points: int
     variants: tuple[tuple[Optimizer, DataType], ...]
     """The optimizers and data types that the first kernel of every turn is measured with, one after the other. A deadline may cut off a
@@ -117,7 +117,7 @@ class Effort:
 QUICK = Effort(
     budget_s=54.0,
     round_s=0.6,
-    sweeps=1,
+    step_sweeps=1,
     lookup_points=96,
     variants=(_ELEMENT_WISE, _ELEMENT_WISE, _STANDARD),
     collective_sizes=8,
@@ -134,7 +134,7 @@ QUICK = Effort(
 FULL = Effort(
     budget_s=780.0,
     round_s=1.5,
-    sweeps=2,
+    step_sweeps=2,
     lookup_points=560,
     variants=_OTHERS,
     collective_sizes=14,
@@ -176,7 +176,7 @@ def make_design(effort: Effort, ranks: int, seed: int, kernels: tuple[ComputeKer
         seed=seed,
         budget_s=effort.budget_s,
         round_s=effort.round_s,
-        sweeps=effort.sweeps,
+        step_sweeps=effort.step_sweeps,
         steps=_steps(effort, ranks, rng),
         collectives=_collectives(effort, rng, _BETWEEN_RANKS if ranks > 1 else _ALONE),
         dense=tuple(_dense_point(effort, rng) for _ in range(effort.dense_points)),

@@ -105,8 +105,8 @@ class Design(Document):
     budget_s: float
     round_s: float
     """Seconds that the repetitions of one round of points may take."""
-    sweeps: int
-    """How often every point is measured, each time after all others."""
+    step_sweeps: int
+    """How often every whole step is measured, each time after all others. Everything else is measured once."""
     steps: tuple[StepPoint, ...]
     collectives: tuple[CollectivePoint, ...]
     dense: tuple[DensePoint, ...]
@@ -115,12 +115,12 @@ class Design(Document):
 
     @property
     def size(self) -> int:
-        """Points of all kinds."""
-        return len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
+        """How many measurements it asks for."""
+        return self.step_sweeps * len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
 
     @property
     def fewest(self) -> int:
-        """How many points are measured even when that takes longer than the budget: half of them are enough to fit every part."""
+        """How many are made even when that takes longer than the budget: half of them are enough to fit every part."""
         return (self.size + 1) // 2
 
 

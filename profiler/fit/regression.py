@@ -27,6 +27,8 @@ _FEWEST_IN_REGIME = 5
 """Fewer points say little of a regime."""
 _SMALLEST_ERROR = 0.02
 """Relative errors below this count alike: the clock does not resolve them."""
+_FAR_OFF = 2.0
+"""A point that is further off than so many times counts as if it were so far off."""
 _TERMS = (
     "fixed_us",
     "per_lookup_us",
@@ -159,21 +161,25 @@ def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
     return np.vstack([summed[:-1], np.ones(len(first)), summed[-1:]]).T
 
 
-def fit_nonnegative(quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0) -> Array:
+def fit_nonnegative(
+    quantities: Array, times_us: Array, known_us: Array | float = 0.0, weights: Array | float = 1.0, *, of_predicted: bool = False
+) -> Array:
     """Coefficients c >= 0 [columns] with small mean |known + quantities @ c - times| / times, each point times its weight.
 
-    `quantities` is [points, columns]; `known_us` is the part of a point's time that has no coefficient here.
+    `quantities` is [points, columns]; `known_us` is the part of a point's time that has no coefficient here. `of_predicted` makes errors
+    shares of known + quantities @ c, for times that vary by themselves: as shares of those, short ones would count for more than long
+    ones, and too little would be predicted.
     """
-    relative = quantities / times_us[:, None]
-    scale = np.maximum(np.abs(relative).max(axis=0), 1e-300)
-    matrix = relative / scale
-    target = 1.0 - known_us / times_us
+    scale = np.maximum(np.abs(quantities / times_us[:, None]).max(axis=0), 1e-300)
+    matrix, target = quantities / scale, times_us - known_us
     given = np.ones(len(times_us)) * weights
-    effective = given
+    effective, expected_us = given, times_us
     for _ in range(_REWEIGHTINGS):
-        root = np.sqrt(effective)
+        root = np.sqrt(effective) / expected_us
         solution, _ = nnls(matrix * root[:, None], target * root, maxiter=50 * matrix.shape[1])
-        effective = given / np.maximum(np.abs(matrix @ solution - target), _SMALLEST_ERROR)
+        if of_predicted:
+            expected_us = np.clip(known_us + matrix @ solution, times_us / _FAR_OFF, times_us * _FAR_OFF)
+        effective = given / np.maximum(np.abs(matrix @ solution - target) / expected_us, _SMALLEST_ERROR)
     return np.asarray(solution / scale)
 
 

@@ -82,11 +82,18 @@ _PERMUTATION = "permutation fixed_us"
 """A step with pieces of columns has two permutations: one of vectors, one of gradients. This is what one takes however small."""
 _CONVERSION = "conversion fixed_us"
 """What converting vectors takes however few they are. Steps are charged by bytes alone: it is little beside an exchange's start."""
-LOOKUPS = "lookups beyond their time alone"
-"""In a step everything else has been through the caches since, and other ranks want the memory too. As a share."""
+COUNTED, READ = "lookups beyond their time alone: ids and bags", "lookups beyond their time alone: bytes"
+"""In a step everything else has been through the caches since, other ranks want the memory too, and ids and lengths pass through more
+hands than the lookup's own. As shares."""
+_OF_LOOKUPS = {
+    COUNTED: ("fixed_us", "per_lookup_us", "per_row_digit_us", "per_bag_us", "per_uneven_bag_us"),
+    READ: ("per_lookup_byte_us", "per_unique_line_us", "per_bag_byte_us", "per_overflow_byte_us", "per_page_us"),
+}
+"""The parts of a LookupCost that each is a share of."""
 COLLECTIVES = tuple(_COLLECTIVES.values())
 NAMES = (
-    LOOKUPS,
+    COUNTED,
+    READ,
     "step_overhead_us",
     *(f"dense {part}" for part in _DENSE),
     *(f"{name} {part}" for name in COLLECTIVES for part in ("fixed_us", "per_byte_us")),
@@ -128,14 +135,13 @@ class Known:
     kernels: tuple[KernelCost, ...]
     per_updated_byte_us: Mapping[Optimizer, float]
 
-    def lookups(self) -> Known:
-        """The same costs of lookups, nothing else."""
-        return Known(self.kernels, {})
+    def lookups(self, share: str) -> Known:
+        """The same costs of lookups that are in the share, nothing else."""
+        return Known(tuple(_times(kernel, {share: 1.0}) for kernel in self.kernels), {})
 
     def free(self) -> Known:
         """The same costs, all of them nothing."""
-        kernels = tuple(kernel.model_copy(update={"forward": LookupCost(), "backward": LookupCost()}) for kernel in self.kernels)
-        return Known(kernels, {})
+        return Known(tuple(_times(kernel, {}) for kernel in self.kernels), {})
 
 
 class StepFit:
@@ -174,7 +180,8 @@ class StepFit:
         """(quantities [NAMES], what is known of its time in microseconds)."""
         nothing = dict.fromkeys(NAMES, 0.0)
         quantities = [0.0 if name in _OF_LAUNCHES else self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
-        quantities[NAMES.index(LOOKUPS)] = self.step_us(point, nothing, self._known.lookups())
+        for share in _OF_LOOKUPS:
+            quantities[NAMES.index(share)] = self.step_us(point, nothing, self._known.lookups(share))
         return np.array(quantities), self.step_us(point, nothing, self._known)
 
     def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
@@ -206,7 +213,7 @@ class StepFit:
             ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
             launches=LaunchCost(**{part: coefficients[f"launch {part}"] for part in _LAUNCHES}) if self._on_cuda else None,
-            kernels=tuple(_slower(kernel, 1 + coefficients[LOOKUPS]) for kernel in known.kernels),
+            kernels=tuple(_times(kernel, {share: 1 + coefficients[share] for share in _OF_LOOKUPS}) for kernel in known.kernels),
             per_updated_byte_us=dict(known.per_updated_byte_us),
             per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
@@ -219,14 +226,15 @@ class StepFit:
         )
 
 
-def _slower(kernel: KernelCost, times: float) -> KernelCost:
-    """The costs of a kernel whose lookups take so many times as long."""
+def _times(kernel: KernelCost, times: Mapping[str, float]) -> KernelCost:
+    """The costs of a kernel, each share of its lookups times its figure; those without one are free."""
+    of_part = {part: times.get(share, 0.0) for share, parts in _OF_LOOKUPS.items() for part in parts}
 
-    def slower(cost: LookupCost) -> LookupCost:
-        return cost.model_copy(update={name: times * getattr(cost, name) for name in LookupCost.model_fields if name != "cache_bytes"})
+    def changed(cost: LookupCost) -> LookupCost:
+        return cost.model_copy(update={part: factor * getattr(cost, part) for part, factor in of_part.items()})
 
-    others = tuple(other.model_copy(update={"backward": slower(other.backward)}) for other in kernel.other_backwards)
-    return kernel.model_copy(update={"forward": slower(kernel.forward), "backward": slower(kernel.backward), "other_backwards": others})
+    others = tuple(other.model_copy(update={"backward": changed(other.backward)}) for other in kernel.other_backwards)
+    return kernel.model_copy(update={"forward": changed(kernel.forward), "backward": changed(kernel.backward), "other_backwards": others})
 
 
 def ranks_per_core(host: HostSpec, ranks: int) -> float:
@@ -282,7 +290,7 @@ def _fitted(points: list[Point]) -> Array:
     on_device = np.array([point.launched is None for point in points])
     for _ in range(_MOST_FITS):
         quantities, times, known, weights = _arrays(points, on_device)
-        coefficients = fit_nonnegative(quantities, times, known, weights)
+        coefficients = fit_nonnegative(quantities, times, known, weights, of_predicted=True)
         before, on_device = on_device, np.array([_is_on_device(point, coefficients) for point in points])
         if (before == on_device).all():
             break

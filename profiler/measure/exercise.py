@@ -81,12 +81,14 @@ def time_round(exercises: Sequence[Exercise], reference: Exercise, kind: Kind, r
 
 
 def _repeat(exercises: Sequence[Exercise], reference: Exercise, repetition: int, visit: _Visit, device: torch.device) -> list[Timings]:
-    """The timings of one visit to each, in the same order on every rank and in another order in every repetition."""
+    """The timings of one visit to each, in the same order on every rank: in another one in every repetition, but whole steps always take
+    turns with the reference."""
     everything = (*exercises, reference)
     timings: list[Timings] = [([], [])] * len(everything)
     # The reference is visited more often than once; its batches must not come twice in a row either.
     batches = count(repetition * (len(everything) + 1))
-    for index in np.random.default_rng(repetition).permutation(len(everything)):
+    places = np.arange(len(everything))
+    for index in places if visit is _train else np.random.default_rng(repetition).permutation(places):
         if visit is _compute:
             _compute(reference, next(batches), device)
         timings[index] = visit(everything[index], next(batches) if everything[index] is reference else repetition, device)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from emplace.profiler.design.points import Design, Key, Kind
 
-_ROUND = 4
-"""Points that are timed together."""
+_ROUND, _ROUND_OF_STEPS = 4, 1
+"""Points that are timed together. A whole step takes turns with the reference step and nothing else, as a plan that is trained does."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,18 @@ class Round:
 
 
 def rounds(design: Design, done: frozenset[Key]) -> list[Round]:
-    """The rounds of everything that is not `done`, sweep after sweep.
+    """The rounds of everything that is not `done`.
 
-    The kinds take turns, each in the design's order, so that a deadline cuts off a fair share of each.
+    The kinds take turns, each in the design's order and one sweep after another, so that a deadline cuts off a fair share of each.
     """
     sizes = {Kind.STEP: len(design.steps), Kind.COLLECTIVE: len(design.collectives)}
     sizes |= {Kind.DENSE: len(design.dense), Kind.LOOKUP: len(design.lookups)}
-    found = [one for sweep in range(design.sweeps) for kind, size in sizes.items() for one in _of_kind(kind, sweep, size, done)]
-    return sorted(found, key=lambda one: (one.sweep, one.indices[0] / sizes[one.kind]))
+    sweeps = dict.fromkeys(sizes, 1) | {Kind.STEP: design.step_sweeps}
+    found = [one for kind, size in sizes.items() for sweep in range(sweeps[kind]) for one in _of_kind(kind, sweep, size, done)]
+    return sorted(found, key=lambda one: (one.sweep + one.indices[0] / sizes[one.kind]) / sweeps[one.kind])
 
 
 def _of_kind(kind: Kind, sweep: int, size: int, done: frozenset[Key]) -> Iterator[Round]:
     left = [index for index in range(size) if (kind, index, sweep) not in done]
-    return (Round(kind, sweep, tuple(left[start : start + _ROUND])) for start in range(0, len(left), _ROUND))
+    together = _ROUND_OF_STEPS if kind is Kind.STEP else _ROUND
+    return (Round(kind, sweep, tuple(left[start : start + together])) for start in range(0, len(left), together))

@@ -26,14 +26,14 @@ def _by_class(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("part", range(3))
 def test_no_placement_beats_them(part: int) -> None:
     counted = 0
-    for number in range(part, 45, 3):
+    for number in range(part, 21, 3):
         plan = answer(more_tables_than_ranks(number), proof=True)
         assert plan.proof is not None
         assert plan.proof.bound_us is not None
         assert verify(plan).holds
         assert best_below(plan.question, plan.topology(), plan.proof.bound_us * (1 - 1e-9)) is None
         counted += any(weights.fullest for weights in plan.proof.trainers.weights)
-    assert counted >= 5
+    assert counted >= 2
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -66,7 +66,7 @@ def _drawn(plan: Plan, program: ProofProgram, rng: np.random.Generator) -> Weigh
 
 def test_they_show_what_a_mean_of_ranks_does_not() -> None:
     raised = 0
-    for number in range(20):
+    for number in range(10):
         plan = answer(more_tables_than_ranks(number))
         whole = prove(plan)
         with pytest.MonkeyPatch.context() as patched:
@@ -75,4 +75,4 @@ def test_they_show_what_a_mean_of_ranks_does_not() -> None:
         assert whole.bound_us is not None
         assert without.bound_us is not None
         raised += whole.bound_us > without.bound_us * 1.001
-    assert raised >= 3
+    assert raised >= 2

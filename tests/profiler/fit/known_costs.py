@@ -9,13 +9,14 @@ from emplace.placement.model import ComputeKernel, Optimizer, ShardingType
 from emplace.profiler.design.experiments import QUICK, make_design
 from emplace.profiler.design.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
 from emplace.profiler.design.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
-from emplace.profiler.fit.step_fit import LOOKUPS, Known, StepFit
+from emplace.profiler.fit.step_fit import COUNTED, READ, Known, StepFit
 
 COST = LookupCost(fixed_us=10.0, per_lookup_us=0.01, per_lookup_byte_us=1e-4, per_unique_line_us=0.02)
 SAVED_BY_SGD = 0.5
 """The share of a row's time in the backward that SGD doesn't take."""
 TRUE = {
-    LOOKUPS: 0.2,
+    COUNTED: 0.4,
+    READ: 0.2,
     "step_overhead_us": 3000.0,
     "dense fixed_us": 30.0,
     "dense per_layer_us": 20.0,

@@ -174,3 +174,12 @@ def test_a_regime_of_few_points_is_not_said(of_overhead: int) -> None:
     """There are ten points in all."""
     fixed_us = np.where(np.arange(10) < of_overhead, 1.0, 0.0)
     assert len(residuals_by_regime("x", np.full(10, 1.1), np.ones(10), fixed_us)) == 1
+
+
+def test_times_that_vary_are_predicted_neither_too_short_nor_too_long() -> None:
+    """As shares of themselves, times that happened to be short would weigh more."""
+    rng = np.random.default_rng(0)
+    quantities = np.stack([np.ones(4000), rng.uniform(1, 50, 4000)], axis=1)
+    usual_us = quantities @ np.array([100.0, 20.0])
+    found = fit_nonnegative(quantities, usual_us * np.exp(rng.normal(0.0, 0.3, 4000)), of_predicted=True)
+    assert np.log(quantities @ found / usual_us).mean() == pytest.approx(0.0, abs=0.02)

@@ -59,9 +59,18 @@ def test_what_a_rank_computes_always_follows_the_reference(monkeypatch: pytest.M
 
 def test_the_order_of_a_round_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no point is always measured after the same other one."""
-    names = [name for name, _ in visits_of(Kind.STEP, monkeypatch)]
+    names = [name for name, _ in visits_of(Kind.COLLECTIVE, monkeypatch)]
     turns = [name for name, following in pairwise(names) if name != following]
     assert {before for before, name in pairwise(turns) if name == "first"} == {"second", "reference"}
+
+
+def test_a_whole_step_takes_turns_with_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a plan that is trained does."""
+    one_process(monkeypatch)
+    visits: list[tuple[str, int]] = []
+    time_round([Recording("step", visits)], Recording("reference", visits), Kind.STEP, 0.05, torch.device("cpu"))
+    assert {tuple(name for name, _ in visits[start : start + 6]) for start in range(0, len(visits), 12)} == {("step",) * 6}
+    assert {tuple(name for name, _ in visits[start : start + 6]) for start in range(6, len(visits), 12)} == {("reference",) * 6}
 
 
 class SlowAtFirst:

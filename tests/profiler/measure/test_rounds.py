@@ -21,24 +21,30 @@ def order(design: Design, done: frozenset[Key] = frozenset()) -> list[Key]:
 
 
 @pytest.mark.parametrize("effort", [QUICK, FULL])
-def test_every_sweep_has_every_point_once_and_waits_for_the_one_before(effort: Effort) -> None:
+def test_every_sweep_of_steps_waits_for_the_one_before_and_everything_else_comes_once(effort: Effort) -> None:
     design = design_of(effort)
     keys = order(design)
-    assert len(set(keys)) == len(keys) == design.size * design.sweeps
-    assert [sweep for _, _, sweep in keys] == sorted(sweep for _, _, sweep in keys)
-    assert {(kind, sweep) for kind, _, sweep in keys} == {(kind, sweep) for kind in Kind for sweep in range(effort.sweeps)}
+    assert len(set(keys)) == len(keys) == design.size
+    for kind in Kind:
+        sweeps = [sweep for found, _, sweep in keys if found is kind]
+        assert sweeps == sorted(sweeps)
+        assert set(sweeps) == (set(range(effort.step_sweeps)) if kind is Kind.STEP else {0})
 
 
-def test_a_full_profile_measures_every_point_at_two_times() -> None:
-    """What a point takes differs more from one time of the machine to another than from one repetition to the next."""
-    assert design_of(FULL).sweeps == 2
+def test_a_full_profile_measures_every_step_at_two_times() -> None:
+    """What a step takes differs more from one time of the machine to another than from one repetition to the next."""
+    assert design_of(FULL).step_sweeps == 2
+
+
+def test_a_whole_step_takes_turns_with_the_reference_alone() -> None:
+    assert all(len(one.indices) == 1 for one in rounds(design_of(FULL), frozenset()) if one.kind is Kind.STEP)
 
 
 def test_at_any_moment_the_parts_are_done_alike() -> None:
     design = design_of(FULL)
-    sizes = Counter(kind for kind, _, sweep in order(design) if sweep == 0)
+    sizes = Counter(kind for kind, _, _ in order(design))
     done: Counter[Kind] = Counter()
-    for kind, _, _ in order(design)[: design.size]:
+    for kind, _, _ in order(design):
         done[kind] += 1
         shares = [done[each] / size for each, size in sizes.items()]
         assert max(shares) - min(shares) <= 4 / min(sizes.values()) + 0.01
