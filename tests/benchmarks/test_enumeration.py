@@ -11,7 +11,7 @@ from benchmarks.small_questions import small_question
 from emplace.placement.plan import Explanation, PlanStatus
 from emplace.planning import answer
 
-QUESTIONS, PARTS = 200, 5
+QUESTIONS, PARTS = 300, 5
 
 
 @pytest.mark.parametrize("part", range(PARTS))
