@@ -137,11 +137,11 @@ class Known:
 
     def lookups(self, share: str) -> Known:
         """The same costs of lookups that are in the share, nothing else."""
-        return Known(tuple(_times(kernel, {share: 1.0}) for kernel in self.kernels), {})
+        return Known(tuple(_scaled(kernel, {share: 1.0}) for kernel in self.kernels), {})
 
     def free(self) -> Known:
         """The same costs, all of them nothing."""
-        return Known(tuple(_times(kernel, {}) for kernel in self.kernels), {})
+        return Known(tuple(_scaled(kernel, {}) for kernel in self.kernels), {})
 
 
 class StepFit:
@@ -213,7 +213,7 @@ class StepFit:
             ranks_per_core=self._ranks_per_core,
             step_overhead_us=coefficients["step_overhead_us"],
             launches=LaunchCost(**{part: coefficients[f"launch {part}"] for part in _LAUNCHES}) if self._on_cuda else None,
-            kernels=tuple(_times(kernel, {share: 1 + coefficients[share] for share in _OF_LOOKUPS}) for kernel in known.kernels),
+            kernels=tuple(_scaled(kernel, {share: 1 + coefficients[share] for share in _OF_LOOKUPS}) for kernel in known.kernels),
             per_updated_byte_us=dict(known.per_updated_byte_us),
             per_exchanged_bag_us=coefficients["per_exchanged_bag_us"],
             per_bucketed_id_us=coefficients["per_bucketed_id_us"],
@@ -226,9 +226,9 @@ class StepFit:
         )
 
 
-def _times(kernel: KernelCost, times: Mapping[str, float]) -> KernelCost:
-    """The costs of a kernel, each share of its lookups times its figure; those without one are free."""
-    of_part = {part: times.get(share, 0.0) for share, parts in _OF_LOOKUPS.items() for part in parts}
+def _scaled(kernel: KernelCost, factors: Mapping[str, float]) -> KernelCost:
+    """The costs of a kernel, each share of its lookups times its factor; those without one are free."""
+    of_part = {part: factors.get(share, 0.0) for share, parts in _OF_LOOKUPS.items() for part in parts}
 
     def changed(cost: LookupCost) -> LookupCost:
         return cost.model_copy(update={part: factor * getattr(cost, part) for part, factor in of_part.items()})
