@@ -177,9 +177,10 @@ def fit_nonnegative(
     for _ in range(_REWEIGHTINGS):
         root = np.sqrt(effective) / expected_us
         solution, _ = nnls(matrix * root[:, None], target * root, maxiter=50 * matrix.shape[1])
+        too_long_us = matrix @ solution - target
         if of_predicted:
-            expected_us = np.clip(known_us + matrix @ solution, times_us / _FAR_OFF, times_us * _FAR_OFF)
-        effective = given / np.maximum(np.abs(matrix @ solution - target) / expected_us, _SMALLEST_ERROR)
+            expected_us = np.clip(times_us + too_long_us, times_us / _FAR_OFF, times_us * _FAR_OFF)
+        effective = given / np.maximum(np.abs(too_long_us) / expected_us, _SMALLEST_ERROR)
     return np.asarray(solution / scale)
 
 
