@@ -201,6 +201,7 @@ def _uneven(rng: np.random.Generator, cost: CostModel) -> CostModel:
     def drawn(lookup: Any) -> Any:
         more = {
             "per_lookup_us": float(rng.uniform(0, 1e-3)),
+            "per_unique_row_us": float(rng.uniform(0, 1e-3)),
             "per_unique_line_us": float(rng.uniform(0, 1e-3)),
             "per_overflow_byte_us": lookup.per_lookup_byte_us,
             "per_page_us": float(rng.uniform(0, 1e-3)),

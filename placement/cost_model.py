@@ -47,7 +47,7 @@ class LookupCost(Document):
     """Time of one shard's lookups in one direction, in microseconds.
 
     fixed + lookups x (per_lookup + row_bytes x per_lookup_byte + row_digits x per_row_digit)
-          + unique rows x cache lines of a row x per_unique_line
+          + unique rows x (per_unique_row + cache lines of a row x per_unique_line)
           + lookups x row_bytes x miss(working set) x per_overflow_byte
           + bags x (per_bag + bag_bytes x per_bag_byte)
           + uneven bags x per_uneven_bag
@@ -61,6 +61,8 @@ class LookupCost(Document):
     fixed_us: Coefficient = 0.0
     per_lookup_us: Coefficient = 0.0
     per_lookup_byte_us: Coefficient = 0.0
+    per_unique_row_us: Coefficient = 0.0
+    """For each row that is touched for the first time in the batch, however wide: a row's update has a start and a state."""
     per_unique_line_us: Coefficient = 0.0
     """For each cache line of a row that is touched for the first time in the batch."""
     per_bag_us: Coefficient = 0.0
@@ -96,7 +98,7 @@ class LookupCost(Document):
         return np.asarray(
             self.fixed_us
             + lookups * (self.per_lookup_us + row_bytes * per_byte_us + row_digits(rows) * self.per_row_digit_us)
-            + unique_rows * cache_lines(row_bytes) * self.per_unique_line_us
+            + unique_rows * (self.per_unique_row_us + cache_lines(row_bytes) * self.per_unique_line_us)
             + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
             + uneven_bags * self.per_uneven_bag_us
             + pages * self.per_page_us

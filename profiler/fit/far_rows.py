@@ -28,9 +28,8 @@ def with_far_rows(costs: Sequence[KernelCost]) -> list[KernelCost]:
 
 
 def _with_states(uvm: KernelCost) -> KernelCost:
-    per_line_us = uvm.backward.per_unique_line_us
     others = [
-        OtherBackward(optimizer=optimizer, backward=uvm.backward.model_copy(update={"per_unique_line_us": (1 + states) * per_line_us}))
+        OtherBackward(optimizer=optimizer, backward=uvm.backward.model_copy(update=_rows_over_the_link(uvm, 1 + states)))
         for optimizer, states in _STATES.items()
     ]
     return uvm.model_copy(update={"other_backwards": (*uvm.other_backwards, *others)})
@@ -45,9 +44,13 @@ def _with_cache(fused: KernelCost, uvm: KernelCost) -> KernelCost:
         per_unique_line_us=read.per_unique_line_us + LINE_BYTES * (read.per_lookup_byte_us + read.per_overflow_byte_us),
     )
     others = [
-        OtherBackward(optimizer=optimizer, backward=LookupCost(per_unique_line_us=states * uvm.backward.per_unique_line_us))
-        for optimizer, states in _STATES.items()
+        OtherBackward(optimizer=optimizer, backward=LookupCost(**_rows_over_the_link(uvm, states))) for optimizer, states in _STATES.items()
     ]
     return KernelCost(
         device=fused.device, kernel=ComputeKernel.FUSED_UVM_CACHING, forward=found, backward=LookupCost(), other_backwards=tuple(others)
     )
+
+
+def _rows_over_the_link(uvm: KernelCost, times: float) -> dict[str, float]:
+    """What the backward's rows take, so many times."""
+    return {part: times * getattr(uvm.backward, part) for part in ("per_unique_row_us", "per_unique_line_us")}

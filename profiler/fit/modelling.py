@@ -35,6 +35,9 @@ from emplace.profiler.fit.step_fit import (
 
 _EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The powers of the reference's slowness that whole steps are tried to have."""
+_LOOKUPS_SLOW_DOWN = 2.0
+"""The power of their reference's slowness that lookups have at most. Half of the reference is sorting and arithmetic, which a memory that
+others use slows down little; a part of a lookup's time may slow down more than it, or not at all."""
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
 _OTHERS: list[tuple[Optimizer, DataType]] = [
@@ -112,9 +115,9 @@ class _Lookups:
     def direction(self, name: str, kernel: ComputeKernel) -> LookupPoints:
         """Their times in one direction, `forward` or `backward`."""
         times = np.array([timed.forward_us if name == "forward" else timed.backward_us for timed in self.timed])
-        groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness for timed in self.timed])
-        writes_gradient = name == "backward" and kernel is ComputeKernel.DENSE
-        return LookupPoints(groups, times, slowness, self.on_cuda, writes_gradient)
+        groups, slowness = [timed.tables for timed in self.timed], np.array([timed.slowness**_LOOKUPS_SLOW_DOWN for timed in self.timed])
+        is_backward = name == "backward"
+        return LookupPoints(groups, times, slowness, self.on_cuda, is_backward, is_backward and kernel is ComputeKernel.DENSE)
 
 
 def _kernels(design: Design, timed: TimedPoints, device: DeviceKind) -> tuple[list[KernelCost], list[Residual]]:

@@ -34,6 +34,7 @@ _TERMS = (
     "per_lookup_us",
     "per_lookup_byte_us",
     "per_row_digit_us",
+    "per_unique_row_us",
     "per_unique_line_us",
     "per_overflow_byte_us",
     "per_bag_us",
@@ -45,7 +46,7 @@ _OF_CORES = ("per_uneven_bag_us", "per_page_us")
 """What costs a core time and a GPU none: branches that it can't foresee, and pages that are not in its tables of addresses."""
 _HIDDEN_US = 500.0
 """Launching takes a process so long that a GPU's times below this don't show in a step: their errors count as shares of this."""
-_OF_A_ROWS_UPDATE = ("per_unique_line_us", "per_page_us")
+_OF_A_ROWS_UPDATE = ("per_unique_row_us", "per_unique_line_us", "per_page_us")
 """What optimizers and data types differ in: all read the same ids, sort them and sum the same gradients."""
 _CACHE_SIZES = tuple(int(size) for size in 2.0 ** np.arange(16, 31))
 
@@ -59,8 +60,9 @@ class LookupPoints:
     times_us: Array
     """[points]"""
     slowness: Array
-    """[points] how slow the machine was meanwhile: 1 is usual, 2 half as fast."""
+    """[points] how many times as long as usual what slows down most took meanwhile."""
     on_cuda: bool = False
+    is_backward: bool = False
     with_gradient: bool = False
     """The direction writes a gradient as large as the weights (backward of the `dense` kernel)."""
 
@@ -145,6 +147,7 @@ def _quantities(points: LookupPoints, cache_bytes: int) -> Array:
         lookups,
         lookups * row_bytes,
         lookups * row_digits(rows),
+        unique * points.is_backward,
         unique * cache_lines(row_bytes),
         lookups * row_bytes * miss,
         bags,

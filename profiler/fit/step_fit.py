@@ -87,7 +87,7 @@ COUNTED, READ = "lookups beyond their time alone: ids and bags", "lookups beyond
 hands than the lookup's own. As shares."""
 _OF_LOOKUPS = {
     COUNTED: ("fixed_us", "per_lookup_us", "per_row_digit_us", "per_bag_us", "per_uneven_bag_us"),
-    READ: ("per_lookup_byte_us", "per_unique_line_us", "per_bag_byte_us", "per_overflow_byte_us", "per_page_us"),
+    READ: ("per_lookup_byte_us", "per_unique_row_us", "per_unique_line_us", "per_bag_byte_us", "per_overflow_byte_us", "per_page_us"),
 }
 """The parts of a LookupCost that each is a share of."""
 COLLECTIVES = tuple(_COLLECTIVES.values())

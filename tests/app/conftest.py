@@ -58,14 +58,14 @@ def _migrate(url: str) -> None:
     database.close()
 
 
-@pytest.fixture
-def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """The URL of a migrated database of its own, of the backend asked for."""
+@pytest.fixture(scope="session")
+def new_database(request: pytest.FixtureRequest) -> Callable[[str, Path], str]:
+    """The URL of a migrated database, of the backend asked for; SQLite's is a file in the folder."""
 
-    def new(backend: str) -> str:
+    def new(backend: str, folder: Path) -> str:
         if backend == "sqlite":
-            shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "emplace.db")
-            return f"sqlite:///{tmp_path / 'emplace.db'}"
+            shutil.copy(request.getfixturevalue("migrated_sqlite"), folder / "emplace.db")
+            return f"sqlite:///{folder / 'emplace.db'}"
         server: PostgresServer = request.getfixturevalue("postgres")
         return server.create_database(template=request.getfixturevalue("migrated_postgres"))
 
@@ -73,9 +73,9 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[st
 
 
 @pytest.fixture(params=BACKENDS)
-def database_url(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
+def database_url(request: pytest.FixtureRequest, new_database: Callable[[str, Path], str], tmp_path: Path) -> str:
     """A migrated database of its own."""
-    return new_database(request.param)
+    return new_database(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ def test_lookup_cost_adds_its_terms() -> None:
         fixed_us=1,
         per_lookup_us=0.1,
         per_lookup_byte_us=0.01,
+        per_unique_row_us=0.7,
         per_unique_line_us=0.2,
         per_overflow_byte_us=0.05,
         per_bag_us=0.3,
@@ -35,9 +36,11 @@ def test_lookup_cost_adds_its_terms() -> None:
     )
     # rows of two cache lines; working set 50 x 65 = 3250 bytes, of which 1300 stay in the cache; 300 rows are numbers of two digits
     pages = 300 * 65 / 4096 * (1 - (250 / 300) ** (4096 / 65))
-    by_terms = 1 + 10 + 65 + 50 * 2 * 0.2 + 100 * 65 * 0.6 * 0.05 + 10 * 0.3 + 10 * 32 * 0.001 + 6 * 0.4 + 5 * pages + 100 * 2 * 0.02
+    by_terms = (
+        1 + 10 + 65 + 50 * (0.7 + 2 * 0.2) + 100 * 65 * 0.6 * 0.05 + 10 * 0.3 + 10 * 32 * 0.001 + 6 * 0.4 + 5 * pages + 100 * 2 * 0.02
+    )
     assert cost.time_us(100, 50, 65, 10, 6, 32, 300) == pytest.approx(by_terms)
-    assert cost.time_us(100, 10, 64, 0, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 10 * 0.2)
+    assert cost.time_us(100, 10, 64, 0, 0, 0, 0) == pytest.approx(1 + 10 + 64 + 10 * (0.7 + 0.2))
 
 
 @pytest.mark.parametrize(("rows", "digits"), [(1, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3)])
@@ -69,6 +72,7 @@ def test_a_block_of_a_tables_rows_never_takes_longer_than_the_table(sides: tuple
     """Blocks are priced by their shortest, so that bounds hold."""
     cost = LookupCost(
         per_lookup_us=1,
+        per_unique_row_us=1,
         per_unique_line_us=1,
         per_overflow_byte_us=0.1,
         per_uneven_bag_us=1,

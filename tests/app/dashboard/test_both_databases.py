@@ -19,8 +19,8 @@ from tests.app.dashboard.demo import Site, serving, store_demo
 
 
 @pytest.fixture(params=BACKENDS)
-def site(request: pytest.FixtureRequest, new_database: Callable[[str], str], tmp_path: Path, warm: WarmProcess) -> Iterator[Site]:
-    with serving(Database(new_database(request.param)).url, tmp_path, warm) as site:
+def site(request: pytest.FixtureRequest, new_database: Callable[[str, Path], str], tmp_path: Path, warm: WarmProcess) -> Iterator[Site]:
+    with serving(Database(new_database(request.param, tmp_path)).url, tmp_path, warm) as site:
         store_demo(site)
         yield site
 

@@ -64,8 +64,8 @@ def parts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[CostM
     if backend is None:
         yield [stores["files"]]
         return
-    database_url: Callable[[str], str] = request.getfixturevalue("new_database")
-    with database_at(database_url(backend)) as database:
+    database_url: Callable[[str, Path], str] = request.getfixturevalue("new_database")
+    with database_at(database_url(backend, tmp_path)) as database:
         stores[backend] = Rows(database)
         yield [stores[name] for name in wanted]
 

@@ -7,13 +7,15 @@ import signal
 
 import httpx
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
 from emplace.planning import resolve_host
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker, ask_busy, ask_small, state_of, wait_for
 from tests.app.finished import finish_plan
-from tests.app.processes import WARM, children_of, descendants_of, is_alive, wait_until
+from tests.app.processes import WARM, WorkerProcess, children_of, descendants_of, is_alive, wait_until
 from tests.app.questions import model_data
 
 
@@ -34,11 +36,26 @@ def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_work
         assert f'"{key}"' in progress
 
 
-def test_another_worker_takes_over_from_one_that_never_returns(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+def freeze(worker: WorkerProcess, database: Database) -> None:
+    """Stop it where it is, but not in a transaction: SQLite's lock would be kept for as long, and nobody could take over."""
+    while True:
+        worker.pause()
+        try:
+            with database.writing() as session:
+                session.execute(text("SELECT 1"))
+        except OperationalError:
+            worker.resume()
+        else:
+            return
+
+
+def test_another_worker_takes_over_from_one_that_never_returns(
+    api: httpx.Client, database: Database, start_worker: StartWorker, query: Query
+) -> None:
     plan_id = ask_busy(api)
     frozen = start_worker("frozen")
     steps = wait_until(frozen.steps, START_S)
-    frozen.pause()
+    freeze(frozen, database)
     other = start_worker("other")
     wait_until(other.steps, START_S)
     assert query("SELECT id FROM workers") == [("other",)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import count, product
+from pathlib import Path
 
 import pytest
 from sqlalchemy.orm import Session
@@ -15,6 +16,8 @@ from emplace.app.database.jobs import MAX_ATTEMPTS, Ticket
 from emplace.app.database.states import TRANSITIONS, State
 from emplace.app.database.tables import PlanRow
 from emplace.app.jobs.queue import JobQueue
+from emplace.app.web.service import PATIENCE_S
+from tests.app.conftest import BACKENDS
 from tests.app.questions import a_question
 
 Change = Callable[[Session, Ticket], bool]
@@ -29,7 +32,20 @@ CHANGES: dict[str, tuple[State, Change]] = {
 """What a worker does to a job, and the state that it leads to."""
 
 
-@pytest.fixture
+QUESTIONS = count()
+"""No two tests ask the same question: they share a database, and none looks at another's rows."""
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def database(
+    request: pytest.FixtureRequest, new_database: Callable[[str, Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    database = Database(new_database(request.param, tmp_path_factory.mktemp("states")), patience_s=PATIENCE_S)
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
 def queue(database: Database) -> Iterator[JobQueue]:
     queue = JobQueue(database)
     yield queue
@@ -39,7 +55,7 @@ def queue(database: Database) -> Iterator[JobQueue]:
 def queued(database: Database, queue: JobQueue) -> Ticket:
     """A new plan in its queue."""
     with database.writing() as session:
-        row, _ = plans.create(session, a_question(), "as listed")
+        row, _ = plans.create(session, a_question(seed=next(QUESTIONS)), "as listed")
         queue.put(session, row)
         return Ticket(PlanRow, row.id, row.ticket)
 

@@ -134,6 +134,23 @@ def test_steps_are_corrected_as_far_as_that_helps(exponent: float) -> None:
     assert error < 0.03
 
 
+@pytest.mark.parametrize("exponent", [2.0, 1.0, 0.0])
+def test_lookups_may_slow_down_more_than_their_reference(exponent: float) -> None:
+    design, rng = design_of(), np.random.default_rng(0)
+
+    def disturbed(sample: Sample) -> Sample:
+        if sample.kind is not Kind.LOOKUP:
+            return sample
+        slow = float(rng.lognormal(0, 0.15))
+        times = {name: (getattr(sample, name)[0] * slow**exponent,) * 4 for name in ("forward_us", "backward_us")}
+        return sample.model_copy(update=times | {"reference_us": (1000.0 * slow,) * 4})
+
+    measured = [disturbed(sample) for sample in samples_of(design)[0]]
+    model = fit_cost_model(design, [measured, measured], discover_host())
+    errors = {one.what: one.mape for one in model.residuals if one.regime is None}
+    assert max(errors["fused forward"], errors["fused backward"]) < 0.03
+
+
 def test_too_few_points_are_an_error_that_names_the_part() -> None:
     design = design_of()
     first, _ = samples_of(design)

@@ -26,6 +26,7 @@ TRUTH = LookupCost(
     fixed_us=12.0,
     per_lookup_us=0.004,
     per_lookup_byte_us=2e-5,
+    per_unique_row_us=0.04,
     per_unique_line_us=0.005,
     per_overflow_byte_us=1e-4,
     per_bag_us=0.006,
@@ -65,7 +66,7 @@ def points_of(
     groups = draw_groups(count, seed)
     times = np.array([group_us + sum(table_us(cost, table, gradient_byte_us) for table in tables) for tables in groups])
     times *= np.random.default_rng(seed + 1).lognormal(0, noise, count)
-    return LookupPoints(groups, times, np.ones(count), with_gradient=gradient_byte_us > 0)
+    return LookupPoints(groups, times, np.ones(count), is_backward=True, with_gradient=gradient_byte_us > 0)
 
 
 def table_us(cost: LookupCost, table: TableCounts, gradient_byte_us: float = 0.0) -> float:
@@ -98,15 +99,24 @@ def test_what_slows_with_the_machine_is_told_from_what_does_not() -> None:
 
 def test_variants_differ_in_a_rows_update_and_share_all_else() -> None:
     """Thirty points each: too few for one alone."""
-    dear = TRUTH.model_copy(update={"per_unique_line_us": 0.03, "per_page_us": 0.2})
-    variants = [points_of(cost, 30, seed=number, noise=0.05) for number, cost in enumerate((TRUTH, dear))]
+    dear = TRUTH.model_copy(update={"per_unique_row_us": 0.4, "per_unique_line_us": 0.03, "per_page_us": 0.2})
+    variants = [points_of(cost, 30, seed=number, noise=0.03) for number, cost in enumerate((TRUTH, dear))]
     found = fit_variants(variants, TRUTH.cache_bytes)
+    assert [fit.cost.per_unique_row_us for fit in found] == pytest.approx([0.04, 0.4], rel=0.3)
     assert [fit.cost.per_unique_line_us for fit in found] == pytest.approx([0.005, 0.03], rel=0.3)
-    assert [fit.cost.per_page_us for fit in found] == pytest.approx([0.03, 0.2], rel=0.3)
+    assert [fit.cost.per_page_us for fit in found] == pytest.approx([0.03, 0.2], rel=0.4)
     for key in ("fixed_us", "per_lookup_us", "per_row_digit_us", "cache_bytes"):
         assert getattr(found[0].cost, key) == getattr(found[1].cost, key), key
     fresh = points_of(dear, 100, seed=9)
     assert relative_errors(found[1].predict(fresh), fresh.times_us).mean() < 0.1
+
+
+def test_a_row_has_a_price_of_its_own_where_it_is_updated() -> None:
+    """A forward reads lines: what few, wide rows take there says nothing of many narrow ones."""
+    points = points_of(TRUTH, 200, seed=5)
+    found = fit_lookup(replace(points, is_backward=False))
+    assert found.cost.per_unique_row_us == 0
+    assert relative_errors(found.predict(points), points.times_us).mean() > 0.05
 
 
 def test_noise_and_a_few_disturbed_points_do_not_bend_the_fit() -> None:
