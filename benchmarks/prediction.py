@@ -39,8 +39,6 @@ from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.stages import Stage
 from emplace.planning import answer, build_question
 
-REFERENCE = "reference"
-_REFERENCE_SEED = 7
 ROUNDS, STEPS_PER_ROUND = 10, 15
 ABOUT_AS_FAST = 1.1
 """A plan whose step takes at most so many times the fastest one's may still turn out to be the fastest."""
@@ -84,7 +82,6 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
     question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=seed), cost)
     plans = {name: plan_by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
     plans[OURS] = answer(question)
-    plans[REFERENCE] = _reference(host, ranks, cost)
     print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
     launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
     measured = _measure(plans, launch)
@@ -93,7 +90,6 @@ def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int,
         "tables": len(model.tables),
         "batch": model.local_batch_size,
         "optimizer": model.optimizer.value,
-        "reference_ms": figures(plans[REFERENCE], measured.pop(REFERENCE))["measured_ms"],
         "plans": {name: figures(plans[name], measured[name]) for name in measured},
     }
 
@@ -104,30 +100,24 @@ def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measur
     Raises EmplaceError where a plan is refused or fails.
     """
     measured = train(plans, LAUNCHES, launch)
-    steps_us = {name: typical(step_times_us(launches)) for name, launches in measured.items() if name != REFERENCE}
+    steps_us = {name: typical(step_times_us(launches)) for name, launches in measured.items()}
     close = {name: plans[name] for name, step_us in steps_us.items() if step_us <= ABOUT_AS_FAST * min(steps_us.values())}
     if len(close) > 1:
-        close[REFERENCE] = plans[REFERENCE]
         for name, launches in train(close, LAUNCHES, replace(launch, seed=launch.seed + LAUNCHES)).items():
             measured[name] += launches
     return measured
 
 
-def _reference(host: HostSpec, ranks: int, cost: CostModel) -> Plan:
-    """A plan that is the same in every launch, to see how fast the machine is at that moment."""
-    model = draw_model(np.random.default_rng(_REFERENCE_SEED), "reference", ranks)
-    question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS), cost)
-    return plan_by_hand(question, next(iter(draw_plans(np.random.default_rng(0), model, ranks)))[1])
-
-
 def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
-    """The figures of one plan; `rounds_ms` [launches, rounds] are medians of steps."""
+    """The figures of one plan; `rounds_ms` [launches, rounds] are medians of steps, `slowness` is the machine's by the profile's reference step,
+    which is timed between the rounds."""
     times = step_times_us(launches)
     ranks = [rank for launch in launches for rank in launch.ranks]
     worst = max(ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
     return {
         "predicted_ms": launches[0].predicted_step_time_us / 1e3,
         "measured_ms": typical(times) / 1e3,
+        "slowness": float(np.median([launch.reference.slowness for launch in launches if launch.reference is not None])),
         "launches_ms": (launch_medians(times) / 1e3).tolist(),
         "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),

@@ -38,7 +38,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "median",
         "p90",
         "worst",
-        "geometric mean at the machine's usual speed",
+        "geometric mean at the machine's present speed",
         "between launches, median",
         "speed of the machine, p10 to p90",
         "fastest by hand chosen",
@@ -48,25 +48,29 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         "peaks of 128 MiB and more: lowest, highest",
     )
     groups = sorted({(line["seed"], line["ranks"]) for line in compared})
-    usual = {ranks: float(np.median([line["reference_ms"] for line in compared if line["ranks"] == ranks])) for _, ranks in groups}
-    slowness = [line["reference_ms"] / usual[line["ranks"]] for line in compared]
     for seed, ranks in groups:
-        chosen = [number for number, line in enumerate(compared) if (line["seed"], line["ranks"]) == (seed, ranks)]
-        yield _row(str(seed), str(ranks), [compared[number] for number in chosen], [slowness[number] for number in chosen])
+        yield _row(str(seed), str(ranks), [line for line in compared if (line["seed"], line["ranks"]) == (seed, ranks)])
     if len(groups) > 1:
-        yield _row("all", "all", compared, slowness)
+        yield _row("all", "all", compared)
     yield f"- judged by the last launches alone, {_chosen_again([line['plans'] for line in compared])}"
     yield from (f"- left out: model {line['number']} on {line['ranks']} ranks: {line['left_out']}" for line in lines if "left_out" in line)
 
 
-def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]], slowness: Sequence[float]) -> str:
-    """`slowness` is the machine's while each line was measured, by the plan that is in every launch."""
+def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]]) -> str:
     plans = [plan for line in lines for plan in line["plans"].values()]
     errors = np.array([error_of(plan) for plan in plans])
-    usual = np.array([error_of(plan, slow) for line, slow in zip(lines, slowness, strict=True) for plan in line["plans"].values()])
+    slowness = [float(plan["slowness"]) for plan in plans]
+    present = np.array([error_of(plan, slow) for plan, slow in zip(plans, slowness, strict=True)])
     memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([_launch_noise(plan) for plan in plans]))
-    figures = [_geometric(errors), float(np.median(errors)), float(np.quantile(errors, 0.9)), float(errors.max()), _geometric(usual), noise]
+    figures = [
+        _geometric(errors),
+        float(np.median(errors)),
+        float(np.quantile(errors, 0.9)),
+        float(errors.max()),
+        _geometric(present),
+        noise,
+    ]
     shown = " | ".join(f"{figure:.1%}" for figure in figures)
     speeds = f"{1 / np.quantile(slowness, 0.9) - 1:+.0%}, {1 / np.quantile(slowness, 0.1) - 1:+.0%}"
     by_hand = [{name: plan for name, plan in line["plans"].items() if name != OURS} for line in lines]

@@ -65,7 +65,7 @@ class RankReport(Document):
     rank: int
     step_times_us: tuple[float, ...]
     reference_us: tuple[tuple[float, ...], ...] = ()
-    """Times of the reference step in each visit to it, before, between and after the parts of the training; empty where it has none."""
+    """Times of the reference step in each visit to it, before, between and after the rounds of the training; empty where it has none."""
     stages_us: dict[Stage, float]
     peak_bytes: int = 0
     """As `peak_memory.peak_bytes`; 0 until that is measured, last of all."""

@@ -38,12 +38,12 @@ from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
 from emplace.runtime.rank_process import leave, tell_phase
 from emplace.runtime.reference_step import reference_step
-from emplace.runtime.repeated_step import RepeatedStep, visit_us
+from emplace.runtime.repeated_step import visit_us
 from emplace.runtime.temporary import in_use
 
 SOFTWARE = ("torch", "torchrec")
-_PART_STEPS, _MOST_PARTS = 5, 20
-"""Training takes turns with the reference: in parts of so many steps at least, and so many at most."""
+_ROUND_STEPS, _MOST_ROUNDS = 5, 20
+"""A plan by itself takes turns with the reference: in rounds of so many steps at least, and so many at most."""
 _SETTLING_S, _MOST_SETTLING = 1.5, 100
 """Seconds, or steps where these are fewer, of more warm-up where steps are held against measured prices: a profile's ranks have long run."""
 
@@ -145,21 +145,23 @@ class Trial:
             self._expect(self._warm_up(settling))
 
     def train(self, part: int, parts: int, *, after_another: bool) -> None:
-        """Take one of so many equal parts of the timed steps. After another trial's, a step that is not timed comes first: it finds that
-        trial's data in the caches."""
+        """Take one of so many equal parts of the timed steps. After another trial's, or the reference's, a step that is not timed comes
+        first: it finds that one's data in the caches."""
         if after_another:
             timed_steps(self._training, self._next_batches(1), lambda _: None)
         start, end = self.steps * part // parts, self.steps * (part + 1) // parts
         self._times += timed_steps(self._training, self._next_batches(end - start), lambda done: self._tell_trained(start + done))
 
-    def report(self) -> RankReport:
-        """This rank's report of the plan. Times the stages and reads the placement back for it."""
+    def report(self, reference_us: tuple[tuple[float, ...], ...]) -> RankReport:
+        """This rank's report of the plan, with the times of the reference step in each visit to it. Times the stages and reads the
+        placement back for it."""
         self._tell.phase(f"{self._name}: timing stages")
         stages = staged_steps(self._training, self._next_batches(self._job.staged_steps))
         return RankReport(
             rank=dist.get_rank(),
             step_times_us=tuple(self._times),
             stages_us=stages,
+            reference_us=reference_us,
             held=held_shards(self._training.dmp),
             update_errors=tuple(self._errors),
             backend=dist.get_backend(),
@@ -181,29 +183,28 @@ class Trial:
 
 
 def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dist.ProcessGroup, tell: Telling) -> list[RankReport]:
-    """Train plans side by side: all are built, then take their steps in `job.rounds` rounds, in random order and then in its reverse."""
+    """Train plans side by side: all are built, then take their steps in rounds, in random order and then in its reverse.
+
+    Where prices were measured beside the reference step, it is timed before, between and after the rounds, as a profile times it. A plan
+    by itself settles first, and has as many rounds as its steps allow.
+    """
     trials = [Trial(plan, job, device, control, tell) for plan in plans]
-    if len(trials) == 1 and has_reference(plans[0]):
-        return [_beside_reference(trials[0], reference_step(job.seed, device), device)]
+    reference = reference_step(job.seed, device) if any(map(has_reference, plans)) else None
+    rounds = job.rounds
+    if len(trials) == 1 and reference is not None:
+        rounds = min(max(trials[0].steps // _ROUND_STEPS, 2), _MOST_ROUNDS)
+        trials[0].settle()
+    visits = [] if reference is None else [tuple(visit_us(reference, 0, device))]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
-    for number in range(job.rounds):
+    for number in range(rounds):
         order = order[::-1] if number % 2 else rng.permutation(len(trials))
         for index in order.tolist():
             if len(trials) > 1:
-                tell.line(f"{plans[index].model.name}: turn {number + 1} of {job.rounds}")
-            trials[index].train(number, job.rounds, after_another=len(trials) > 1)
-    return [trial.report() for trial in trials]
-
-
-def _beside_reference(trial: Trial, reference: RepeatedStep, device: torch.device) -> RankReport:
-    """Train in two parts at least, with the reference step timed before, between and after them, as a profile times it."""
-    parts = min(max(trial.steps // _PART_STEPS, 2), _MOST_PARTS)
-    trial.settle()
-    times = [tuple(visit_us(reference, 0, device))]
-    for part in range(parts):
-        trial.train(part, parts, after_another=True)
-        times.append(tuple(visit_us(reference, part + 1, device)))
-    return trial.report().model_copy(update={"reference_us": tuple(times)})
+                tell.line(f"{plans[index].model.name}: turn {number + 1} of {rounds}")
+            trials[index].train(number, rounds, after_another=len(trials) > 1 or reference is not None)
+        if reference is not None:
+            visits.append(tuple(visit_us(reference, number + 1, device)))
+    return [trial.report(tuple(visits) if has_reference(plan) else ()) for plan, trial in zip(plans, trials, strict=True)]
 
 
 def has_reference(plan: Plan) -> bool:

@@ -49,8 +49,15 @@ def test_mixed_plans_that_take_turns_on_two_ranks(here: HostSpec, tmp_path: Path
         _with_rows(make_model("large"), "tag", 2**20),
         _with_rows(make_model("heavy", local_batch_size=64 * 100), "tag", 2**20),
     ]
-    plans, told = [build_plan(model, here, mixed_layouts(model), ranks=2) for model in models], list[str]()
+    profiled = bandwidth_prices(here).model_copy(update={"ranks": 2, "reference_step_us": 5000.0})
+    costs = [profiled, *[None] * (len(models) - 1)]
+    plans = [build_plan(model, here, mixed_layouts(model), ranks=2, cost=cost) for model, cost in zip(models, costs, strict=True)]
+    told = list[str]()
     measurements = _run(plans, tmp_path, told, STEPS, ROUNDS)
+    # The first one's prices were measured beside the reference step, so that is timed between the rounds.
+    assert [measurement.reference is not None for measurement in measurements] == [True, *[False] * (len(models) - 1)]
+    assert measurements[0].reference is not None
+    assert measurements[0].reference.profiled_us == 5000
     for plan, measurement in zip(plans, measurements, strict=True):
         _assert_right(measurement)
         assert measurement.plan_digest == plan.content_digest()

@@ -77,7 +77,7 @@ def test_messages_of_cancelled_jobs_are_not_taken_one_by_one(
     api: httpx.Client, database: Database, messages: DBOSClient, start_worker: StartWorker
 ) -> None:
     """Thousands held up what was asked for after them for minutes."""
-    queue, number = JobQueue(database), 600
+    queue, number = JobQueue(database), 200
     with database.writing() as session:
         for seed in range(number):
             row, _ = plans.create(session, a_question(seed=seed), "as listed")

@@ -9,20 +9,17 @@ import pytest
 
 from emplace.profiler.design.points import Kind, Sample
 from emplace.profiler.fit.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together, usual_reference_us
-from tests.profiler.fit.known_costs import (
-    design_of,
-    samples_of,
-)
+from tests.profiler.fit.known_costs import exact
 
 
 def test_a_point_that_one_rank_lacks_does_not_count() -> None:
-    first, second = samples_of(design_of())
-    assert set(together([first, second[:-3]])) == {(sample.kind, sample.index) for sample in first[:-3]}
+    _, samples = exact()
+    assert set(together([samples, samples[:-3]])) == {(sample.kind, sample.index) for sample in samples[:-3]}
 
 
 def test_work_on_a_shared_core_takes_as_long_as_all_ranks_on_it() -> None:
-    first, second = samples_of(design_of())
-    alone, shared = together([first, second]), together([first, second], ranks_per_core=2.0)
+    _, samples = exact()
+    alone, shared = together([samples, samples]), together([samples, samples], ranks_per_core=2.0)
     for (kind, index), one in alone.items():
         share = 2.0 if kind in (Kind.DENSE, Kind.LOOKUP) else 1.0
         assert (shared[kind, index].forward_us, shared[kind, index].backward_us) == (share * one.forward_us, share * one.backward_us)
