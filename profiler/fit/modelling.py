@@ -36,8 +36,8 @@ from emplace.profiler.fit.step_fit import (
 _EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The powers of the reference's slowness that whole steps are tried to have."""
 _LOOKUPS_SLOW_DOWN = 2.0
-"""The power of their reference's slowness that lookups have at most. Half of the reference is sorting and arithmetic, which a memory that
-others use slows down little; a part of a lookup's time may slow down more than it, or not at all."""
+"""The power of their reference's slowness that lookups have at most. The reference is a forward and a backward, and where updates take most
+of it forwards slow down more than it does."""
 _FEWEST_LOOKUPS, _FEWEST_STEPS, _FEWEST_OTHERS = 10, 8, 3
 
 _OTHERS: list[tuple[Optimizer, DataType]] = [
