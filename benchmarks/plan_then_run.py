@@ -20,14 +20,12 @@ import numpy as np
 
 from benchmarks.executed_models import suite
 from benchmarks.json_lines import emit
-from benchmarks.step_times import step_times_us, typical
-from emplace.cost_model_store import find_cost_model
+from benchmarks.measured_prices import measured_prices
+from benchmarks.step_times import slowness, step_times_us, typical
 from emplace.executor.launch import Launch
-from emplace.executor.run import run_plans
+from emplace.executor.run import run_plan
 from emplace.hardware.discover import discover_host
-from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import ToolError
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
@@ -51,9 +49,7 @@ EIGHT = [
 def main() -> None:
     arguments = _arguments()
     host, models = discover_host(), suite()
-    cost = find_cost_model(local_cost_models(), host, arguments.ranks)
-    if cost is None or cost.ranks != arguments.ranks:
-        raise ToolError(f"no cost model of this machine with {arguments.ranks} ranks; run: emplace profile --ranks {arguments.ranks}")
+    cost = measured_prices(host, arguments.ranks)
     lines = []
     with tempfile.TemporaryDirectory(prefix="emplace-benchmark-") as workdir:
         for name in arguments.models:
@@ -82,15 +78,15 @@ def _arguments() -> argparse.Namespace:
 def predicted_and_measured(model: ModelSpec, host: HostSpec, cost: CostModel, workdir: Path) -> dict[str, Any]:
     """Plan and train one model. Raises EmplaceError when the plan is refused or fails."""
     plan = answer(build_question(model, host, PlanOptions(ranks=cost.ranks), cost))
-    [measured] = run_plans([plan], Launch(steps=None, seed=SEED, workdir=workdir, timeout_s=RUN_SECONDS))
+    measured = run_plan(plan, Launch(steps=None, seed=SEED, workdir=workdir, timeout_s=RUN_SECONDS))
     step_us, predicted_us = typical(step_times_us([measured])), measured.predicted_step_time_us
-    assert measured.reference is not None  # the cost model was measured with as many ranks
+    slow = slowness([measured])
     return {
         "predicted_ms": predicted_us / 1e3,
         "step_ms": step_us / 1e3,
-        "slowness": measured.reference.slowness,
+        "slowness": slow,
         "as_it_is": float(np.log(predicted_us / step_us)),
-        "at_present_speed": float(np.log(predicted_us * measured.reference.slowness / step_us)),
+        "at_present_speed": float(np.log(predicted_us * slow / step_us)),
         "failed_verdicts": [verdict.name for verdict in measured.verdicts if not verdict.passed],
     }
 

@@ -24,15 +24,14 @@ import numpy as np
 
 from benchmarks.hand_placements import plan_by_hand
 from benchmarks.json_lines import emit
+from benchmarks.measured_prices import measured_prices
 from benchmarks.prediction_cases import LAUNCHES, OURS, draw_model, draw_plans
 from benchmarks.random_models import asked_models
-from benchmarks.step_times import launch_medians, round_medians, step_times_us, train, typical
-from emplace.cost_model_store import find_cost_model
+from benchmarks.step_times import launch_medians, round_medians, slowness, step_times_us, train, typical
 from emplace.executor.launch import Launch
 from emplace.hardware.discover import discover_host
-from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostModel
-from emplace.placement.errors import EmplaceError, ToolError
+from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan, PlanOptions
@@ -59,20 +58,13 @@ def main() -> None:
 
 def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workdir: Path) -> Iterator[dict[str, Any]]:
     for ranks in rank_counts:
-        cost = _measured(host, ranks)
+        cost = measured_prices(host, ranks)
         for number in range(models):
             line = {"seed": seed, "ranks": ranks, "number": number, "profiled": cost.measured_at, "profile_noise": cost.noise}
             try:
                 yield line | compare(host, ranks, cost, seed, number, workdir)
             except EmplaceError as error:
                 yield line | {"left_out": str(error)}
-
-
-def _measured(host: HostSpec, ranks: int) -> CostModel:
-    stored = find_cost_model(local_cost_models(), host, ranks)
-    if stored is None or stored.ranks != ranks:
-        raise ToolError(f"no cost model of this machine with {ranks} ranks; run: emplace profile --ranks {ranks}")
-    return stored
 
 
 def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int, workdir: Path) -> dict[str, Any]:
@@ -117,7 +109,7 @@ def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
     return {
         "predicted_ms": launches[0].predicted_step_time_us / 1e3,
         "measured_ms": typical(times) / 1e3,
-        "slowness": float(np.median([launch.reference.slowness for launch in launches if launch.reference is not None])),
+        "slowness": slowness(launches),
         "launches_ms": (launch_medians(times) / 1e3).tolist(),
         "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),
