@@ -100,7 +100,7 @@ def test_every_sharding_type_on_two_nodes_of_two_ranks(here: HostSpec, tmp_path:
     for measurement in (beside, without):
         _assert_right(measurement)
         assert all(len(rank.step_times_us) == measurement.steps == 10 for rank in measurement.ranks)
-    assert [line for line in told if line.endswith(": step 10 of 10")] == [
+    assert [line for line in told if line.endswith(": training: step 10 of 10")] == [
         "every: training: step 10 of 10",
         "every-half: training: step 10 of 10",
     ]
