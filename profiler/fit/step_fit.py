@@ -30,7 +30,7 @@ from emplace.placement.dense_part import dense_part
 from emplace.placement.derived_loads import derive_loads
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.model import ModelSpec, Optimizer, ShardingType
-from emplace.placement.plan import PlanOptions, Question
+from emplace.placement.plan import PlanOptions, Question, TablePlacement
 from emplace.placement.qcomm import CommPrecision
 from emplace.placement.topology import build_topology
 from emplace.placement.workload import OUTPUT_BYTES, PERMUTED
@@ -74,6 +74,8 @@ _DENSE = (
     "per_parameter_byte_us",
     "per_feature_us",
 )
+_OF_NO_TABLE = ("step_overhead_us", *(f"dense {part}" for part in _DENSE))
+"""What tables have no part in, so that a step is priced without placing any."""
 _LAUNCHES = ("fixed_us", "per_feature_us", "per_layer_us")
 _OF_LAUNCHES = tuple(f"launch {part}" for part in _LAUNCHES)
 _LIKE = {ShardingType.COLUMN_WISE: ShardingType.TABLE_WISE, ShardingType.TABLE_COLUMN_WISE: ShardingType.TABLE_WISE}
@@ -179,16 +181,24 @@ class StepFit:
     def _price(self, point: StepPoint) -> tuple[Array, float]:
         """(quantities [NAMES], what is known of its time in microseconds)."""
         nothing = dict.fromkeys(NAMES, 0.0)
-        quantities = [0.0 if name in _OF_LAUNCHES else self.step_us(point, nothing | {name: 1.0}, self._free) for name in NAMES]
+        absent = {f"type {kind}" for kind in ShardingType} - {f"type {_LIKE.get(kind, kind)}" for kind in point.types}
+        tables = step_placements(point, self._ranks)
+        quantities = dict(nothing)
+        for name in quantities.keys() - absent - {*_OF_LAUNCHES, *_OF_LOOKUPS}:
+            placed = () if name in _OF_NO_TABLE else tables
+            quantities[name] = self._placed_us(point, placed, nothing | {name: 1.0}, self._free)
         for share in _OF_LOOKUPS:
-            quantities[NAMES.index(share)] = self.step_us(point, nothing, self._known.lookups(share))
-        return np.array(quantities), self.step_us(point, nothing, self._known)
+            quantities[share] = self._placed_us(point, tables, nothing, self._known.lookups(share))
+        return _row(quantities), self._placed_us(point, tables, nothing, self._known)
 
     def step_us(self, point: StepPoint, coefficients: Mapping[str, float], known: Known) -> float:
         """Microseconds that the step takes by the step-time model with these coefficients."""
+        return self._placed_us(point, step_placements(point, self._ranks), coefficients, known)
+
+    def _placed_us(self, point: StepPoint, placed: tuple[TablePlacement, ...], coefficients: Mapping[str, float], known: Known) -> float:
         cost = self.cost_model(coefficients, known)
         question = Question(model=step_model(point, self._ranks), host=self._host, cost_model=cost, options=PlanOptions(ranks=self._ranks))
-        return derive_loads(question, step_placements(point, self._ranks), self._topology).step_time_us
+        return derive_loads(question, placed, self._topology).step_time_us
 
     def cost_model(self, coefficients: Mapping[str, float], known: Known) -> CostModel:
         """The cost model of these coefficients.
