@@ -145,7 +145,7 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
         number, share = RACERS, work * RACING_SHARE
     share_s = share / work * monitor.clock.left_s
     most = math.inf if budget.by_clock else work - (number - 1) * share
-    starts = starts_of(problem, bounder, bound, number, monitor.sharing(BOUND_SHARE).clock)
+    starts = starts_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         here = monitor.within(share_s)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 
 import numpy as np
 
@@ -33,25 +33,29 @@ MEMORY_KEPT_FREE = 0.02
 NEARLY_BEST = 0.15
 """Whole steps of a stage are searched from where the relaxation is worse by at most this share of the bound over the tables of a device:
 the fewer these are, the further plans end from what it says."""
+MOST_EITHER_WAY = 6
+"""Numbers of steps that are tried above the relaxation's own, and as many below."""
 
 
-def starts_of(problem: Problem, bounder: Bounder, bound: Bound, most: int, clock: Clock = ENDLESS) -> list[Start]:
-    """What searches of a problem start from, `most` at most: what the relaxation leans to, and whole steps of the stage that loses most by
-    them, the best first."""
+def starts_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> list[Start]:
+    """What searches of a problem start from: what the relaxation leans to, and whole steps of the stage that loses most by them, the best
+    first."""
     own = start_of(problem, bounder, bound, clock)
     levels = sorted(_whole_steps(problem, bound, clock), key=lambda relaxed: relaxed.bound)
-    return [own, *(replace(own, least_us=_least_us(problem, relaxed)) for relaxed in levels[: most - 1])]
+    return [own, *(replace(own, least_us=_least_us(problem, relaxed)) for relaxed in levels)]
 
 
 def _whole_steps(problem: Problem, bound: Bound, clock: Clock) -> Iterator[Relaxation]:
     """Relaxations at so many steps, fewer and more, while they are not much worse than the best."""
+    if problem.num_stages == 1:
+        return
     steps, root = GranularStages(problem), bound.root
     level = steps.level(root.part, bound.near.relaxation.makespan)
-    if problem.num_stages == 1 or level is None:
+    if level is None:
         return
     best_us, room_us = np.inf, NEARLY_BEST * bound.value_us * problem.num_devices / problem.num_tables
     for numbers in (count(level.whole + 1), count(level.whole, -1)):
-        for whole in numbers:
+        for whole in islice(numbers, MOST_EITHER_WAY):
             if whole < 1:
                 break
             relaxed = relax(steps.at(root.part, replace(level, whole=whole)), root.relaxation.x > 0, clock)
