@@ -12,18 +12,20 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from emplace.solver.budget import BOUND_SHARE, MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
+from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.local_search.lane import Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
-from emplace.solver.local_search.starts import LEAST_US, LONG, LONG_OF_ROOM, longest_excess_us, starts_of
 from emplace.solver.model.flat import flatten, from_assignment, restricted, to_assignment
 from emplace.solver.model.indexing import or_all
-from emplace.solver.model.problem import Assignment, Problem
+from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.relaxation.column_generation import relax
 
 CHUNK = 1_000_000.0
 """Work of a lane between two looks at cancellation: a fraction of a second."""
@@ -35,6 +37,11 @@ stages, which are harder to keep in balance; how much looser at most after a fai
 beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
+LONG, LONG_AT_FIRST, LONG_OF_ROOM = 0.02, 0.002, 0.5
+"""With several stages, options whose longest units would make the stages last much more than they are meant to, all other tables
+aside, are left out where a table has others, or not proposed at first: more than these shares of the bound, or where a target is
+far above it, than this share of the room between. They cost the relaxation nothing, and no small move gets rid of them. With one
+stage the bound's own rule on long units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
 """Weight of the reduced costs of options beside overload, and before there is any placement."""
 RESTART_WORK = 5.5e5
@@ -42,6 +49,10 @@ RESTART_WORK = 5.5e5
 (30 tables on 16 devices, 127 on 64)."""
 RACERS = 5
 """So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows."""
+LEAST_US = 1e-6
+"""Times are not told apart below: where nothing takes time, a target is one still."""
+MEMORY_KEPT_FREE = 0.02
+"""Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Search:
         if warm is None:
             self.flat, steps_us = nodes_chosen(problem, self.flat, start.options, seed)
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
-        self.excess_us = longest_excess_us(problem, bounder, start.least_us)
+        self.excess_us = _longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
         self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
         self.known: list[Position] = []
@@ -145,12 +156,12 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
         number, share = RACERS, work * RACING_SHARE
     share_s = share / work * monitor.clock.left_s
     most = math.inf if budget.by_clock else work - (number - 1) * share
-    starts = starts_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
+    start = start_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         here = monitor.within(share_s)
         warm = problem.warm_start if index == 0 else None
-        search = Search(problem, bounder, bound, starts[index % len(starts)], budget.seed * number + index, warm)
+        search = Search(problem, bounder, bound, start, budget.seed * number + index, warm)
         steps = search.run(budget.gap, most)
         for found in steps:
             yield search
@@ -163,3 +174,34 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
     if leader is not None:
         for _ in leader[1]:
             yield leader[0]
+
+
+def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> Floats:
+    """[O] by how much an option's longest units exceed `least_us` ([K], base included), all stages together; 0 with one stage."""
+    if problem.num_stages == 1:
+        return np.zeros(problem.num_options)
+    longest_us = bounder.cuts.largest[:, :-1] + problem.stage_base_us
+    return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1))
+
+
+def start_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> Start:
+    """What every search of a problem starts from."""
+    least_us = np.maximum(problem.stage_base_us + bound.near.relaxation.makespan, LEAST_US)
+    options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us, clock)
+    rows = bound.root.part.program.rows
+    chosen = rows.coefficient[options]
+    memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
+    return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
+
+
+def _first_options(bound: Bound, short: Bools, clock: Clock) -> Ints:
+    """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
+    part, relaxation = bound.near.part, bound.near.relaxation
+    program, rows = part.program, part.program.rows
+    usable = or_all(program.first, program.usable & short[part.options], program.usable)
+    # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
+    spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
+    roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
+    proposed = relax(roomy, usable & (relaxation.x > 0), clock)
+    x = part.spread((proposed if proposed.feasible and not clock.is_over else relaxation).x, 0.0, 1.0)
+    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

@@ -65,14 +65,6 @@ class GranularStages:
         lower[stage] = max(lower[stage], (level.whole + 1 - self.slack) * level.step_us)
         return replace(part.program, lower=lower)
 
-    def at(self, part: ReducedProgram, level: StepLevel) -> Program:
-        """The stage lasts just its whole steps, and devices' mean load is no more."""
-        lower, stage, length_us = part.program.lower.copy(), self.stage[level.place], level.whole * level.step_us
-        lower[stage] = max(lower[stage], length_us * (1 - WHOLE))
-        share = self.mean_us[:, stage] / length_us
-        rows = part.program.rows.extended(share[part.options][:, None], np.array([1.0 - share[part.settled].sum()]), np.array([-1]))
-        return replace(part.program, lower=lower, rows=rows)
-
     def below(self, part: ReducedProgram, level: StepLevel) -> Program:
         """The stage does not: devices that hold whole steps only have at most `level.whole` of them, all others less than one more."""
         stage, left = self.stage[level.place], part.left

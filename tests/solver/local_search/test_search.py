@@ -9,8 +9,7 @@ import pytest
 
 from benchmarks.generate import Case, draw
 from emplace.solver.local_search.lane import Goal
-from emplace.solver.local_search.search import Search
-from emplace.solver.local_search.starts import LONG, LONG_AT_FIRST, LONG_OF_ROOM, start_of
+from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search, start_of
 from emplace.solver.model.flat import restricted, to_assignment
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Problem, Scope
