@@ -18,20 +18,20 @@ from emplace.placement.model import ComputeKernel, DataType, Optimizer
 from emplace.placement.sums import add_up
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Design, Kind, LookupPoint, Sample
+from emplace.profiler.fit.equations import Equation, fit_equations, held_out_residuals
 from emplace.profiler.fit.far_rows import with_far_rows
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together, usual_reference_us
 from emplace.profiler.fit.step_fit import (
     COLLECTIVES,
     DENSE_LAYERS,
+    FIXED,
+    NAMES,
     Known,
-    Point,
     StepFit,
-    fit_points,
-    fit_updates,
-    held_out_residuals,
     ranks_per_core,
 )
+from emplace.profiler.fit.updates import fit_updates
 
 _EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The powers of the reference's slowness that whole steps are tried to have."""
@@ -63,13 +63,14 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     updates, errors = fit_updates(design, usual, len(samples))
     known = Known(tuple(kernels), updates)
     fit = StepFit(host, len(samples), known)
-    points = fit.points(design, usual)
-    _refuse_too_few(WHOLE_STEPS, sum(point.what == WHOLE_STEPS for point in points), _FEWEST_STEPS)
-    _refuse_too_few(DENSE_LAYERS, sum(point.what == DENSE_LAYERS for point in points), _FEWEST_OTHERS)
-    exponent, points, step_errors = min(
+    equations = fit.equations(design, usual)
+    _refuse_too_few(WHOLE_STEPS, sum(one.what == WHOLE_STEPS for one in equations), _FEWEST_STEPS)
+    _refuse_too_few(DENSE_LAYERS, sum(one.what == DENSE_LAYERS for one in equations), _FEWEST_OTHERS)
+    exponent, equations, step_errors = min(
         _corrected(fit, design, timed), key=lambda way: next(error.mape for error in way[2] if error.what == WHOLE_STEPS)
     )
-    model = fit.cost_model(fit_points(points), known)
+    coefficients = dict(zip(NAMES, fit_equations(equations).tolist(), strict=True))
+    model = fit.cost_model(coefficients, known)
     if len(samples) == 1:
         # Nothing was exchanged. A job of one rank pays nothing; should more be priced with this model, the host's figures hold.
         model = model.model_copy(update=dict.fromkeys(COLLECTIVES, datasheet_cost_model(host).all_to_all))
@@ -83,12 +84,12 @@ def fit_cost_model(design: Design, samples: list[list[Sample]], host: HostSpec) 
     return model.model_copy(update=found | {"largest": _largest(design, timed, len(samples))})
 
 
-def _corrected(fit: StepFit, design: Design, timed: TimedPoints) -> Iterator[tuple[float, list[Point], list[Residual]]]:
-    """(exponent, points, errors on points not fitted): slow moments of the machine taken out, of whole steps to each of the exponents."""
+def _corrected(fit: StepFit, design: Design, timed: TimedPoints) -> Iterator[tuple[float, list[Equation], list[Residual]]]:
+    """(exponent, equations, errors on times not fitted): slow moments of the machine taken out, of whole steps to each of the exponents."""
     for exponent in _EXPONENTS:
         usual = {point: one.at_usual_speed(exponent if point[0] is Kind.STEP else 1.0) for point, one in timed.items()}
-        points = fit.points(design, usual)
-        yield exponent, points, held_out_residuals(points, design.seed)
+        equations = fit.equations(design, usual)
+        yield exponent, equations, held_out_residuals(equations, design.seed, FIXED)
 
 
 def _largest(design: Design, timed: TimedPoints, ranks: int) -> LargestMeasured:

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emplace.placement.cost_model import (
     WHOLE_STEPS,
@@ -24,7 +22,6 @@ from emplace.placement.cost_model import (
     KernelCost,
     LaunchCost,
     LookupCost,
-    Residual,
 )
 from emplace.placement.dense_part import dense_part
 from emplace.placement.derived_loads import derive_loads
@@ -37,21 +34,18 @@ from emplace.placement.workload import OUTPUT_BYTES, PERMUTED
 from emplace.profiler.design.point_models import (
     FEATURES_OF_A_RANK,
     PIECES,
-    REPLICA_COLUMNS,
     dense_model,
     exchanged_examples,
     permuted_examples,
-    replica_rows,
     step_model,
     step_placements,
 )
 from emplace.profiler.design.points import CollectivePoint, DensePoint, Design, Kind, Operation, StepPoint
-from emplace.profiler.fit.regression import Array, fit_nonnegative, held_out, residuals_by_regime, seen_share
+from emplace.profiler.fit.equations import Equation
+from emplace.profiler.fit.regression import Array, seen_share
 from emplace.profiler.fit.samples import Timed
 
 DENSE_LAYERS = "dense layers"
-_FEWEST_SIZES = 2
-"""An optimizer is fitted where replicated parameters of so many sizes were measured."""
 _GAINED = 1.2
 """On CPUs, ranks seem to share a core so many times as much as they do. It was chosen on plans trained on 2 cores: how much the slowest
 rank's load counts is predicted best by 1.1 to 1.2 with 2 ranks, and by 1.2 with 4."""
@@ -62,8 +56,9 @@ _COLLECTIVES = {
     Operation.ALL_REDUCE: "all_reduce",
 }
 _BOTH_WAYS = ("all_to_all", "reduce_scatter")
-_WEIGHTS = {WHOLE_STEPS: 3.0, **dict.fromkeys(_BOTH_WAYS, 2.0)}
-"""Plans are judged by whole steps, so those count most. Collectives alone tell their parts apart, two at once where they go both ways."""
+_OF_WHOLE_STEPS, _OF_BOTH_WAYS = 3.0, 2.0
+"""How much their relative errors count. Plans are judged by whole steps, so those count most. Collectives alone tell their parts apart, two
+at once where they go both ways."""
 _DENSE = (
     "fixed_us",
     "per_layer_us",
@@ -109,25 +104,8 @@ NAMES = (
     *(f"type {kind}" for kind in ShardingType if kind not in _LIKE),
     *_OF_LAUNCHES,
 )
-_MOST_FITS = 20
-"""The most times that a fit is repeated because steps changed sides."""
-_FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
-
-
-@dataclass(frozen=True)
-class Point:
-    """One measured time, as an equation: known_us + quantities @ coefficients = time_us."""
-
-    what: str
-    quantities: Array
-    """[NAMES]"""
-    time_us: float
-    known_us: float = 0.0
-    """What lookups take of it, by their own fit."""
-    launched: Array | None = None
-    """[NAMES] of a step on CUDA: the quantities of launching it, which it takes where that is longer."""
-    seen: float = 1.0
-    """How much of its relative error shows in a step."""
+FIXED = np.array([name.endswith("fixed_us") or name == "step_overhead_us" or name.startswith("type ") for name in NAMES])
+"""[NAMES] which coefficients don't grow with what is asked."""
 
 
 @dataclass(frozen=True)
@@ -157,26 +135,25 @@ class StepFit:
         self._on_cuda = host.node.devices[0].type is DeviceType.CUDA
         self._priced = cache(self._price)
 
-    def points(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Point]:
+    def equations(self, design: Design, timed: Mapping[tuple[Kind, int], Timed]) -> list[Equation]:
         """One equation for each point of the design that was measured and is no lookup."""
         found = []
         for (kind, index), one in sorted(timed.items()):
             if kind is Kind.COLLECTIVE and self._ranks > 1:
-                found.append(_collective_point(design.collectives[index], self._ranks, one))
+                found.append(_collective_equation(design.collectives[index], self._ranks, one))
             elif kind is Kind.DENSE:
-                found.append(self._dense_point(design.dense[index], one.forward_us + one.backward_us))
+                found.append(self._dense_equation(design.dense[index], one.forward_us + one.backward_us))
             elif kind is Kind.STEP:
-                found.append(self._step_point(design.steps[index], one.forward_us))
+                found.append(self._step_equation(design.steps[index], one.forward_us))
         return found
 
-    def _dense_point(self, point: DensePoint, time_us: float) -> Point:
-        return Point(DENSE_LAYERS, _dense_row(point), time_us, seen=seen_share(time_us) if self._on_cuda else 1.0)
+    def _dense_equation(self, point: DensePoint, time_us: float) -> Equation:
+        return Equation(DENSE_LAYERS, _dense_row(point), time_us, weight=seen_share(time_us) if self._on_cuda else 1.0)
 
-    def _step_point(self, point: StepPoint, time_us: float) -> Point:
+    def _step_equation(self, point: StepPoint, time_us: float) -> Equation:
         quantities, known_us = self._priced(point)
-        return Point(
-            WHOLE_STEPS, quantities, time_us, known_us, _launch_row(step_model(point, self._ranks), point) if self._on_cuda else None
-        )
+        launched = _launch_row(step_model(point, self._ranks), point) if self._on_cuda else None
+        return Equation(WHOLE_STEPS, quantities, time_us, known_us, launched, _OF_WHOLE_STEPS)
 
     def _price(self, point: StepPoint) -> tuple[Array, float]:
         """(quantities [NAMES], what is known of its time in microseconds)."""
@@ -263,92 +240,7 @@ def effective_ranks_per_core(host: HostSpec, ranks: int) -> float:
     return min(_GAINED * ranks_per_core(host, ranks), float(ranks)) if on_cpu else 1.0
 
 
-def fit_updates(design: Design, timed: Mapping[tuple[Kind, int], Timed], ranks: int) -> tuple[dict[Optimizer, float], list[Residual]]:
-    """(microseconds per updated byte of every optimizer that was measured, their errors).
-
-    What an optimizer takes however small the parameter is in a step's overhead. With a rank alone nothing is exchanged, so that what the
-    gradient takes until it is there is counted here.
-    """
-    measured: dict[Optimizer, list[tuple[float, float]]] = {}
-    for index, point in enumerate(design.collectives):
-        if point.optimizer is not None and (Kind.COLLECTIVE, index) in timed:
-            parameter_bytes = replica_rows(point.sent_bytes, ranks) * REPLICA_COLUMNS * OUTPUT_BYTES
-            one = timed[Kind.COLLECTIVE, index]
-            time_us = one.backward_us if ranks > 1 else one.forward_us + one.backward_us
-            measured.setdefault(point.optimizer, []).append((parameter_bytes, time_us))
-    per_byte_us, errors = {}, []
-    for optimizer, found in measured.items():
-        if len(found) < _FEWEST_SIZES:
-            continue
-        points = [Point(f"{optimizer} of replicated parameters", np.array([1.0, size]), time_us) for size, time_us in found]
-        per_byte_us[optimizer] = float(_fitted(points)[1])
-        errors += held_out_residuals(points, design.seed, np.array([True, False]))
-    return per_byte_us, errors
-
-
-def fit_points(points: list[Point]) -> dict[str, float]:
-    """The coefficients by name, those of NAMES."""
-    return dict(zip(NAMES, _fitted(points).tolist(), strict=True))
-
-
-def _fitted(points: list[Point]) -> Array:
-    """[columns] the coefficients of the points' quantities.
-
-    A step on CUDA is as long as its launches or its device take, whichever is longer. Which one that is follows from the coefficients, so
-    they are fitted again until no step changes sides.
-    """
-    on_device = np.array([point.launched is None for point in points])
-    for _ in range(_MOST_FITS):
-        quantities, times, known, weights = _arrays(points, on_device)
-        coefficients = fit_nonnegative(quantities, times, known, weights, of_predicted=True)
-        before, on_device = on_device, np.array([_is_on_device(point, coefficients) for point in points])
-        if (before == on_device).all():
-            break
-    return coefficients
-
-
-def _is_on_device(point: Point, coefficients: Array) -> bool:
-    """Whether the point is as long as its device takes."""
-    return point.launched is None or bool(point.known_us + point.quantities @ coefficients > point.launched @ coefficients)
-
-
-def held_out_residuals(points: list[Point], seed: int, fixed: NDArray[np.bool_] = _FIXED) -> list[Residual]:
-    """The errors on points that the fit did not see: for each kind of point, all of them first and then each regime.
-
-    `fixed` [columns] says which coefficients don't grow with a point's work.
-    """
-    coefficients = _fitted(points)
-    quantities, times, _, _ = _arrays(points, np.array([_is_on_device(point, coefficients) for point in points]))
-    fixed_us = quantities[:, fixed] @ coefficients[fixed]
-
-    def predict(seen: NDArray[np.intp], unseen: NDArray[np.intp]) -> Array:
-        found = _fitted([points[index] for index in seen])
-        return np.array([_predicted_us(points[index], found) for index in unseen])
-
-    predicted = held_out(len(points), seed, predict)
-    kinds = [point.what for point in points]
-    chosen = {what: np.array([kind == what for kind in kinds]) for what in dict.fromkeys(kinds)}
-    found = (residuals_by_regime(what, predicted[these], times[these], fixed_us[these]) for what, these in chosen.items())
-    return list(chain.from_iterable(found))
-
-
-def _predicted_us(point: Point, coefficients: Array) -> float:
-    device_us = float(point.known_us + point.quantities @ coefficients)
-    return device_us if point.launched is None else max(device_us, float(point.launched @ coefficients))
-
-
-def _arrays(points: list[Point], on_device: NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
-    """(quantities [points, columns], times, known parts, weights [points]), of launching where it is not the device that counts."""
-    weights = np.array([_WEIGHTS.get(point.what, 1.0) * point.seen for point in points])
-    sides = [
-        (point.quantities, point.known_us) if counts or point.launched is None else (point.launched, 0.0)
-        for point, counts in zip(points, on_device, strict=True)
-    ]
-    times, known = np.array([point.time_us for point in points]), np.array([known_us for _, known_us in sides])
-    return np.array([quantities for quantities, _ in sides]), times, known, weights
-
-
-def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
+def _collective_equation(point: CollectivePoint, ranks: int, one: Timed) -> Equation:
     """The equation of a collective.
 
     Where a step has both directions, the time is their mean: summing vectors up on their way takes longer than handing their gradients
@@ -356,21 +248,23 @@ def _collective_point(point: CollectivePoint, ranks: int, one: Timed) -> Point:
     """
     one_way_us = (one.forward_us + one.backward_us) / 2
     if point.operation is Operation.CONVERSION:
-        return Point("conversion", _row({_CONVERSION: 1.0, "per_converted_byte_us": _converted_bytes(point)}), one.forward_us)
+        return Equation("conversion", _row({_CONVERSION: 1.0, "per_converted_byte_us": _converted_bytes(point)}), one.forward_us)
     if point.operation is Operation.PERMUTATION:
-        return _permutation_point(point, one_way_us)
+        return _permutation_equation(point, one_way_us)
     name = _COLLECTIVES[point.operation]
     row = {f"{name} fixed_us": 1.0, f"{name} per_byte_us": point.sent_bytes}
     if point.ids_per_bag is not None:
         row["per_exchanged_bag_us"] = exchanged_examples(point.sent_bytes, point.ids_per_bag, ranks) * FEATURES_OF_A_RANK * ranks
-    return Point(name, _row(row), one_way_us if name in _BOTH_WAYS else one.forward_us)
+    if name in _BOTH_WAYS:
+        return Equation(name, _row(row), one_way_us, weight=_OF_BOTH_WAYS)
+    return Equation(name, _row(row), one.forward_us)
 
 
-def _permutation_point(point: CollectivePoint, time_us: float) -> Point:
+def _permutation_equation(point: CollectivePoint, time_us: float) -> Equation:
     assert point.columns is not None
     vectors = permuted_examples(point.sent_bytes, point.columns) * PIECES
     row = {_PERMUTATION: 1.0, "per_permuted_vector_us": vectors, "per_permuted_byte_us": vectors * point.columns * OUTPUT_BYTES}
-    return Point("permutation", _row(row), time_us)
+    return Equation("permutation", _row(row), time_us)
 
 
 def _converted_bytes(point: CollectivePoint) -> int:

@@ -1,16 +1,11 @@
-"""What the fit of whole steps takes from the host document, and of a rank alone."""
+"""What the fit of whole steps takes from the host document."""
 
 from __future__ import annotations
 
 import pytest
 
 from emplace.hardware.discover import discover_host
-from emplace.placement.model import ComputeKernel, Optimizer
-from emplace.profiler.design.experiments import QUICK, make_design
-from emplace.profiler.design.point_models import REPLICA_COLUMNS, replica_rows
-from emplace.profiler.design.points import Kind
-from emplace.profiler.fit.samples import Timed
-from emplace.profiler.fit.step_fit import StepFit, effective_ranks_per_core, fit_updates
+from emplace.profiler.fit.step_fit import StepFit, effective_ranks_per_core
 from tests.profiler.fit.known_costs import (
     TRUE,
     true_known,
@@ -32,12 +27,3 @@ def test_bytes_across_nodes_never_cost_less_than_inside_one() -> None:
     fast = StepFit(host, 2, true_known()).cost_model(TRUE | {"all_to_all per_byte_us": 1e-9}, true_known()).all_to_all
     assert slow.per_inter_node_byte_us == 1e3
     assert fast.per_inter_node_byte_us == pytest.approx(1e6 * 2 / host.node.network)
-
-
-def test_what_a_rank_alone_takes_for_a_replicated_parameter_is_its_update() -> None:
-    """Nothing is exchanged, so what fills the gradient has no other place."""
-    design = make_design(QUICK, 1, 0, (ComputeKernel.FUSED,), 2**24)
-    sizes = [replica_rows(point.sent_bytes, 1) * REPLICA_COLUMNS * 4 for point in design.collectives]
-    timed = {(Kind.COLLECTIVE, index): Timed(10.0 + 2e-3 * size, 5.0 + 1e-3 * size) for index, size in enumerate(sizes)}
-    alone, _ = fit_updates(design, timed, 1)
-    assert alone == pytest.approx(dict.fromkeys((Optimizer.SGD, Optimizer.ADAGRAD, Optimizer.ROWWISE_ADAGRAD), 3e-3), rel=1e-3)
