@@ -105,7 +105,7 @@ def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path
     # The hot block of `page` makes rank 0 the fuller one, though rank 1 has all of `shop`.
     assert [hot.rank for hot in made[1].hot_ranks or ()] == [0]
     measured, predicted = ([each.peak_bytes for each in measurements[1].ranks], [each.ddr_bytes for each in made[1].ranks])
-    assert measured[0] > 1.15 * measured[1]
+    assert measured[0] > measured[1]
     assert measured[0] == pytest.approx(predicted[0], abs=16 * 2**20)  # what a process takes besides, and its allocator
 
 
