@@ -22,15 +22,7 @@ from emplace.profiler.fit.equations import Equation, fit_equations, held_out_res
 from emplace.profiler.fit.far_rows import with_far_rows
 from emplace.profiler.fit.regression import Array, LookupFit, LookupPoints, fit_lookup, fit_variants, held_out, residuals_by_regime
 from emplace.profiler.fit.samples import Timed, drift, repeat_noise, together, usual_reference_us
-from emplace.profiler.fit.step_fit import (
-    COLLECTIVES,
-    DENSE_LAYERS,
-    FIXED,
-    NAMES,
-    Known,
-    StepFit,
-    ranks_per_core,
-)
+from emplace.profiler.fit.step_fit import COLLECTIVES, DENSE_LAYERS, FIXED, NAMES, Known, StepFit, ranks_per_core
 from emplace.profiler.fit.updates import fit_updates
 
 _EXPONENTS = (1.0, 0.75, 0.5, 0.25, 0.0)

@@ -6,10 +6,7 @@ import pytest
 
 from emplace.hardware.discover import discover_host
 from emplace.profiler.fit.step_fit import StepFit, effective_ranks_per_core
-from tests.profiler.fit.known_costs import (
-    TRUE,
-    true_known,
-)
+from tests.profiler.fit.known_costs import TRUE, true_known
 
 
 @pytest.mark.parametrize(("ranks", "on_cores"), [(1, 1.0), (2, 1.2), (4, 1.2), (8, 2.4), (64, 19.2)])
