@@ -4,9 +4,10 @@
     python -m benchmarks.prediction_table FILE [PLOT.svg]
 
 For each number of ranks, N random models; for each model, plans as people make them by hand and Emplace's own, trained side by
-side in two launches, taking turns, and those that are about as fast as the fastest in two more. Prints one JSON line per model
-and number of ranks. Predictions are from the cost model that `emplace profile --ranks R` stored for this machine, which must
-exist: nothing here takes part in making it.
+side in two launches, taking turns, and those that are about as fast as the fastest in two more. Models take turns, too: all have
+their first launch before any has its second, so that no plan's time is that of one minute. Prints, at the end, one JSON line per
+model and number of ranks. Predictions are from the cost model that `emplace profile --ranks R` stored for this machine, which
+must exist: nothing here takes part in making it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import logging
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import EmplaceError
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
+from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.stages import Stage
 from emplace.planning import answer, build_question
@@ -57,59 +59,81 @@ def main() -> None:
 
 
 def _lines(host: HostSpec, rank_counts: list[int], models: int, seed: int, workdir: Path) -> Iterator[dict[str, Any]]:
+    launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
     for ranks in rank_counts:
         cost = measured_prices(host, ranks)
-        for number in range(models):
-            line = {"seed": seed, "ranks": ranks, "number": number, "profiled": cost.measured_at, "profile_noise": cost.noise}
-            try:
-                yield line | compare(host, ranks, cost, seed, number, workdir)
-            except EmplaceError as error:
-                yield line | {"left_out": str(error)}
+        cases = [draw_case(host, ranks, cost, seed, number) for number in range(models)]
+        train_in_turns(cases, launch)
+        about = {"seed": seed, "ranks": ranks, "profiled": cost.measured_at, "profile_noise": cost.noise}
+        yield from (about | {"number": number} | case.line() for number, case in enumerate(cases))
 
 
-def compare(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int, workdir: Path) -> dict[str, Any]:
-    """Predict and measure one model's plans. Raises EmplaceError where one is refused or fails."""
+@dataclass
+class Case:
+    """One model with its plans, and what was measured of them so far. `left_out` says why it can't be compared."""
+
+    model: ModelSpec
+    plans: dict[str, Plan]
+    measured: dict[str, list[Measurement]] = field(default_factory=dict)
+    left_out: str = ""
+
+    def line(self) -> dict[str, Any]:
+        """The case's figures, as they are printed."""
+        if self.left_out:
+            return {"left_out": self.left_out}
+        return {
+            "model": self.model.name,
+            "tables": len(self.model.tables),
+            "batch": self.model.local_batch_size,
+            "optimizer": self.model.optimizer.value,
+            "plans": {name: figures(self.plans[name], measured) for name, measured in self.measured.items()},
+        }
+
+
+def draw_case(host: HostSpec, ranks: int, cost: CostModel, seed: int, number: int) -> Case:
+    """A random model and its plans, left out where one of them can't be made."""
     rng = np.random.default_rng([seed, ranks, number])
     model = draw_model(rng, f"random-{seed}-{ranks}-{number}", ranks)
-    question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=seed), cost)
-    plans = {name: plan_by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
-    plans[OURS] = answer(question)
-    print(f"{model.name}: {len(model.tables)} tables, batch {model.local_batch_size}", file=sys.stderr, flush=True)
-    launch = Launch(steps=ROUNDS * STEPS_PER_ROUND, seed=seed, workdir=workdir, timeout_s=LAUNCH_SECONDS, rounds=ROUNDS)
-    measured = _measure(plans, launch)
-    return {
-        "model": model.name,
-        "tables": len(model.tables),
-        "batch": model.local_batch_size,
-        "optimizer": model.optimizer.value,
-        "plans": {name: figures(plans[name], measured[name]) for name in measured},
-    }
+    try:
+        question = build_question(model, host, PlanOptions(ranks=ranks, work_limit=SOLVE_SECONDS, seed=seed), cost)
+        by_hand = {name: plan_by_hand(question, placements) for name, placements in draw_plans(rng, model, ranks)}
+        return Case(model, by_hand | {OURS: answer(question)})
+    except EmplaceError as error:
+        return Case(model, {}, left_out=str(error))
 
 
-def _measure(plans: Mapping[str, Plan], launch: Launch) -> dict[str, list[Measurement]]:
-    """The measurements of each plan: one for each of two launches, and of two more for plans about as fast as the fastest.
+def train_in_turns(cases: Sequence[Case], launch: Launch) -> None:
+    """Train the plans of all cases in two launches each, and those about as fast as the fastest of their case in two more."""
+    for number in range(2 * LAUNCHES):
+        for case in cases:
+            plans = case.plans if number < LAUNCHES else _about_as_fast(case)
+            if case.left_out or not plans:
+                continue
+            print(f"{case.model.name}: launch {number + 1} of {len(plans)} plans", file=sys.stderr, flush=True)
+            try:
+                for name, measured in train(plans, 1, replace(launch, seed=launch.seed + number)).items():
+                    case.measured.setdefault(name, []).extend(measured)
+            except EmplaceError as error:
+                case.left_out = str(error)
 
-    Raises EmplaceError where a plan is refused or fails.
-    """
-    measured = train(plans, LAUNCHES, launch)
-    steps_us = {name: typical(step_times_us(launches)) for name, launches in measured.items()}
-    close = {name: plans[name] for name, step_us in steps_us.items() if step_us <= ABOUT_AS_FAST * min(steps_us.values())}
-    if len(close) > 1:
-        for name, launches in train(close, LAUNCHES, replace(launch, seed=launch.seed + LAUNCHES)).items():
-            measured[name] += launches
-    return measured
+
+def _about_as_fast(case: Case) -> dict[str, Plan]:
+    """The plans that may be the fastest by the launches that all have; none where one alone may, or none was measured."""
+    steps_us = {name: typical(step_times_us(measured[:LAUNCHES])) for name, measured in case.measured.items()}
+    close = {name: case.plans[name] for name, step_us in steps_us.items() if step_us <= ABOUT_AS_FAST * min(steps_us.values())}
+    return close if len(close) > 1 else {}
 
 
 def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
-    """The figures of one plan; `rounds_ms` [launches, rounds] are medians of steps, `slowness` is the machine's by the profile's reference step,
-    which is timed between the rounds."""
+    """The figures of one plan; `rounds_ms` [launches, rounds] are medians of steps, `slowness` [launches] is the machine's by the
+    profile's reference step, which is timed between the rounds."""
     times = step_times_us(launches)
     ranks = [rank for launch in launches for rank in launch.ranks]
     worst = max(ranks, key=lambda rank: abs(rank.predicted_bytes - rank.peak_bytes) / rank.peak_bytes)
     return {
         "predicted_ms": launches[0].predicted_step_time_us / 1e3,
         "measured_ms": typical(times) / 1e3,
-        "slowness": slowness(launches),
+        "slowness": [slowness([launch]) for launch in launches],
         "launches_ms": (launch_medians(times) / 1e3).tolist(),
         "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),

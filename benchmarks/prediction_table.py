@@ -59,8 +59,8 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 def _row(seed: str, ranks: str, lines: Sequence[dict[str, Any]]) -> str:
     plans = [plan for line in lines for plan in line["plans"].values()]
     errors = np.array([error_of(plan) for plan in plans])
-    slowness = [float(plan["slowness"]) for plan in plans]
-    present = np.array([error_of(plan, slow) for plan, slow in zip(plans, slowness, strict=True)])
+    present = np.array([error_at_present_speed(plan) for plan in plans])
+    slowness = [slow for plan in plans for slow in plan["slowness"]]
     memory = [plan["predicted_bytes"] / plan["peak_bytes"] - 1 for plan in plans if plan["peak_bytes"] >= LARGE_BYTES] or [math.nan]
     noise = float(np.median([_launch_noise(plan) for plan in plans]))
     figures = [
@@ -92,9 +92,14 @@ def _launch_noise(plan: dict[str, Any]) -> float:
     return float(np.abs(np.diff(plan["launches_ms"])).mean()) / float(plan["measured_ms"])
 
 
-def error_of(plan: dict[str, Any], slowness: float = 1.0) -> float:
-    """The error of the predicted step time as a share of the measured one, `slowness` of the machine taken out."""
-    return abs(float(plan["predicted_ms"]) * slowness / float(plan["measured_ms"]) - 1)
+def error_of(plan: dict[str, Any]) -> float:
+    """The error of the predicted step time as a share of the measured one."""
+    return abs(_predicted_ms(plan) / _measured_ms(plan) - 1)
+
+
+def error_at_present_speed(plan: dict[str, Any]) -> float:
+    """The same with the slowness of the machine in each launch taken out of it."""
+    return abs(_predicted_ms(plan) / float(np.median(np.divide(plan["launches_ms"], plan["slowness"]))) - 1)
 
 
 def chose_well(plans: Plans) -> bool:
