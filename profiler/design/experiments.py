@@ -250,9 +250,13 @@ def _whole(rng: np.random.Generator, least: float, most: float) -> int:
 
 
 def _collectives(effort: Effort, rng: np.random.Generator, operations: tuple[Operation, ...]) -> tuple[CollectivePoint, ...]:
-    """The collective points: all operations of one size together, sizes in random order."""
-    sizes = rng.permutation(np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int))
-    turns = zip(sizes, cycle(_COLUMNS), strict=False)
+    """The collective points: all operations of one size together, the largest and the smallest before the others, which are in random order.
+
+    A deadline cuts off half of a quick design's points, and without the largest what a byte costs is told by fixed times.
+    """
+    sizes = np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int)
+    ends = sizes[-1], sizes[0]
+    turns = zip([*ends, *(size for size in rng.permutation(sizes) if size not in ends)], cycle(_COLUMNS), strict=False)
     return tuple(point for size, columns in turns for operation in operations for point in _of_size(operation, int(size), columns))
 
 

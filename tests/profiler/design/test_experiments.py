@@ -35,6 +35,18 @@ def test_no_point_is_larger_than_allowed(effort: Effort) -> None:
     assert all(point.sent_bytes <= effort.max_collective_bytes for point in design.collectives)
 
 
+@pytest.mark.parametrize("effort", [QUICK, FULL])
+def test_half_of_the_collectives_has_the_largest_and_the_smallest(effort: Effort) -> None:
+    """A deadline may leave no more than half, and what a byte costs is told by the largest."""
+    for seed in range(10):
+        points = make_design(effort, 2, seed, KERNELS, 64 * MIB).collectives
+        sizes = {point.sent_bytes for point in points}
+        assert len(sizes) == effort.collective_sizes
+        for operation in Operation:
+            half = {point.sent_bytes for point in points[: len(points) // 2] if point.operation is operation}
+            assert {min(sizes), max(sizes)} < half
+
+
 def test_points_reach_every_regime() -> None:
     points = make_design(QUICK, 2, 0, KERNELS, 128 * MIB).lookups
     tables = [table for point in points for table in point.tables]
