@@ -80,7 +80,7 @@ def predicted_and_measured(model: ModelSpec, host: HostSpec, cost: CostModel, wo
     plan = answer(build_question(model, host, PlanOptions(ranks=cost.ranks), cost))
     measured = run_plan(plan, Launch(steps=None, seed=SEED, workdir=workdir, timeout_s=RUN_SECONDS))
     step_us, predicted_us = typical(step_times_us([measured])), measured.predicted_step_time_us
-    slow = slowness([measured])
+    slow = slowness(measured)
     return {
         "predicted_ms": predicted_us / 1e3,
         "step_ms": step_us / 1e3,

@@ -107,14 +107,17 @@ def train_in_turns(cases: Sequence[Case], launch: Launch) -> None:
     for number in range(2 * LAUNCHES):
         for case in cases:
             plans = case.plans if number < LAUNCHES else _about_as_fast(case)
-            if case.left_out or not plans:
-                continue
-            print(f"{case.model.name}: launch {number + 1} of {len(plans)} plans", file=sys.stderr, flush=True)
-            try:
-                for name, measured in train(plans, 1, replace(launch, seed=launch.seed + number)).items():
-                    case.measured.setdefault(name, []).extend(measured)
-            except EmplaceError as error:
-                case.left_out = str(error)
+            if plans and not case.left_out:
+                print(f"{case.model.name}: launch {number + 1}, {len(plans)} plans", file=sys.stderr, flush=True)
+                _train_once(case, plans, replace(launch, seed=launch.seed + number))
+
+
+def _train_once(case: Case, plans: dict[str, Plan], launch: Launch) -> None:
+    try:
+        for name, measured in train(plans, 1, launch).items():
+            case.measured.setdefault(name, []).extend(measured)
+    except EmplaceError as error:
+        case.left_out = str(error)
 
 
 def _about_as_fast(case: Case) -> dict[str, Plan]:
@@ -133,7 +136,7 @@ def figures(plan: Plan, launches: Sequence[Measurement]) -> dict[str, Any]:
     return {
         "predicted_ms": launches[0].predicted_step_time_us / 1e3,
         "measured_ms": typical(times) / 1e3,
-        "slowness": [slowness([launch]) for launch in launches],
+        "slowness": [slowness(launch) for launch in launches],
         "launches_ms": (launch_medians(times) / 1e3).tolist(),
         "rounds_ms": (round_medians(times, ROUNDS) / 1e3).tolist(),
         "sharding_types": sorted({table.sharding_type.value for table in plan.tables}),

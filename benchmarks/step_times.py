@@ -49,10 +49,10 @@ def round_medians(times: Times, rounds: int) -> Times:
     return np.asarray(np.median(times.reshape(len(times), rounds, -1), axis=2))
 
 
-def slowness(measured: Sequence[Measurement]) -> float:
-    """The median over launches of how many times as long as in its profile the reference step took. They must be of measured prices."""
-    found = [launch.reference for launch in measured]
-    return float(np.median([reference.slowness for reference in found if reference is not None]))
+def slowness(measured: Measurement) -> float:
+    """How many times as long as in its profile the reference step took, where prices were measured beside it."""
+    assert measured.reference is not None
+    return measured.reference.slowness
 
 
 def typical(times: Times) -> float:

@@ -252,7 +252,7 @@ def _whole(rng: np.random.Generator, least: float, most: float) -> int:
 def _collectives(effort: Effort, rng: np.random.Generator, operations: tuple[Operation, ...]) -> tuple[CollectivePoint, ...]:
     """The collective points: all operations of one size together, the largest and the smallest before the others, which are in random order.
 
-    A deadline cuts off half of a quick design's points, and without the largest what a byte costs is told by fixed times.
+    A deadline may cut off half of the points, and only the largest tell what a byte costs.
     """
     sizes = np.geomspace(2**10, effort.max_collective_bytes, effort.collective_sizes).astype(int)
     ends = sizes[-1], sizes[0]
