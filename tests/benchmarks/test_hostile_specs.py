@@ -7,6 +7,8 @@ import pytest
 from benchmarks.hostile_specs import good_documents, read_endless, read_mutated
 from benchmarks.hostile_text import ENDLESS
 
+SIZE = 200_000
+
 
 def test_mutated_documents_of_every_kind() -> None:
     good = good_documents()
@@ -19,7 +21,8 @@ def test_mutated_documents_of_every_kind() -> None:
 
 @pytest.mark.parametrize("case", ENDLESS)
 def test_endless_documents(case: str) -> None:
-    outcome = read_endless(case, 200_000)
+    outcome = read_endless(case, SIZE)
     assert outcome.tracebacks == []
     assert outcome.ends == {"refused": 1}
-    assert outcome.slowest_s < 4
+    # Beside a plain list of as many bytes: seconds alone would be the machine's.
+    assert outcome.slowest_s < 1 or outcome.slowest_s < 12 * read_endless("yaml: list", SIZE).slowest_s
