@@ -147,36 +147,36 @@ class Bounder:
             else:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
-        stepped = 0.0 if self.clock.is_over else self._in_whole_steps(near, wide, widest)
+        stepped = low if self.clock.is_over else self._in_whole_steps(low, near, wide, widest)
         if stepped > low * (1 + BOUND_PRECISION):
             low, name = stepped, f"{name}, whole steps"
         return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
 
-    def _in_whole_steps(self, near: Region, wide: Region, widest: float) -> float:
-        """A bound on the sum of s, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all placements up
-        to `widest`."""
+    def _in_whole_steps(self, low: float, near: Region, wide: Region, widest: float) -> float:
+        """A bound on the sum of s, at least `low`, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all
+        placements up to `widest`."""
         if np.isinf(widest) or isinstance(self.problem, Cover):
-            return 0.0  # a cover's loads are means, which say nothing of the steps that devices' come in
+            return low  # a cover's loads are means, which say nothing of the steps that devices' come in
         steps = GranularStages(self.problem)
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
-            return 0.0
-        value = min(self._relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
-        region = self.below(wide, value)
-        if region is None:
-            return value
-        unfilled = self._relax(steps.below(region.part, level), region.relaxation.x > 0).bound
-        part = region.part.lasting(steps.above(region.part, level).lower)
-        filled = Region(part, self._relax(part.program, region.relaxation.x > 0))
-        low = min(filled.relaxation.bound, value)
-        while value - low > STEPPED_PRECISION * (low + self.fixed_us) and low < unfilled:
-            middle = (low + value) / 2
-            below = self.below(filled, middle)
-            if below is None:
-                low = middle
-            else:
-                value, filled, low = middle, below, max(low, below.relaxation.bound)
-        return min(low, unfilled)
+            return low
+        high = value = min(self._relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+        while not self.clock.is_over:
+            region = self.below(wide, value)
+            least = np.inf if region is None else min(self._least(half, region, value) for half in steps.halves(region.part, level))
+            low = max(low, min(least, value))
+            if region is not None and least < value:
+                high, wide = value, region
+            if high - low <= STEPPED_PRECISION * (low + self.fixed_us):
+                break
+            value = (low + high) / 2
+        return low
+
+    def _least(self, part: ReducedProgram, region: Region, value: float) -> float:
+        """A bound on the sum of s of the placements up to `value` in a part of `region`; infinity where there are none."""
+        below = self.below(Region(part, self._relax(part.program, region.relaxation.x > 0)), value)
+        return np.inf if below is None else below.relaxation.bound
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.

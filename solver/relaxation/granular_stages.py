@@ -58,6 +58,10 @@ class GranularStages:
         place = int(np.argmax((whole + 1) * step_us[has] - usual[has]))
         return StepLevel(int(has[place]), float(whole[place]), float(step_us[has[place]]))
 
+    def halves(self, part: ReducedProgram, level: StepLevel) -> tuple[ReducedProgram, ReducedProgram]:
+        """`part` where the stage lasts one step more, and where it does not: every placement is in one of them."""
+        return replace(part, program=self.above(part, level)), replace(part, program=self.below(part, level))
+
     def above(self, part: ReducedProgram, level: StepLevel) -> Program:
         """The stage lasts one step more."""
         lower = part.program.lower.copy()

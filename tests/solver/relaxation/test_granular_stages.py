@@ -81,6 +81,15 @@ def test_raises_the_bound_of_a_model_on_many_devices() -> None:
     assert stepped.value_us > smooth.value_us * 1.001
 
 
+def test_is_raised_as_far_as_both_cases_are_refuted() -> None:
+    """Options that only a plan as slow as the first case could have would let the second one be faster."""
+    problem = draw(Case("many", 2000, 128, 0.95, stages=5))
+    uneven = problem.unit_time_us * (1 - 1e-6 * np.random.default_rng(0).random(problem.unit_time_us.shape))
+    stepped, smooth = Bounder(problem).bound(), Bounder(replace(problem, unit_time_us=uneven)).bound()
+    assert stepped.name.endswith("whole steps")
+    assert stepped.value_us > smooth.value_us * 1.003
+
+
 def test_common_divisor_is_the_largest_number_that_divides_all() -> None:
     assert common_divisor(np.array([6.0, 9.0, 15.0]) * 1.3, 12.0) == pytest.approx(3 * 1.3)
     assert common_divisor(np.array([6.0, 9.0, np.pi]), 12.0) == 0.0
