@@ -23,8 +23,8 @@ SLACK = 1e-4
 """Share of a stage's least makespan that the target leaves above it at least."""
 MOST = 20
 """Slots of two devices that may change sides at once; of more, some are drawn."""
-PAIRS = 0.5
-"""Share of a run's work, at its end, in which pairs of devices are split anew."""
+PAIRS, PAIRS_STAGES = 0.5, 0.8
+"""Share of a run's work, at its end, in which pairs of devices are split anew, and with several stages."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Position:
 class Lane:
     """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known."""
 
-    def __init__(self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool) -> None:
-        self.problem, self.start = problem, start
+    def __init__(self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool, squared: bool) -> None:
+        self.problem, self.start, self.squared = problem, start, squared
         self.base = np.append(problem.stage_base_us, 0.0)
         self.state = empty_state(problem, flat, seed)
         self.journal = empty_journal(flat, self.state)
@@ -110,7 +110,7 @@ class Lane:
 
     def _annealed(self) -> float:
         """Work after which pairs are split anew."""
-        return self.goal.work * (1.0 - PAIRS)
+        return self.goal.work * (1.0 - (PAIRS if self.problem.num_stages == 1 else PAIRS_STAGES))
 
     def _anneal(self, work: float) -> float:
         total = self._annealed()
@@ -148,7 +148,8 @@ class Lane:
             makespan = least + slack * ((spread - least.sum()) / max(float(slack.sum()), 1e-9))
         else:
             makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))
-        self.limits = limits_of(self.problem, makespan, most_memory_weight=1.0 if self.goal.any_time else MOST_MEMORY_WEIGHT)
+        most = 1.0 if self.goal.any_time else MOST_MEMORY_WEIGHT
+        self.limits = limits_of(self.problem, makespan, most, squared=self.squared)
         if self.memory_weight is not None and not self.goal.any_time:
             self.limits.weight[-1], self.limits.ddr_weight[:] = self.memory_weight
 

@@ -48,7 +48,8 @@ RESTART_WORK = 5.5e5
 """Work per table of one search, where there is time for several: from nothing they find better plans than a long one does
 (30 tables on 16 devices, 127 on 64)."""
 RACERS = 5
-"""So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows."""
+"""So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows.
+Every other one counts the squares of overload: mostly that is better, but not always."""
 LEAST_US = 1e-6
 """Times are not told apart below: where nothing takes time, a target is one still."""
 MEMORY_KEPT_FREE = 0.02
@@ -68,7 +69,17 @@ class Incumbent:
 class Search:
     """One search on one problem."""
 
-    def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, seed: int, warm: Assignment | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        bounder: Bounder,
+        bound: Bound,
+        start: Start,
+        seed: int,
+        warm: Assignment | None = None,
+        *,
+        squared: bool = False,
+    ) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
         self.flat, steps_us = flatten(problem), np.zeros(problem.num_stages)
         if warm is None:
@@ -76,7 +87,7 @@ class Search:
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.excess_us = _longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
-        self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0) for lane in range(2)]
+        self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0, squared=squared) for lane in range(2)]
         self.known: list[Position] = []
         self.kept = np.empty(0, dtype=np.int64)
         """Options of the first run, whatever its target: those that the warm start has."""
@@ -161,7 +172,8 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
     for index in range(number):
         here = monitor.within(share_s)
         warm = problem.warm_start if index == 0 else None
-        search = Search(problem, bounder, bound, start, budget.seed * number + index, warm)
+        squared = problem.num_stages > 1 and index % 2 == 0
+        search = Search(problem, bounder, bound, start, budget.seed * number + index, warm, squared=squared)
         steps = search.run(budget.gap, most)
         for found in steps:
             yield search

@@ -10,17 +10,21 @@ from numpy.typing import NDArray
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints, Problem
 
+SQUARED = 2e-3
+"""The excess, as a share of the target, whose square counts for as much as itself."""
 MOST_MEMORY_WEIGHT = 1000.0
 """The most that the weight of memory beside time grows to while it stays exceeded."""
 
 
 class LoadLimits(NamedTuple):
-    """Loads above these cost their excess times the weight."""
+    """Loads above these cost their excess times the weight, and its square times the other."""
 
     load: Floats
     """[D, L]"""
     weight: Floats
     """[L]"""
+    square_weight: Floats
+    """[L] of the square of the excess."""
     ddr: Floats
     """[P]"""
     ddr_weight: Floats
@@ -98,6 +102,8 @@ class Split(NamedTuple):
     """[2, L + 1] of both devices, and of their pools."""
     weight: Floats
     """[2, L + 1]"""
+    square_weight: Floats
+    """[L + 1]"""
     held: Floats
     """[M + 1, 2, L + 1] loads of both devices, and of their pools, with as many slots on their sides."""
     side: Ints
@@ -175,6 +181,7 @@ def empty_split(state: SearchState, most: int) -> Split:
         size=np.zeros(most),
         limit=np.zeros((2, columns)),
         weight=np.zeros((2, columns)),
+        square_weight=np.zeros(columns),
         held=np.zeros((most + 1, 2, columns)),
         side=np.zeros(most, dtype=np.int64),
         tried=np.zeros(most, dtype=np.int64),
@@ -182,14 +189,20 @@ def empty_split(state: SearchState, most: int) -> Split:
     )
 
 
-def limits_of(problem: Problem, makespan_us: Floats, most_memory_weight: float = MOST_MEMORY_WEIGHT) -> LoadLimits:
-    """Excess over these makespans [K], as a share of their sum, and over the capacities, as a share of their mean."""
+def limits_of(
+    problem: Problem, makespan_us: Floats, most_memory_weight: float = MOST_MEMORY_WEIGHT, *, squared: bool = False
+) -> LoadLimits:
+    """Excess over the capacities costs its share of their mean, and over these makespans [K] its share of their sum: with `squared` its
+    square besides, so that one device that is late costs more than many that are so together."""
     load = np.empty((problem.num_devices, problem.num_stages + 1))
     load[:, :-1] = makespan_us
     load[:, -1] = problem.hbm_capacity
     weight = np.full(problem.num_stages + 1, 1.0 / max(float(makespan_us.sum()), 1e-9))
+    square_weight = np.zeros(problem.num_stages + 1)
+    if squared:
+        square_weight[:-1] = weight[:-1] ** 2 / SQUARED
     weight[-1] = 1.0 / max(float(problem.hbm_capacity.mean()), 1.0)
     ddr = problem.ddr_capacity.astype(np.float64)
     ddr_weight = np.full(len(ddr), 1.0 / max(float(ddr.mean()), 1.0))
     memory_weight = np.array([weight[-1], weight[-1] * most_memory_weight, ddr_weight[0], ddr_weight[0] * most_memory_weight])
-    return LoadLimits(load, weight, ddr, ddr_weight, memory_weight)
+    return LoadLimits(load, weight, square_weight, ddr, ddr_weight, memory_weight)

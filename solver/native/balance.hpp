@@ -3,45 +3,43 @@
 
 #include <algorithm>
 
-#include "state.hpp"
+#include "loads.hpp"
 
 namespace emplace {
 
 // Factors on the weight of memory at a look, while some is exceeded and while none is.
 constexpr double DEARER = 1.05, CHEAPER = 0.97;
 
-// Move a share of the target from the stage where the fewest devices exceed their limit to the one where most do.
+// Move a share of the target from the stage that would save the least overload by being longer to the one that would save the most.
 //
-// A longer stage relieves every device that exceeds it, so at the best split of the target these numbers are equal. Among stages that no
-// device exceeds, the one with the most room gives.
+// At the best split of the target they save the same. Among stages that no device exceeds, the one with the most room gives.
 inline void balance(const LoadLimits& limits, const SearchState& state, double step) {
-    Int giver = -1, taker = -1, fewest = 0, most = -1;
-    double room = 0.0, total = 0.0;
+    Int giver = -1, taker = -1;
+    double least = 0.0, most = -1.0, room = 0.0, total = 0.0;
     for (Int stage = 0; stage < state.columns() - 1; ++stage) {
-        Int over = 0;
-        double longest = 0.0;
+        double saved = 0.0, longest = 0.0;
         for (Int device = 0; device < state.devices(); ++device) {
             const double load = state.load[device][stage];
             longest = std::max(longest, load);
-            over += load > limits.load[device][stage] ? 1 : 0;
+            saved += saving(limits, stage, load - limits.load[device][stage]);
         }
         const double left = limits.load[0][stage] - longest;
         total += limits.load[0][stage];
-        if (giver < 0 || over < fewest || (over == fewest && left > room)) {
+        if (giver < 0 || saved < least || (saved == least && left > room)) {
             giver = stage;
-            fewest = over;
+            least = saved;
             room = left;
         }
-        if (over > most) {
+        if (saved > most) {
             taker = stage;
-            most = over;
+            most = saved;
         }
     }
-    if (most <= fewest) {
+    if (most <= least) {
         return;
     }
     step *= total;
-    if (fewest == 0) {
+    if (least == 0.0) {
         step = std::min(step, room);
     }
     for (Int device = 0; device < state.devices(); ++device) {

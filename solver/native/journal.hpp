@@ -77,7 +77,7 @@ inline void move_unit(const FlatProblem& flat, const LoadLimits& limits, const S
             load[column] += sign * added[column];
             const double over = load[column] - limit[column];
             if (over > 0.0) {
-                cost += over * limits.weight[column];
+                cost += priced(limits, column, over);
             }
         }
         state.cost[device] = cost;

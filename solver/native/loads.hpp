@@ -12,14 +12,24 @@ namespace emplace {
 // Devices drawn to find an overloaded one.
 constexpr int DEVICES_DRAWN = 3;
 
-// The weighted excess of a device's loads over their limits.
+// What the excess of a load over its limit costs.
+inline double priced(const LoadLimits& limits, Int column, double over) {
+    return over * (limits.weight[column] + limits.square_weight[column] * over);
+}
+
+// How much less that is for each unit that the limit is higher.
+inline double saving(const LoadLimits& limits, Int column, double over) {
+    return over > 0.0 ? limits.weight[column] + 2.0 * limits.square_weight[column] * over : 0.0;
+}
+
+// What the excess of a device's loads over their limits costs.
 inline double device_cost(const LoadLimits& limits, const SearchState& state, Int device) {
     const Floats load = state.load[device], limit = limits.load[device];
     double cost = 0.0;
     for (Int column = 0; column < load.size(); ++column) {
         const double over = load[column] - limit[column];
         if (over > 0.0) {
-            cost += over * limits.weight[column];
+            cost += priced(limits, column, over);
         }
     }
     return cost;
@@ -42,7 +52,7 @@ inline double cost_with(const FlatProblem& flat, const LoadLimits& limits, const
         for (Int column = 0; column < load.size(); ++column) {
             const double over = load[column] + added[column] - limit[column];
             if (over > 0.0) {
-                cost += over * limits.weight[column];
+                cost += priced(limits, column, over);
             }
         }
         const double ddr = flat.unit_ddr[unit][kind];
@@ -56,7 +66,7 @@ inline double cost_with(const FlatProblem& flat, const LoadLimits& limits, const
     return cost;
 }
 
-// The excess of all devices and pools.
+// What the excess of all devices and pools costs.
 inline double overload_of(const SearchState& state) {
     double total = 0.0;
     for (const double cost : state.cost) {

@@ -23,6 +23,7 @@ struct Split {
     Floats size;
     View<double, 2> limit;
     View<double, 2> weight;
+    Floats square_weight;
     View<double, 3> held;
     Ints side;
     Ints tried;
@@ -30,8 +31,8 @@ struct Split {
 
     template <typename Fields>
     static Split from(const Fields& given) {
-        return {given["slot"], given["load"], given["size"],  given["limit"], given["weight"],
-                given["held"], given["side"], given["tried"], given["best"]};
+        return {given["slot"],          given["load"], given["size"], given["limit"], given["weight"],
+                given["square_weight"], given["held"], given["side"], given["tried"], given["best"]};
     }
 };
 
@@ -71,10 +72,12 @@ inline void take_limits(const FlatProblem& flat, const LoadLimits& limits, const
             held[column] = state.load[device][column];
             limit[column] = limits.load[device][column];
             weight[column] = limits.weight[column];
+            split.square_weight[column] = limits.square_weight[column];
         }
         held[loads] = state.ddr[pool];
         limit[loads] = limits.ddr[pool];
         weight[loads] = limits.ddr_weight[pool];
+        split.square_weight[loads] = 0.0;
     }
 }
 
@@ -124,14 +127,15 @@ inline double put_on(const Split& split, Int depth, Int side, Int columns) {
     const Floats load = split.load[depth], here_before = before[side], there_before = before[across];
     const Floats here_after = after[side], there_after = after[across];
     const Floats limit = split.limit[side], limit_across = split.limit[across];
-    const Floats weight = split.weight[side], weight_across = split.weight[across];
+    const Floats weight = split.weight[side], weight_across = split.weight[across], square_weight = split.square_weight;
     double cost = 0.0;
     for (Int column = 0; column < columns; ++column) {
         const double here = here_before[column] + load[column], there = there_before[column];
         here_after[column] = here;
         there_after[column] = there;
-        cost += excess(here, limit[column]) * weight[column];
-        cost += excess(there, limit_across[column]) * weight_across[column];
+        const double over = excess(here, limit[column]), over_across = excess(there, limit_across[column]);
+        cost += over * (weight[column] + square_weight[column] * over);
+        cost += over_across * (weight_across[column] + square_weight[column] * over_across);
     }
     return cost;
 }

@@ -8,13 +8,14 @@ namespace emplace {
 struct LoadLimits {
     View<double, 2> load;
     Floats weight;
+    FixedFloats square_weight;
     FixedFloats ddr;
     Floats ddr_weight;
     FixedFloats memory_weight;
 
     template <typename Fields>
     static LoadLimits from(const Fields& given) {
-        return {given["load"], given["weight"], given["ddr"], given["ddr_weight"], given["memory_weight"]};
+        return {given["load"], given["weight"], given["square_weight"], given["ddr"], given["ddr_weight"], given["memory_weight"]};
     }
 };
 

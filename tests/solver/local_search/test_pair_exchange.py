@@ -134,3 +134,42 @@ def test_tables_with_other_options_leave_the_loads_of_their_placement(seed: int)
     assert recount(flat, limits, state, np.zeros(2)) == pytest.approx(after, abs=1e-12)
     assert load == pytest.approx(state.load)
     assert all(len(set(units)) == len(units) for units in to_assignment(problem, flat, state.option, state.target).targets)
+
+
+def late(squared: bool) -> tuple[LoadLimits, SearchState, float]:
+    """Three devices, each with a table that may go nowhere else: one is late by 6 us in the first stage, the others by 1 us in the
+    second."""
+    times = np.array([[16.0, 4.0], [5.0, 11.0], [5.0, 11.0]])
+    problem = replace(
+        problem_of([0.0, 0.0, 0.0], [0, 0, 0], 10),
+        device_kind=np.zeros(3, dtype=np.int64),
+        device_node=np.zeros(3, dtype=np.int64),
+        device_is_trainer=np.ones(3, dtype=bool),
+        device_pool=np.zeros(3, dtype=np.int64),
+        hbm_capacity=np.full(3, 10),
+        ddr_capacity=np.full(1, 10),
+        stage_base_us=np.zeros(2),
+        unit_time_us=times[:, None, :],
+        allowed=np.eye(3, dtype=bool),
+    )
+    flat, state = flatten(problem), empty_state(problem, flatten(problem), 0)
+    limits = limits_of(problem, np.full(2, 10.0), squared=squared)
+    state.option[:], state.target[:] = np.arange(3), np.arange(3)
+    overload = recount(flat, limits, state, np.zeros(3))
+    _resplit(flat, limits, state, 1e-9)
+    return limits, state, overload
+
+
+def test_an_excess_costs_its_share_of_the_target() -> None:
+    assert late(squared=False)[2] == pytest.approx((6 + 1 + 1) / 20)
+
+
+def test_squared_it_costs_the_square_besides_which_weighs_the_same_at_a_five_hundredth() -> None:
+    assert late(squared=True)[2] == pytest.approx((6 + 1 + 1) / 20 + 500 * ((6 / 20) ** 2 + 2 * (1 / 20) ** 2))
+
+
+def test_the_stage_that_most_devices_exceed_gets_longer_and_squared_the_one_that_is_exceeded_most() -> None:
+    plain, squared = late(squared=False)[0].load[0], late(squared=True)[0].load[0]
+    assert plain[0] < 10.0 < plain[1]
+    assert squared[1] < 10.0 < squared[0]
+    assert plain[:2].sum() == pytest.approx(20.0) == squared[:2].sum()
