@@ -61,8 +61,18 @@ def solve_searches(question: Question, searches: Searches, monitor: Monitor) -> 
 
 
 def offered_variants(question: Question) -> Programs:
-    """Every variant with the program of what is offered, without a cover. Raises InvalidDocument for ranks that the host can't have."""
-    return [(each, price(question, each.topology, each.tiers, with_cover=False)) for each in variants(question)]
+    """Every variant with the program of what is offered, without a cover; where blocks of rows are unlike, with two: the sum of the heaviest
+    blocks is too much for any rank where they are not on the same one, and the mean too little for one that has them all.
+
+    Raises InvalidDocument for ranks that the host can't have.
+    """
+    programs: Programs = []
+    for each in variants(question):
+        of_heaviest = price(question, each.topology, each.tiers, with_cover=False)
+        programs.append((each, of_heaviest))
+        if of_heaviest.columns is None and of_heaviest.pricer.is_uneven.any():
+            programs.append((each, price(question, each.topology, each.tiers, with_cover=False, mean_blocks=True)))
+    return programs
 
 
 def type_searches(question: Question, monitor: Monitor, warm_start: Placed | None = None, offered: Programs | None = None) -> Searches:

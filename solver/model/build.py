@@ -43,9 +43,11 @@ def price(
     *,
     may_be_concrete: bool = True,
     with_cover: bool = True,
+    mean_blocks: bool = False,
     held: Mapping[str, TablePlacement] | None = None,
 ) -> PricedQuestion:
-    """Every option within `tiers` that fits some target, priced; `held` tables stay so.
+    """Every option within `tiers` that fits some target, priced; `held` tables stay so. Where the blocks of a row split are unlike, each
+    rank is charged the heaviest, with `mean_blocks` the mean.
 
     Of a small question every placement is an option (solver/model/concrete.py), unless that may not be; of others there is a cover, for
     who asks for more than plans. Capacities are what is left beside the ranks' own bytes and fixed tables, and below zero where those are too much.
@@ -54,7 +56,7 @@ def price(
     concrete = _concrete(around) if may_be_concrete else None
     if concrete is not None:
         return concrete
-    offered = _offered(around, only_fitting=True)
+    offered = _offered(around, only_fitting=True, mean_blocks=mean_blocks)
     return covered(offered, tiers) if with_cover else offered
 
 
@@ -77,7 +79,7 @@ def price_bytes(question: Question, topology: Topology, tiers: frozenset[Tier]) 
     return _offered(_Around.of(question, topology, tiers, {}, ()), only_fitting=False)
 
 
-def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
+def _offered(around: _Around, *, only_fitting: bool, mean_blocks: bool = False) -> PricedQuestion:
     """The program of all layouts; without a cover."""
     question, topology, fixed, load = around.question, around.topology, around.fixed, around.load
     kinds = _Kinds.of(topology)
@@ -85,7 +87,7 @@ def _offered(around: _Around, *, only_fitting: bool) -> PricedQuestion:
     superfluous = superfluous_types(question, topology, fixed)
     everything = layouts(topology, question.cost_model, question.model, around.tiers)
     offered = tuple(layout for layout in everything if layout.sharding_type not in superfluous)
-    by_layout = LayoutPricer(around.pricer, question.model, kinds.examples, room, fixed)
+    by_layout = LayoutPricer(around.pricer, question.model, kinds.examples, room, fixed, mean_blocks=mean_blocks)
     blocks = [block for index, layout in enumerate(offered) for block in by_layout.price(index, layout)]
     options = JoinedOptions(blocks, len(kinds.examples), len(around.pricer.stages))
     items = items_of(question, topology, options.arrays, kinds.of_layouts(offered), kinds.of_device, fixed, load.time_us)

@@ -46,6 +46,12 @@ class ShardPrices:
         """Likewise, the most."""
         return cls(*(np.max(alike, axis=0) for alike in zip(*map(_parts, each), strict=True)))
 
+    @classmethod
+    def mean(cls, each: Sequence[ShardPrices]) -> ShardPrices:
+        """The mean of several in each stage, and the most in each kind of memory."""
+        time_us, served_us = (np.mean(alike, axis=0) for alike in ([part.time_us for part in each], [part.served_us for part in each]))
+        return replace(cls.most(each), time_us=time_us, served_us=served_us)
+
     def replaced(self, where: Ints, by: ShardPrices) -> ShardPrices:
         """With those of tables in `where` as in `by`."""
         parts = [np.array(part) for part in _parts(self)]

@@ -63,8 +63,10 @@ class OptionBlock:
 class LayoutPricer:
     """Prices layouts, one after the other, for every table that they are open to."""
 
-    def __init__(self, pricer: ShardPricer, model: ModelSpec, kinds: list[Rank], room: LargestRoom | None, fixed: Fixed) -> None:
-        self._pricer, self._kinds, self._room = pricer, kinds, room
+    def __init__(
+        self, pricer: ShardPricer, model: ModelSpec, kinds: list[Rank], room: LargestRoom | None, fixed: Fixed, *, mean_blocks: bool
+    ) -> None:
+        self._pricer, self._kinds, self._room, self._mean_blocks = pricer, kinds, room, mean_blocks
         grouped = {name for group in model.together or () for name in group}
         self._free = np.array([index not in fixed.placements and table.constraints.pin is None for index, table in enumerate(model.tables)])
         self._single = np.array([table.name not in grouped for table in model.tables])
@@ -108,8 +110,8 @@ class LayoutPricer:
     def _charged(self, layout: Layout, rank: Rank, data_type: DataType, table: Ints, columns: Ints) -> tuple[ShardPrices, Ints]:
         """([n, pieces] what every device of a target is charged, [n, pieces] the most bytes that one takes beyond that).
 
-        That is the shortest block where blocks are alike, and the heaviest where some are hot: a plan is read from it. Where options
-        are not dropped it is the lightest, as sums of them are to hold for every placement.
+        That is the shortest block where blocks are alike. Where some are hot it is the heaviest, or takes the time of the mean: a plan is
+        read from it. Where options are not dropped it is the lightest, as sums of them are to hold for every placement.
         """
         rows = self._pricer.tables.rows[table][:, None]
         full = -(-rows // layout.row_blocks)
@@ -123,9 +125,9 @@ class LayoutPricer:
         if not len(uneven):
             return charged, slack
         blocks = self._pricer.blocks(layout, rank, data_type, table[uneven], columns[uneven])
-        extreme = ShardPrices.least if self._room is None else ShardPrices.most
+        of_blocks = ShardPrices.mean if self._mean_blocks else ShardPrices.most
         slack[uneven] = 0
-        return charged.replaced(uneven, extreme(blocks)), slack
+        return charged.replaced(uneven, ShardPrices.least(blocks) if self._room is None else of_blocks(blocks)), slack
 
 
 class JoinedOptions:
