@@ -49,7 +49,8 @@ RESTART_WORK = 5.5e5
 (30 tables on 16 devices, 127 on 64)."""
 RACERS = 5
 """So many searches race where there are several stages: how much one finds depends on how its tables met their nodes, and soon shows.
-Every other one counts the squares of overload: mostly that is better, but not always."""
+Every other one counts the squares of overload, where there is more to balance than a table a device: mostly that is better, but not
+always."""
 LEAST_US = 1e-6
 """Times are not told apart below: where nothing takes time, a target is one still."""
 MEMORY_KEPT_FREE = 0.02
@@ -172,7 +173,7 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
     for index in range(number):
         here = monitor.within(share_s)
         warm = problem.warm_start if index == 0 else None
-        squared = problem.num_stages > 1 and index % 2 == 0
+        squared = problem.num_stages > 1 and problem.num_tables > problem.num_devices and index % 2 == 0
         search = Search(problem, bounder, bound, start, budget.seed * number + index, warm, squared=squared)
         steps = search.run(budget.gap, most)
         for found in steps:
