@@ -24,7 +24,8 @@ SLACK = 1e-4
 MOST = 20
 """Slots of two devices that may change sides at once; of more, some are drawn."""
 PAIRS, PAIRS_STAGES = 0.5, 0.8
-"""Share of a run's work, at its end, in which pairs of devices are split anew, and with several stages."""
+"""Share of a run's work, at its end, in which pairs of devices are split anew; and with several stages once there is a plan, as pairs
+find none where memory is scarce."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Goal:
     target_us: float
     work: float
     any_time: bool
+    pairs: float = PAIRS
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Lane:
 
     def _annealed(self) -> float:
         """Work after which pairs are split anew."""
-        return self.goal.work * (1.0 - (PAIRS if self.problem.num_stages == 1 else PAIRS_STAGES))
+        return self.goal.work * (1.0 - self.goal.pairs)
 
     def _anneal(self, work: float) -> float:
         total = self._annealed()

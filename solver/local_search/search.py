@@ -18,7 +18,7 @@ import numpy as np
 
 from emplace.solver.budget import BOUND_SHARE, MET, RACING_SHARE, SEARCH_WORK_PER_SECOND, Budget
 from emplace.solver.clock import ENDLESS, Clock
-from emplace.solver.local_search.lane import Goal, Lane, Position, Start
+from emplace.solver.local_search.lane import PAIRS, PAIRS_STAGES, Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten, from_assignment, restricted, to_assignment
 from emplace.solver.model.indexing import or_all
@@ -127,7 +127,8 @@ class Search:
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         weight = PRICE if self.best.assignment is not None else FIRST_PRICE
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
-        return Goal(flat, target_us, work, any_time=target_us > self.bound.value_us * ANYTHING)
+        pairs = PAIRS if self.problem.num_stages == 1 or self.best.assignment is None else PAIRS_STAGES
+        return Goal(flat, target_us, work, target_us > self.bound.value_us * ANYTHING, pairs)
 
     def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Incumbent]:
         """One annealing run of each lane at one target, until one of them meets it."""
