@@ -52,7 +52,8 @@ class Goal:
     target_us: float
     work: float
     any_time: bool
-    pairs: float = PAIRS
+    pairs: float
+    """Share of the run in which pairs of devices are split anew."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ inline void move_unit(const FlatProblem& flat, const LoadLimits& limits, const S
             load[column] += sign * added[column];
             const double over = load[column] - limit[column];
             if (over > 0.0) {
-                cost += priced(limits, column, over);
+                cost += priced(over, limits.weight[column], limits.square_weight[column]);
             }
         }
         state.cost[device] = cost;

@@ -12,10 +12,8 @@ namespace emplace {
 // Devices drawn to find an overloaded one.
 constexpr int DEVICES_DRAWN = 3;
 
-// What the excess of a load over its limit costs.
-inline double priced(const LoadLimits& limits, Int column, double over) {
-    return over * (limits.weight[column] + limits.square_weight[column] * over);
-}
+// What an excess over a limit costs.
+inline double priced(double over, double weight, double square_weight) { return over * (weight + square_weight * over); }
 
 // How much less that is for each unit that the limit is higher.
 inline double saving(const LoadLimits& limits, Int column, double over) {
@@ -29,7 +27,7 @@ inline double device_cost(const LoadLimits& limits, const SearchState& state, In
     for (Int column = 0; column < load.size(); ++column) {
         const double over = load[column] - limit[column];
         if (over > 0.0) {
-            cost += priced(limits, column, over);
+            cost += priced(over, limits.weight[column], limits.square_weight[column]);
         }
     }
     return cost;
@@ -52,7 +50,7 @@ inline double cost_with(const FlatProblem& flat, const LoadLimits& limits, const
         for (Int column = 0; column < load.size(); ++column) {
             const double over = load[column] + added[column] - limit[column];
             if (over > 0.0) {
-                cost += priced(limits, column, over);
+                cost += priced(over, limits.weight[column], limits.square_weight[column]);
             }
         }
         const double ddr = flat.unit_ddr[unit][kind];

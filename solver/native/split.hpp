@@ -133,9 +133,8 @@ inline double put_on(const Split& split, Int depth, Int side, Int columns) {
         const double here = here_before[column] + load[column], there = there_before[column];
         here_after[column] = here;
         there_after[column] = there;
-        const double over = excess(here, limit[column]), over_across = excess(there, limit_across[column]);
-        cost += over * (weight[column] + square_weight[column] * over);
-        cost += over_across * (weight_across[column] + square_weight[column] * over_across);
+        cost += priced(excess(here, limit[column]), weight[column], square_weight[column]);
+        cost += priced(excess(there, limit_across[column]), weight_across[column], square_weight[column]);
     }
     return cost;
 }

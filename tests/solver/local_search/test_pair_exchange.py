@@ -152,8 +152,8 @@ def late(squared: bool) -> tuple[LoadLimits, SearchState, float]:
         unit_time_us=times[:, None, :],
         allowed=np.eye(3, dtype=bool),
     )
-    flat, state = flatten(problem), empty_state(problem, flatten(problem), 0)
-    limits = limits_of(problem, np.full(2, 10.0), squared=squared)
+    flat = flatten(problem)
+    limits, state = limits_of(problem, np.full(2, 10.0), squared=squared), empty_state(problem, flat, 0)
     state.option[:], state.target[:] = np.arange(3), np.arange(3)
     overload = recount(flat, limits, state, np.zeros(3))
     _resplit(flat, limits, state, 1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.local_search.lane import Goal
+from emplace.solver.local_search.lane import PAIRS, Goal
 from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search, start_of
 from emplace.solver.model.flat import restricted, to_assignment
 from emplace.solver.model.indexing import or_all
@@ -79,7 +79,7 @@ def test_no_unit_is_left_without_a_target_where_a_tables_node_is_chosen() -> Non
         kept = or_all(search.bound.root.part.whole.first, candidates, np.ones(problem.num_options, dtype=bool))
         flat = restricted(problem, search.flat, kept, np.zeros(problem.num_options))
         lane.state.option[:] = -1
-        lane.begin(Goal(flat, search.bound.value_us * 1.1, 1.0, any_time=False), [])
+        lane.begin(Goal(flat, search.bound.value_us * 1.1, 1.0, any_time=False, pairs=PAIRS), [])
         for option, targets in zip(
             lane.state.option, to_assignment(problem, flat, lane.state.option, lane.state.target).targets, strict=True
         ):
