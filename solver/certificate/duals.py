@@ -42,7 +42,7 @@ class Relaxed:
 
     def of_single_stages(self, room_us: float) -> list[Weights]:
         """Those that prove most of each stage alone, where all together fit the room."""
-        start = self.found.x > 0
+        start = self.found.starting_point
         found = [relax(replace(self.linear, price=price, budget=room_us), start) for price in np.eye(STAGES)]
         return [weights_of(self.program, each.dual / (1 + each.dual[-1]), self.cuts) for each in found if each.feasible]
 
@@ -64,7 +64,7 @@ def relaxed(program: ProofProgram, types: Bools, lower_us: Floats | None = None)
         if not new:
             break
         linear, cuts = replace(linear, rows=linear.rows.extended(*_cut_rows(program, new))), [*cuts, *new]
-        found = relax(linear, start=found.x > 0)
+        found = relax(linear, found.starting_point)
     return Relaxed(program, linear, cuts, found) if found.feasible else None
 
 

@@ -24,7 +24,7 @@ from emplace.solver.model.flat import flatten, from_assignment, restricted, to_a
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.relaxation.bound import Bound, Bounder, Region
 from emplace.solver.relaxation.column_generation import relax
 
 CHUNK = 1_000_000.0
@@ -55,6 +55,11 @@ LEAST_US = 1e-6
 """Times are not told apart below: where nothing takes time, a target is one still."""
 MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
+STAGES_KEPT_FREE = (0.003, 0.007)
+"""Likewise of each stage, in one search and in the next, where one lasts whole steps: devices seldom fill the last."""
+STEPPED_RUNS = 4
+"""First runs in the share of a search from which on all searches but the first start where a stage lasts whole steps. With less it is
+harder to find any placement there."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +174,16 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
         number, share = RACERS, work * RACING_SHARE
     share_s = share / work * monitor.clock.left_s
     most = math.inf if budget.by_clock else work - (number - 1) * share
-    start = start_of(problem, bounder, bound, monitor.sharing(BOUND_SHARE).clock)
+    clock = monitor.sharing(BOUND_SHARE).clock
+    starts = [start_of(problem, bounder, bound, bound.near, clock=clock)]
+    if bound.stepped is not bound.near and share >= STEPPED_RUNS * FIRST_RUN * problem.num_tables:
+        starts += [start_of(problem, bounder, bound, bound.stepped, free, clock) for free in STAGES_KEPT_FREE[: number - 1]]
     leader: tuple[Search, Iterator[Incumbent]] | None = None
     for index in range(number):
         here = monitor.within(share_s)
         warm = problem.warm_start if index == 0 else None
         squared = problem.num_stages > 1 and problem.num_tables > problem.num_devices and index % 2 == 0
+        start = starts[0] if index == 0 or len(starts) == 1 else starts[1 + index % (len(starts) - 1)]
         search = Search(problem, bounder, bound, start, budget.seed * number + index, warm, squared=squared)
         steps = search.run(budget.gap, most)
         for found in steps:
@@ -198,24 +207,27 @@ def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> 
     return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1))
 
 
-def start_of(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock = ENDLESS) -> Start:
-    """What every search of a problem starts from."""
-    least_us = np.maximum(problem.stage_base_us + bound.near.relaxation.makespan, LEAST_US)
-    options = _first_options(bound, _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us, clock)
+def start_of(problem: Problem, bounder: Bounder, bound: Bound, near: Region, free: float = 0.0, clock: Clock = ENDLESS) -> Start:
+    """What a search starts from: what the relaxation of `near` leans to, with such a share of each stage left free."""
+    least_us = np.maximum(problem.stage_base_us + near.relaxation.makespan, LEAST_US)
+    short = _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us
+    options = _first_options(near, short, free, clock)
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
     memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
     return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
 
 
-def _first_options(bound: Bound, short: Bools, clock: Clock) -> Ints:
-    """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory kept free, if it can be."""
-    part, relaxation = bound.near.part, bound.near.relaxation
+def _first_options(near: Region, short: Bools, free: float, clock: Clock) -> Ints:
+    """Per table the option that the relaxation leans to among `short` ones ([O]), with some memory and stages kept free, if they can be."""
+    part, relaxation = near.part, near.relaxation
     program, rows = part.program, part.program.rows
     usable = or_all(program.first, program.usable & short[part.options], program.usable)
     # A settled table's bytes are off the capacity already, so the share to keep free is one of the whole.
-    spare = part.whole.rows.capacity * np.where(rows.memory, MEMORY_KEPT_FREE, 0.0)
-    roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare), usable=usable)
-    proposed = relax(roomy, usable & (relaxation.x > 0), clock)
+    whole = part.whole.rows
+    spare = np.where(rows.memory, rows.capacity * free, 0.0)
+    spare[: len(whole.stage)] = whole.capacity * np.where(whole.memory, MEMORY_KEPT_FREE, 0.0)
+    roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare, slope=rows.slope * (1.0 - free)), usable=usable)
+    proposed = relax(roomy, replace(relaxation.starting_point, taken=usable & (relaxation.x > 0)), clock)
     x = part.spread((proposed if proposed.feasible and not clock.is_over else relaxation).x, 0.0, 1.0)
     return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])

@@ -28,8 +28,9 @@ def aggregate(problem: Problem) -> Rows:
     group_of_kind, ddr_capacity = pool_groups(problem)
     ddr = np.stack([ddr[:, group_of_kind == g].sum(axis=1) for g in range(len(ddr_capacity))], axis=1)
     hbm_scale, ddr_scale = np.maximum(hbm_capacity, 1.0), np.maximum(ddr_capacity, 1.0)
+    shares = [(time / count[None, :, None]).reshape(problem.num_options, -1), hbm / hbm_scale, ddr / ddr_scale]
     return Rows(
-        coefficient=np.hstack([(time / count[None, :, None]).reshape(problem.num_options, -1), hbm / hbm_scale, ddr / ddr_scale]),
+        coefficient=np.asfortranarray(np.hstack(shares)),
         capacity=np.concatenate([np.zeros(kinds * stages), hbm_capacity / hbm_scale, ddr_capacity / ddr_scale]),
         slope=np.concatenate([np.ones(kinds * stages), np.zeros(kinds + len(ddr_capacity))]),
         stage=np.concatenate([np.tile(np.arange(stages), kinds), np.full(kinds + len(ddr_capacity), -1)]),

@@ -21,15 +21,18 @@ from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
 from emplace.solver.relaxation.packing_cuts import PackingCuts
-from emplace.solver.relaxation.program import Program, Relaxation
+from emplace.solver.relaxation.program import Program, Relaxation, StartingPoint
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 
 CUT_ROUNDS, CUTS_PER_STAGE = 12, 8
 """Rounds of single-table cuts, and those added for each stage in a round."""
 WIDE, FIRST_STEP = 0.1, 0.005
 """Shares of the bound: how far above it the first value is tried, which is not meant to be ruled out, and then the second."""
-FIXING_ROUNDS = 6
-"""Rounds of dropping options below one value: later ones drop next to none."""
+FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
+"""Rounds of dropping options below one value at most. Of many options, where a round takes long, one is the last that leaves more than
+this share of them, and of what the value has above the least makespans: the next would drop next to none."""
+LEAST_RISE = 0.001
+"""Share of what a value has above the least makespans: one that can't rise by more is not looked for."""
 LAST_STEP = 1e3
 """Multiple of the bound beyond which no value is tried."""
 
@@ -54,7 +57,9 @@ class Bound:
     root: Region
     """All placements."""
     near: Region
-    """Those within a little of the bound."""
+    """Those within a little of the class relaxation."""
+    stepped: Region
+    """Those within a little of the bound, where a stage lasts whole steps; `near` where none does."""
 
     @property
     def feasible(self) -> bool:
@@ -71,7 +76,7 @@ def bound_at_once(problem: Problem) -> float:
     rows, stages = aggregate(problem), problem.num_stages
     every = np.ones(problem.num_options, dtype=bool)
     program = Program(rows, first_option(problem), every, lower=np.zeros(stages), price=np.ones(stages))
-    return problem.constant_us + float(problem.stage_base_us.sum()) + lagrangian(program, even_dual(program))[0]
+    return problem.constant_us + float(problem.stage_base_us.sum()) + lagrangian(program, even_dual(program)).bound
 
 
 def bounder_of(problem: Problem, clock: Clock = ENDLESS, *, packing_rounds: int = 0) -> Bounder:
@@ -133,7 +138,7 @@ class Bounder:
         root = wide = near = self.root
         relaxation = root.relaxation
         if not relaxation.feasible:
-            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root, root)
         low, high, step, widest = max(relaxation.bound, known_us - self.fixed_us), np.inf, WIDE, np.inf
         while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP and not self.clock.is_over:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
@@ -147,36 +152,38 @@ class Bounder:
             else:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
-        stepped = low if self.clock.is_over else self._in_whole_steps(low, near, wide, widest)
-        if stepped > low * (1 + BOUND_PRECISION):
-            low, name = stepped, f"{name}, whole steps"
-        return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
+        highest, stepped = (low, near) if self.clock.is_over else self._in_whole_steps(low, near, wide, widest)
+        if highest > low * (1 + BOUND_PRECISION):
+            low, name = highest, f"{name}, whole steps"
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, near, stepped)
 
-    def _in_whole_steps(self, low: float, near: Region, wide: Region, widest: float) -> float:
-        """A bound on the sum of s, at least `low`, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all
-        placements up to `widest`."""
+    def _in_whole_steps(self, low: float, near: Region, wide: Region, widest: float) -> tuple[float, Region]:
+        """A bound on the sum of s, at least `low`, from a stage that lasts a whole number of steps or is left unfilled, and placements
+        within a little of it. `wide` holds all placements up to `widest`."""
         if np.isinf(widest) or isinstance(self.problem, Cover):
-            return low  # a cover's loads are means, which say nothing of the steps that devices' come in
+            return low, near  # a cover's loads are means, which say nothing of the steps that devices' come in
         steps = GranularStages(self.problem)
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
-            return low
-        high = value = min(self._relax(steps.above(near.part, level), near.relaxation.x > 0).bound, widest)
+            return low, near
+        stepped = near
+        high = value = min(self._relax(steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
         while not self.clock.is_over:
             region = self.below(wide, value)
-            least = np.inf if region is None else min(self._least(half, region, value) for half in steps.halves(region.part, level))
-            low = max(low, min(least, value))
-            if region is not None and least < value:
+            halves = [] if region is None else [self._part_below(half, region, value) for half in steps.halves(region.part, level)]
+            nearest = min((half for half in halves if half is not None), key=lambda half: half.relaxation.bound, default=None)
+            low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
+            stepped = nearest or stepped
+            if region is not None and nearest is not None and nearest.relaxation.bound < value:
                 high, wide = value, region
             if high - low <= STEPPED_PRECISION * (low + self.fixed_us):
                 break
             value = (low + high) / 2
-        return low
+        return low, stepped
 
-    def _least(self, part: ReducedProgram, region: Region, value: float) -> float:
-        """A bound on the sum of s of the placements up to `value` in a part of `region`; infinity where there are none."""
-        below = self.below(Region(part, self._relax(part.program, region.relaxation.x > 0)), value)
-        return np.inf if below is None else below.relaxation.bound
+    def _part_below(self, part: ReducedProgram, region: Region, value: float) -> Region | None:
+        """`below`, for a part of the region."""
+        return self.below(Region(part, self._relax(part.program, region.relaxation.starting_point)), value)
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.
@@ -201,26 +208,28 @@ class Bounder:
         """
         part, relaxation = region.part, region.relaxation
         for _ in range(FIXING_ROUNDS):
+            options, room = len(part.options), value - float(part.program.lower.sum())
             keep = self._within(part, relaxation, value)
             if not keep.all():
                 smaller = part.only(keep)
-                start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+                start = relaxation.starting_point_of(np.searchsorted(part.options, smaller.options))
                 part, relaxation = smaller, self._relax(smaller.program, start)
                 if relaxation.bound > value * (1 + BOUND_ROUNDING):
                     return None
                 keep = self._within(part, relaxation, value)
             if self._short_enough(part, relaxation.makespan, value)[keep].all():
                 break
-            lower = self._least_makespans(part.program, relaxation.x > 0, value)
+            lower = self._least_makespans(part.program, relaxation, value)
             if lower.sum() > value * (1 + BOUND_ROUNDING):
                 return None
             keep &= self._short_enough(part, lower, value)
             smaller = part.lasting(lower).only(keep)
-            start = (relaxation.x > 0)[np.searchsorted(part.options, smaller.options)]
+            start = relaxation.starting_point_of(np.searchsorted(part.options, smaller.options))
             part, relaxation = smaller, self._relax(smaller.program, start)
             if relaxation.bound > value * (1 + BOUND_ROUNDING):
                 return None
-            if keep.all():
+            drops_few = len(part.options) > max(WORTH_ANOTHER * options, MANY_OPTIONS) and value - lower.sum() > WORTH_ANOTHER * room
+            if keep.all() or drops_few:
                 break
         return Region(part, relaxation)
 
@@ -237,14 +246,17 @@ class Bounder:
         within = np.maximum(largest, lower).sum(axis=1) <= value * (1 + BOUND_ROUNDING)
         return np.asarray((largest <= upper).all(axis=1) & within)
 
-    def _relax(self, program: Program, start: Bools | None = None) -> Relaxation:
+    def _relax(self, program: Program, start: StartingPoint | None = None) -> Relaxation:
         return relax(program, start, self.clock)
 
-    def _least_makespans(self, program: Program, start: Bools, value: float) -> Floats:
-        """The least that each s can be while their sum stays within `value`."""
-        if len(program.lower) == 1:
-            return program.lower
-        return np.maximum(program.lower, least_makespans(replace(program, budget=value), start, self.clock))
+    def _least_makespans(self, program: Program, relaxation: Relaxation, value: float) -> Floats:
+        """The least that each s can be while their sum stays within `value`, where that may be well above what is known."""
+        lower = program.lower.copy()
+        unknown = np.flatnonzero(relaxation.makespan - lower > LEAST_RISE * (value - lower.sum()))
+        if len(lower) > 1 and len(unknown):
+            least = least_makespans(replace(program, budget=value), relaxation.starting_point, unknown, self.clock)
+            lower[unknown] = np.maximum(lower[unknown], least)
+        return lower
 
     def _tighten(self, relaxation: Relaxation) -> tuple[Program, Relaxation]:
         """Add violated single-table cuts, round by round; where there are none, packing cuts."""
@@ -260,7 +272,7 @@ class Bounder:
             if not len(stage):
                 break
             tighter = replace(program, rows=program.rows.extended(coefficient, capacity, stage))
-            found = self._relax(tighter, start=relaxation.x > 0)
+            found = self._relax(tighter, relaxation.starting_point)
             if self.clock.is_over and found.bound < relaxation.bound:
                 break  # it was cut off
             program, relaxation = tighter, found

@@ -11,14 +11,15 @@ word, is what a plan is measured against. So there is a bound whenever the clock
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from emplace.solver.budget import LP_PRECISION
+from emplace.solver.budget import BOUND_ROUNDING, LP_PRECISION
 from emplace.solver.clock import ENDLESS, Clock
-from emplace.solver.model.problem import Bools, Floats
-from emplace.solver.relaxation.master import OptionMaster
-from emplace.solver.relaxation.program import Program, Relaxation
+from emplace.solver.model.problem import Bools, Floats, Ints
+from emplace.solver.relaxation.master import Optimum, OptionMaster
+from emplace.solver.relaxation.program import Program, Relaxation, StartingPoint
 
 MAX_ROUNDS = 40
 """Times that the master is solved at most: where it has not met the bound by then, the bound is the best so far."""
@@ -30,34 +31,46 @@ FEW = 4
 """Options per table below which all of them go into the master at once."""
 
 
-def relax(program: Program, start: Bools | None = None, clock: Clock = ENDLESS) -> Relaxation:
-    """Solve, starting from the options in `start` ([O]) beside the few best under some plain prices."""
+def relax(program: Program, start: StartingPoint | None = None, clock: Clock = ENDLESS) -> Relaxation:
+    """Solve, from options that are best under some plain prices, or from `start`."""
     return _infeasible(program) if program.lacks_options else _Generation(program, start, clock).relaxation(program.price)
 
 
-def least_makespans(program: Program, start: Bools, clock: Clock = ENDLESS) -> Floats:
-    """[K] what each s is at least, whatever its price; from the options in `start` as in `relax`."""
+def least_makespans(program: Program, start: StartingPoint, stages: Ints, clock: Clock = ENDLESS) -> Floats:
+    """[of stages] what s of each is at least, whatever its price."""
     if program.lacks_options:
-        return np.full(len(program.lower), np.inf)
+        return np.full(len(stages), np.inf)
     generation = _Generation(program, start, clock)
-    return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))])
+    return np.array([generation.relaxation(price).bound for price in np.eye(len(program.lower))[stages]])
 
 
-def lagrangian(program: Program, dual: Floats, *, elastic: bool = False) -> tuple[float, Floats, Floats]:
-    """The bound that `dual` >= 0 proves, every option's cost under it, and each table's least.
+class Lagrangian(NamedTuple):
+    """What duals prove."""
+
+    bound: float
+    cost: Floats
+    """[O] of every option under them."""
+    least: Floats
+    """[T] of every table."""
+    dual: Floats
+    """[R + 1]"""
+
+
+def lagrangian(program: Program, duals: Floats, *, elastic: bool = False) -> Lagrangian:
+    """What `duals` >= 0 of the rows and of the budget ([R + 1]) prove.
 
     With `elastic` the objective is the overload of the elastic rows, and nothing else.
     """
-    rows, on_budget = program.rows, dual[-1]
-    dual = dual[:-1]
-    cost = np.where(program.usable, rows.coefficient @ dual, np.inf)
+    rows, on_budget = program.rows, duals[-1]
+    dual = duals[:-1]
+    cost = np.where(program.usable, rows.weighed(dual), np.inf)
     least = np.minimum.reduceat(cost, program.first[:-1])
     price = (0.0 if elastic else program.price) + on_budget
     margin = price - np.bincount(rows.stage[~rows.memory], weights=(dual * rows.slope)[~rows.memory], minlength=len(program.lower))
     if (margin < 0).any():
-        return -np.inf, cost, least
+        return Lagrangian(-np.inf, cost, least, duals)
     budget = on_budget * program.budget if on_budget > 0 else 0.0
-    return float(least.sum() - dual @ rows.capacity + margin @ program.lower - budget), cost, least
+    return Lagrangian(float(least.sum() - dual @ rows.capacity + margin @ program.lower - budget), cost, least, duals)
 
 
 @dataclass(frozen=True)
@@ -70,15 +83,18 @@ class _Solution:
 class _Generation:
     """A master program and the options that it holds."""
 
-    def __init__(self, program: Program, start: Bools | None, clock: Clock) -> None:
-        self.program, self.scale, self.clock = program, _time_scale(program), clock
+    def __init__(self, program: Program, start: StartingPoint | None, clock: Clock) -> None:
+        self.program, self.clock = program, clock
+        self.scale = _time_scale(program) if start is None else start.scale
         self.master = OptionMaster(program.rows, program.tables, program.lower, program.budget, self.scale)
         self.table = np.repeat(np.arange(program.tables), np.diff(program.first))
         self.held = np.zeros_like(program.usable)
         self.order = np.empty(0, dtype=np.int64)
-        given = start & program.usable if start is not None else self.held
+        given = start.taken & program.usable if start is not None else self.held
         few = program.usable.sum() <= FEW * program.tables
         self._add(given | (program.usable if few else _first_columns(program, self.scale, given)))
+        if start is not None:
+            self.master.start_at(self._basic(given), start.dual)
 
     def relaxation(self, price: Floats) -> Relaxation:
         """With such a price of each s."""
@@ -91,30 +107,38 @@ class _Generation:
 
     def _run(self, program: Program, *, elastic: bool) -> _Solution:
         """Add priced-out options until the Lagrangian bound meets the master's value, or the clock ends it."""
-        best, optimum = (-np.inf, np.zeros(len(program.rows.stage) + 1)), None
+        best: Lagrangian | None = None
+        optimum: Optimum | None = None
         for _ in range(MAX_ROUNDS):
             solved = self.master.solve(program.price, elastic=elastic, seconds=self.clock.left_s)
             if solved is None:
                 break
             optimum = solved
-            dual = _scaled_into_bounds(program, optimum.dual, elastic)
-            bound, cost, _ = lagrangian(program, dual, elastic=elastic)
-            if bound > best[0]:
-                best = bound, dual
-            missing = _missing_columns(program, self.held, cost)
-            if optimum.value - best[0] <= LP_PRECISION * max(abs(optimum.value), 1e-9 * self.scale) or not missing.any():
+            proven = lagrangian(program, _scaled_into_bounds(program, optimum.dual, elastic), elastic=elastic)
+            best = proven if best is None else _higher(best, proven)
+            if optimum.value - best.bound <= LP_PRECISION * max(abs(optimum.value), 1e-9 * self.scale):
+                break
+            missing = _missing_columns(program, self.held, proven.cost)
+            if not missing.any():
                 break
             self._add(missing)
-        if self.clock.is_over:
-            dual = even_dual(program, elastic=elastic)
-            best = max(best, (lagrangian(program, dual, elastic=elastic)[0], dual), key=lambda each: each[0])
-        bound, cost, least = lagrangian(program, best[1], elastic=elastic)
-        reduced = cost - np.repeat(least, np.diff(program.first))
+        if best is None or best.bound == -np.inf or self.clock.is_over:
+            at_once = lagrangian(program, even_dual(program, elastic=elastic), elastic=elastic)
+            best = at_once if best is None else _higher(best, at_once)
+        reduced = best.cost - np.repeat(best.least, np.diff(program.first))
         if optimum is None:
-            return _Solution(_cheapest(program, bound, reduced, best[1]), np.inf)
+            return _Solution(_cheapest(program, best, reduced, self.scale), np.inf)
         x = np.zeros(len(self.held))
         x[self.order[: len(optimum.x)]] = optimum.x
-        return _Solution(Relaxation(bound, optimum.makespan, x, reduced, best[1]), optimum.overload)
+        return _Solution(Relaxation(best.bound, optimum.makespan, x, reduced, best.dual, self.scale), optimum.overload)
+
+    def _basic(self, given: Bools) -> Bools:
+        """[of the options, as they were added] those given, and one of each table without."""
+        basic, table = given[self.order], self.table[self.order]
+        others = np.flatnonzero(~np.isin(table, table[basic]))
+        _, first = np.unique(table[others], return_index=True)
+        basic[others[first]] = True
+        return basic
 
     def _add(self, columns: Bools) -> None:
         options = np.flatnonzero(columns)
@@ -123,23 +147,28 @@ class _Generation:
         self.order = np.append(self.order, options)
 
 
+def _higher(one: Lagrangian, other: Lagrangian) -> Lagrangian:
+    return other if other.bound > one.bound else one
+
+
 def even_dual(program: Program, *, elastic: bool = False) -> Floats:
     """That every stage lasts as long as the mean over its rows, whatever the memory: known without any linear program."""
     rows = program.rows
     price = np.zeros(len(program.lower)) if elastic else program.price
     in_stage = np.bincount(rows.stage[~rows.memory], minlength=len(price))
-    return np.append(np.where(rows.memory, 0.0, (price / np.maximum(in_stage, 1))[rows.stage]), 0.0)
+    each = price / np.maximum(in_stage, 1) * (1 - BOUND_ROUNDING)
+    return np.append(np.where(rows.memory, 0.0, each[rows.stage]), 0.0)
 
 
-def _cheapest(program: Program, bound: float, reduced_cost: Floats, dual: Floats) -> Relaxation:
-    """In place of a solution: every table takes the option that is cheapest under `dual`."""
+def _cheapest(program: Program, proven: Lagrangian, reduced_cost: Floats, scale: float) -> Relaxation:
+    """In place of a solution: every table takes the option that is cheapest under the duals."""
     rows, x = program.rows, np.zeros(len(reduced_cost))
     cheapest = np.flatnonzero(reduced_cost == 0.0)
     _, first = np.unique(np.searchsorted(program.first, cheapest, side="right"), return_index=True)
     x[cheapest[first]] = 1.0
     makespan = program.lower.copy()
     np.maximum.at(makespan, rows.stage[~rows.memory], (x @ rows.coefficient - rows.capacity)[~rows.memory])
-    return Relaxation(bound, makespan, x, reduced_cost, dual)
+    return Relaxation(proven.bound, makespan, x, reduced_cost, proven.dual, scale)
 
 
 def _scaled_into_bounds(program: Program, dual: Floats, elastic: bool) -> Floats:
@@ -176,7 +205,7 @@ def _time_scale(program: Program) -> float:
     Where that is nothing, a little of the slowest option: HiGHS refuses coefficients beyond 1e15.
     """
     rows = program.rows
-    time = rows.coefficient @ (~rows.memory).astype(np.float64)
+    time = rows.weighed((~rows.memory).astype(np.float64))
     least = np.minimum.reduceat(np.where(program.usable, time, np.inf), program.first[:-1])
     settled = -float(rows.capacity[~rows.memory].min(initial=0.0))
     most = float(time[program.usable].max(initial=0.0))
@@ -187,10 +216,10 @@ def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
     """The cheapest option of each table under each of some mixes of time and memory; of tables with given options, one."""
     rows = program.rows
     columns = np.zeros(len(program.usable), dtype=bool)
-    time = rows.coefficient @ (~rows.memory).astype(np.float64) / scale
     memory = rows.coefficient[:, rows.memory]
     mixes = [memory.sum(axis=1)]
     if not given.any():
+        time = rows.weighed((~rows.memory).astype(np.float64)) / scale
         mixes += [time, *(time + weight * memory[:, row] for row in range(memory.shape[1]) for weight in (0.03, 0.3, 3.0))]
     for mix in mixes:
         cost = np.where(program.usable, mix, np.inf)
@@ -203,4 +232,4 @@ def _first_columns(program: Program, scale: float, given: Bools) -> Bools:
 
 def _infeasible(program: Program) -> Relaxation:
     options, stages = len(program.usable), len(program.lower)
-    return Relaxation(np.inf, np.full(stages, np.inf), np.zeros(options), np.zeros(options), np.zeros(len(program.rows.stage) + 1))
+    return Relaxation(np.inf, np.full(stages, np.inf), np.zeros(options), np.zeros(options), np.zeros(len(program.rows.stage) + 1), 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from emplace.solver.model.problem import Floats, Ints
+from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.relaxation.program import Rows
 
 OVERLOAD_PRICE = 1e3
@@ -61,6 +61,28 @@ class OptionMaster:
         share[:, : len(self._rows.stage)] = self._rows.coefficient[options] / _weight(self._rows, self._scale)
         self._add_columns(np.zeros(len(options)), share, tables)
 
+    def start_at(self, basic: Bools, dual: Floats) -> None:
+        """Start where these of the options that were added are basic, and of the limits those with the least duals: [R + 1] of the rows
+        and of the budget, or of fewer rows. Left alone where that makes no basis."""
+        price = np.zeros(len(self._rows.stage) + 1)
+        price[: len(dual) - 1], price[-1] = dual[:-1], dual[-1]
+        loose = self._highs.getNumRow() - self._stages - int(basic.sum())
+        if not 0 <= loose <= self._first_table:
+            return
+        status, basis = highspy.HighsBasisStatus, highspy.HighsBasis()
+        row = np.full(self._highs.getNumRow(), status.kUpper, dtype=object)
+        row[np.argsort(price[: self._first_table], kind="stable")[:loose]] = status.kBasic
+        basis.row_status = row.tolist()
+        overloads = self._first_option - self._stages
+        basis.col_status = [
+            *[status.kBasic] * self._stages,
+            *[status.kLower] * overloads,
+            *(status.kBasic if each else status.kLower for each in basic.tolist()),
+        ]
+        basis.valid = True
+        self._highs.setBasis(basis)
+        self._use_primal_simplex()
+
     def solve(self, price: Floats, *, elastic: bool, seconds: float = np.inf) -> Optimum | None:
         """None where it takes longer than `seconds`. With `elastic` the objective is the overload, and nothing else.
 
@@ -78,9 +100,13 @@ class OptionMaster:
             return None
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"the linear program was not solved: {self._highs.modelStatusToString(status)}")
-        # What comes are options and prices: the last solution stays one, and the primal simplex goes on from it.
-        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
+        # What comes are options and prices: the last solution stays one.
+        self._use_primal_simplex()
         return self._optimum(1.0 if elastic else self._scale)
+
+    def _use_primal_simplex(self) -> None:
+        """From where it is to start."""
+        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
 
     def _optimum(self, unit: float) -> Optimum:
         """In the units of the rows; the objective is in `unit`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Rows:
     """
 
     coefficient: Floats
-    """[O, R], scaled so that a row's right-hand side is of the order of 1."""
+    """[O, R], scaled so that a row's right-hand side is of the order of 1. Column by column in memory: few rows count at a time."""
     capacity: Floats
     """[R]"""
     slope: Floats
@@ -30,10 +30,19 @@ class Rows:
         """[R] whether a row limits bytes."""
         return self.stage < 0
 
+    def weighed(self, weight: Floats) -> Floats:
+        """[O] the sum over rows of coefficient times weight ([R])."""
+        counts = np.flatnonzero(weight)
+        return weight[counts] @ self.coefficient.T[counts]
+
+    def of(self, options: Bools, capacity: Floats) -> Rows:
+        """Over these of the options, with these capacities."""
+        return replace(self, coefficient=np.take(self.coefficient.T, np.flatnonzero(options), axis=1).T, capacity=capacity)
+
     def extended(self, coefficient: Floats, capacity: Floats, stage: Ints) -> Rows:
         """With rows added:  coefficient . x <= capacity + s[stage],  without s where `stage` is -1."""
         return Rows(
-            np.hstack([self.coefficient, coefficient]),
+            np.concatenate([self.coefficient.T, coefficient.T]).T,
             np.concatenate([self.capacity, capacity]),
             np.concatenate([self.slope, np.where(stage >= 0, 1.0, 0.0)]),
             np.concatenate([self.stage, stage]),
@@ -67,6 +76,17 @@ class Program:
 
 
 @dataclass(frozen=True)
+class StartingPoint:
+    """Where to start on a program: a solution of one much like it."""
+
+    taken: Bools
+    """[O] options that the solution takes."""
+    dual: Floats
+    """[R + 1] as in a relaxation; of fewer rows where the program has more since."""
+    scale: float
+
+
+@dataclass(frozen=True)
 class Relaxation:
     """`bound` holds for every placement that keeps to the program; infinity when there is none."""
 
@@ -80,7 +100,18 @@ class Relaxation:
     """[O] at least what choosing this option adds to `bound`; infinity for unusable options."""
     dual: Floats
     """[R + 1] of the rows and of the budget."""
+    scale: float
+    """The unit of time of its linear program, about the sum of s."""
 
     @property
     def feasible(self) -> bool:
         return bool(np.isfinite(self.bound))
+
+    @property
+    def starting_point(self) -> StartingPoint:
+        """For a program with the same options."""
+        return StartingPoint(self.x > 0, self.dual, self.scale)
+
+    def starting_point_of(self, options: Ints) -> StartingPoint:
+        """For a program with these of the options."""
+        return StartingPoint(self.x[options] > 0, self.dual, self.scale)

@@ -42,7 +42,7 @@ class ReducedProgram:
         rows = program.rows
         capacity = rows.capacity - rows.coefficient[is_settled].sum(axis=0)
         smaller = Program(
-            rows=replace(rows, coefficient=rows.coefficient[stays], capacity=capacity),
+            rows=rows.of(stays, capacity),
             first=np.concatenate([[0], np.cumsum(left[~settled])]),
             usable=np.ones(int(stays.sum()), dtype=bool),
             lower=program.lower,

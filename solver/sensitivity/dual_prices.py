@@ -58,7 +58,7 @@ class DualPrices:
             return None
         # Beside them those that charge nothing for memory: much more of it is worth no more than all of it.
         duals = np.append(self.per_unit * relaxed.unit, 0.0), even_dual(relaxed.program)
-        bound_us = relaxed.fixed_us + max(lagrangian(relaxed.program, dual)[0] for dual in duals)
+        bound_us = relaxed.fixed_us + max(lagrangian(relaxed.program, dual).bound for dual in duals)
         return bound_us if math.isfinite(bound_us) else None
 
 

@@ -63,7 +63,7 @@ def test_optimal_and_proven_on_tiny_problems(seed: int) -> None:
 )
 def test_drawn_problems_come_within_a_tenth_of_the_bound(case: Case) -> None:
     problem = draw(case)
-    outcome = solve(problem, Budget(0.2, 0.01, 0))
+    outcome = solve(problem, Budget(0.4, 0.01, 0))
     _sound(problem, outcome)
     assert gap_of(outcome.objective_us, outcome.lower_bound_us) < 0.1
 
@@ -218,7 +218,7 @@ def test_no_program_is_built_that_counts_for_more_than_there_is(tables: int, dev
     problem = draw(Case("staged", tables, devices, 0.9))
     assert engine.Size.of(problem).is_small == (tables == 36)
     built = counted(monkeypatch, "emplace.solver.cp_sat.new_solver", Watch())
-    _sound(problem, solve(problem, Budget(0.01, 0.0, 0)))
+    _sound(problem, solve(problem, Budget(0.015, 0.0, 0)))
     assert built == []
     _sound(problem, solve(problem, Budget(1.0, 0.0, 0)))
     assert built

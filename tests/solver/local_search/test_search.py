@@ -21,7 +21,7 @@ def search_of(stages: int) -> Search:
     problem = merge_stages(draw(Case("tight", 60, 16, 0.95, stages=stages)))
     bounder = Bounder(problem)
     bound = bounder.bound()
-    return Search(problem, bounder, bound, start_of(problem, bounder, bound), seed=0)
+    return Search(problem, bounder, bound, start_of(problem, bounder, bound, bound.near), seed=0)
 
 
 def excess_us(problem: Problem, option: int, least_us: list[float]) -> float:

@@ -81,7 +81,7 @@ def test_any_duals_give_a_bound(seed: int) -> None:
     total = np.bincount(rows.stage[~rows.memory], weights=dual[:-1][~rows.memory], minlength=problem.num_stages)
     dual[:-1][~rows.memory] /= total[rows.stage[~rows.memory]]
     fixed = problem.constant_us + problem.stage_base_us.sum()
-    assert fixed + lagrangian(program, dual * 0.999)[0] <= optimum_us(problem) * (1 + 1e-9)
+    assert fixed + lagrangian(program, dual * 0.999).bound <= optimum_us(problem) * (1 + 1e-9)
 
 
 def test_most_of_the_random_problems_have_a_plan_and_some_have_none() -> None:
@@ -164,3 +164,14 @@ def test_scaling_times_scales_the_bound(factor: float) -> None:
         )
         bound_us = Bounder(scaled).bound().value_us / factor
         assert bound_us == pytest.approx(Bounder(problem).bound().value_us, rel=1e-3 if factor == 1e3 else 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_starting_point_changes_no_bound(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    program = Bounder(draw(Case("start", 40, 8, 0.9, seed=seed))).program
+    found = relax(program)
+    assert found.feasible
+    keep = (random.random(len(program.usable)) < 0.7) | (found.reduced_cost == 0)
+    fewer = replace(program, usable=program.usable & keep)
+    assert relax(fewer, found.starting_point).bound == pytest.approx(relax(fewer).bound, rel=1e-5)

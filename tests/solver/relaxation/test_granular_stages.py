@@ -121,3 +121,18 @@ def _with(times: Floats, table: Ints, scope: Ints, node: Ints) -> Problem:
         unit_hbm_bytes=np.ones((options, 1), dtype=np.int64),
         unit_ddr_bytes=np.zeros((options, 1), dtype=np.int64),
     )
+
+
+def test_searches_may_start_where_the_stage_lasts_whole_steps() -> None:
+    problem = draw(Case("steps", 400, 32, 0.85))
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    stage, step_us = 2, common_divisor(problem.unit_time_us[problem.option_scope[_option(problem)] == Scope.DEVICE, 0, 2], 1e4)
+    near, stepped = (region.relaxation.makespan[stage] / step_us for region in (bound.near, bound.stepped))
+    assert near % 1 == pytest.approx(0.75)
+    assert stepped == pytest.approx(np.ceil(near), abs=1e-4)
+    assert bound.fixed_us + bound.stepped.relaxation.bound == pytest.approx(bound.value_us, rel=2e-3)
+
+
+def _option(problem: Problem) -> Ints:
+    return np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))

@@ -95,7 +95,7 @@ def relaxation_with(cover: Cover, cuts: PackingCuts, share: Floats) -> Relaxatio
     x = np.zeros(cover.num_options)
     for place, each in enumerate(share.tolist()):
         x[cuts.whole.option[np.flatnonzero(cuts.whole.table == place)[0]]] = each
-    return Relaxation(0.0, np.zeros(cover.num_stages), x, np.zeros(cover.num_options), np.zeros(0))
+    return Relaxation(0.0, np.zeros(cover.num_stages), x, np.zeros(cover.num_options), np.zeros(0), 1.0)
 
 
 def bound_us(cover: Cover, packing_rounds: int = 4) -> float:
