@@ -42,8 +42,8 @@ class Relaxed:
 
     def of_single_stages(self, room_us: float) -> list[Weights]:
         """Those that prove most of each stage alone, where all together fit the room."""
-        start = self.found.starting_point
-        found = [relax(replace(self.linear, price=price, budget=room_us), start) for price in np.eye(STAGES)]
+        # From nothing: at the basis of another program, bytes that no choice has may weigh more than a proof can say.
+        found = [relax(replace(self.linear, price=price, budget=room_us)) for price in np.eye(STAGES)]
         return [weights_of(self.program, each.dual / (1 + each.dual[-1]), self.cuts) for each in found if each.feasible]
 
 
@@ -64,7 +64,7 @@ def relaxed(program: ProofProgram, types: Bools, lower_us: Floats | None = None)
         if not new:
             break
         linear, cuts = replace(linear, rows=linear.rows.extended(*_cut_rows(program, new))), [*cuts, *new]
-        found = relax(linear, found.starting_point)
+        found = relax(linear)
     return Relaxed(program, linear, cuts, found) if found.feasible else None
 
 
