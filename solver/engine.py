@@ -67,11 +67,14 @@ class Size:
         return max(seconds * share, min(SEARCH_SECONDS, seconds / 2)) if share < 1 else seconds
 
 
-def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, known: Bounder | None = None) -> Result[Assignment]:
+def solve(
+    problem: Problem, budget: Budget, monitor: Monitor | None = None, known: Bounder | None = None, *, is_claimed: bool = True
+) -> Result[Assignment]:
     """The best assignment found within the budget and a bound on every assignment.
 
     The same problem and budget give the same answer, whatever the machine does besides; unless the clock ends it. `known` has
-    bounded the problem but for what the step takes without tables.
+    bounded the problem but for what the step takes without tables. Where the bound is not what is claimed in the end, it is not raised
+    as far as can be.
     """
     monitor = monitor or Monitor()
     problem = merge_stages(problem)
@@ -86,6 +89,9 @@ def solve(problem: Problem, budget: Budget, monitor: Monitor | None = None, know
         return Result.infeasible(bound.name)
     if monitor.is_answered(math.inf, bound.value_us):
         return Result(None, math.inf, bound.value_us, bound.name, Limit.TARGET)
+    if is_claimed:
+        bound = bounder.raised(bound)
+        monitor.tell(math.inf, bound.value_us, "bound")
     size = Size.of(problem)
     search_s = size.search_seconds(budget.seconds)
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor, search_s / budget.seconds)

@@ -37,7 +37,8 @@ def solve_program(
     here = monitor if priced.cover is None else monitor.part(others_bound_us=covered_us)
     if not priced.every_item_has_an_option:
         return Result(None, math.inf, covered_us, COVER_BOUND, Limit.WORK)
-    found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE), known)
+    is_claimed = priced.cover is None
+    found = solve_apart(priced.problem, priced.apart, budget, here.sharing(1 - LEAST_RETRY_SHARE), known, is_claimed=is_claimed)
     if priced.cover is not None:
         found = _covered(found, covered_us)
     if found.is_infeasible:
@@ -115,17 +116,20 @@ def _left(found: Result[Assignment], budget: Budget) -> Budget:
     return budget.of(max(budget.seconds - found.counted_s, LEAST_RETRY_SHARE * budget.seconds))
 
 
-def solve_apart(problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None) -> Result[Assignment]:
+def solve_apart(
+    problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None, *, is_claimed: bool = False
+) -> Result[Assignment]:
     """`solve`, with an assignment that keeps the groups apart or none."""
     if not groups:
-        return solve(problem, budget, monitor, known)
+        return solve(problem, budget, monitor, known, is_claimed=is_claimed)
     # An assignment that may break the groups is no incumbent.
-    first = solve(problem, budget.share(UNRESTRICTED_SHARE), monitor.part(has_incumbents=False).sharing(UNRESTRICTED_SHARE), known)
+    here = monitor.part(has_incumbents=False).sharing(UNRESTRICTED_SHARE)
+    first = solve(problem, budget.share(UNRESTRICTED_SHARE), here, known, is_claimed=is_claimed)
     if first.solution is None or keeps_apart(problem, groups, first.solution):
         return first
     # The bound is that of every placement, not only of those that devices were dealt out for.
     here = monitor.part(least_bound_us=first.lower_bound_us, others_bound_us=first.lower_bound_us)
-    second = solve(dealt_out(problem, groups, first.solution), budget.share(1 - UNRESTRICTED_SHARE), here)
+    second = solve(dealt_out(problem, groups, first.solution), budget.share(1 - UNRESTRICTED_SHARE), here, is_claimed=False)
     limit = Limit.INTERRUPTED if Limit.INTERRUPTED in (first.limit, second.limit) else Limit.WORK
     bound, moves = f"{first.bound}, without keeping tables apart", first.moves + second.moves
     counted_s = first.counted_s + second.counted_s

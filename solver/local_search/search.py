@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, cycle, pairwise
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from emplace.solver.model.flat import flatten, from_assignment, restricted, to_a
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bound, Bounder, Region
+from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.column_generation import relax
+from emplace.solver.relaxation.region import Region
 
 CHUNK = 1_000_000.0
 """Work of a lane between two looks at cancellation: a fraction of a second."""
@@ -55,11 +56,10 @@ LEAST_US = 1e-6
 """Times are not told apart below: where nothing takes time, a target is one still."""
 MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
-STAGES_KEPT_FREE = (0.003, 0.007)
-"""Likewise of each stage, in one search and in the next, where one lasts whole steps: devices seldom fill the last."""
+STAGES_KEPT_FREE = (0.007, 0.003)
+"""Likewise of each stage, in one search and in the next, where one lasts whole steps or devices have large units: few are filled."""
 STEPPED_RUNS = 4
-"""First runs in the share of a search from which on all searches but the first start where a stage lasts whole steps. With less it is
-harder to find any placement there."""
+"""First runs in the share of a search from which on all searches but the first start there. With less it is harder to find any placement."""
 
 
 @dataclass(frozen=True)
@@ -176,14 +176,13 @@ def race(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monit
     most = math.inf if budget.by_clock else work - (number - 1) * share
     clock = monitor.sharing(BOUND_SHARE).clock
     starts = [start_of(problem, bounder, bound, bound.near, clock=clock)]
-    if bound.stepped is not bound.near and share >= STEPPED_RUNS * FIRST_RUN * problem.num_tables:
-        starts += [start_of(problem, bounder, bound, bound.stepped, free, clock) for free in STAGES_KEPT_FREE[: number - 1]]
+    if share >= STEPPED_RUNS * FIRST_RUN * problem.num_tables:
+        starts += _other_starts(problem, bounder, bound, starts[0], number - 1, clock)
     leader: tuple[Search, Iterator[Incumbent]] | None = None
-    for index in range(number):
+    for index, start in zip(range(number), chain(starts[:1], cycle(starts[1:] or starts)), strict=False):
         here = monitor.within(share_s)
         warm = problem.warm_start if index == 0 else None
         squared = problem.num_stages > 1 and problem.num_tables > problem.num_devices and index % 2 == 0
-        start = starts[0] if index == 0 or len(starts) == 1 else starts[1 + index % (len(starts) - 1)]
         search = Search(problem, bounder, bound, start, budget.seed * number + index, warm, squared=squared)
         steps = search.run(budget.gap, most)
         for found in steps:
@@ -207,15 +206,35 @@ def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> 
     return np.asarray(np.maximum(longest_us - least_us, 0.0).sum(axis=1))
 
 
+def _other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start, most: int, clock: Clock) -> list[Start]:
+    """Where all searches but the first start, by turns; none where that is where the first does."""
+    kept_free = STAGES_KEPT_FREE[:most]
+    if bound.boxes is not None:
+        proposed = [bound.boxes.proposed(free, clock) for free in kept_free]
+        options = [_most_of_each(x, first.first) for x in proposed if x is not None]
+        return [_start(bound, each, first.least_us, problem.num_devices) for each in options]
+    if bound.stepped is not bound.near:
+        return [start_of(problem, bounder, bound, bound.stepped, free, clock) for free in kept_free]
+    return []
+
+
 def start_of(problem: Problem, bounder: Bounder, bound: Bound, near: Region, free: float = 0.0, clock: Clock = ENDLESS) -> Start:
     """What a search starts from: what the relaxation of `near` leans to, with such a share of each stage left free."""
     least_us = np.maximum(problem.stage_base_us + near.relaxation.makespan, LEAST_US)
     short = _longest_excess_us(problem, bounder, least_us) <= LONG_AT_FIRST * bound.value_us
-    options = _first_options(near, short, free, clock)
+    return _start(bound, _first_options(near, short, free, clock), least_us, problem.num_devices)
+
+
+def _start(bound: Bound, options: Ints, least_us: Floats, devices: int) -> Start:
     rows = bound.root.part.program.rows
     chosen = rows.coefficient[options]
-    memory = chosen[:, rows.memory].sum(axis=1) * problem.num_devices
+    memory = chosen[:, rows.memory].sum(axis=1) * devices
     return Start(options, chosen[:, ~rows.memory].sum(axis=1), memory, bound.root.part.whole.first, least_us)
+
+
+def _most_of_each(x: Floats, first: Ints) -> Ints:
+    """Per table the option that has most of it."""
+    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(first)])
 
 
 def _first_options(near: Region, short: Bools, free: float, clock: Clock) -> Ints:
@@ -230,4 +249,4 @@ def _first_options(near: Region, short: Bools, free: float, clock: Clock) -> Int
     roomy = replace(program, rows=replace(rows, capacity=rows.capacity - spare, slope=rows.slope * (1.0 - free)), usable=usable)
     proposed = relax(roomy, replace(relaxation.starting_point, taken=usable & (relaxation.x > 0)), clock)
     x = part.spread((proposed if proposed.feasible and not clock.is_over else relaxation).x, 0.0, 1.0)
-    return np.array([a + int(np.argmax(x[a:b])) for a, b in pairwise(part.whole.first)])
+    return _most_of_each(x, part.whole.first)

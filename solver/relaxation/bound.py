@@ -20,9 +20,12 @@ from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages
+from emplace.solver.relaxation.large_units import LargeUnits
 from emplace.solver.relaxation.packing_cuts import PackingCuts
 from emplace.solver.relaxation.program import Program, Relaxation, StartingPoint
 from emplace.solver.relaxation.reduced_program import ReducedProgram
+from emplace.solver.relaxation.region import Region
+from emplace.solver.relaxation.stage_boxes import StageBoxes
 
 CUT_ROUNDS, CUTS_PER_STAGE = 12, 8
 """Rounds of single-table cuts, and those added for each stage in a round."""
@@ -33,17 +36,11 @@ FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
 this share of them, and of what the value has above the least makespans: the next would drop next to none."""
 LEAST_RISE = 0.001
 """Share of what a value has above the least makespans: one that can't rise by more is not looked for."""
+BOX_STEP, FEWEST_BOXES, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12, 40, 150_000
+"""How far above the bound a value is that boxes of stage lengths are to rule out, as a share of it; and the boxes bounded at most, as many
+as have so many options together: each is a linear program. Fewer than some bring nothing."""
 LAST_STEP = 1e3
 """Multiple of the bound beyond which no value is tried."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """Placements with an objective up to some value: options that one of them may have, and their relaxation."""
-
-    part: ReducedProgram
-    relaxation: Relaxation
-    """The solution of `part.program`."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,8 @@ class Bound:
     """Those within a little of the class relaxation."""
     stepped: Region
     """Those within a little of the bound, where a stage lasts whole steps; `near` where none does."""
+    boxes: StageBoxes | None = None
+    """Those up to a little above the bound, where large units raise it."""
 
     @property
     def feasible(self) -> bool:
@@ -180,6 +179,46 @@ class Bounder:
                 break
             value = (low + high) / 2
         return low, stepped
+
+    def raised(self, bound: Bound) -> Bound:
+        """The bound, raised by what devices with a large unit can't hold besides."""
+        left = min(MOST_BOXES, OPTIONS_OF_BOXES // len(bound.near.part.left)) if bound.feasible else 0
+        units = self._large_units(bound) if left >= FEWEST_BOXES else []
+        value_us, lowest = bound.value_us, None
+        while units and left > 0 and not self.clock.is_over:
+            highest = value_us * (1 + BOX_STEP) - self.fixed_us
+            regions = self.regions_below(bound, highest)
+            tried = [StageBoxes(large, regions, highest, self.clock) for large in units]
+            lowest = max(tried, key=lambda boxes: boxes.least)
+            left -= sum(boxes.solved for boxes in tried if boxes is not lowest)
+            lowest.split(left)
+            left -= max(lowest.solved, 1)
+            units, value_us = [lowest.large], max(value_us, self.fixed_us + lowest.least)
+            if lowest.least < highest:
+                break
+        if value_us <= bound.value_us:
+            return bound
+        return replace(bound, value_us=value_us, name=f"{bound.name}, large units", boxes=lowest)
+
+    def _large_units(self, bound: Bound) -> list[LargeUnits]:
+        """For each stage that has some; none where devices are not all alike, or wait for nothing in between."""
+        problem, near = self.problem, bound.near
+        if isinstance(problem, Cover) or problem.num_kinds > 1 or problem.num_stages == 1 or not problem.device_is_trainer.all():
+            return []
+        units = (LargeUnits(problem, stage) for stage in range(problem.num_stages))
+        return [each for each in units if each.number(near.part, near.relaxation) >= 1.0]
+
+    def regions_below(self, bound: Bound, value: float) -> list[Region]:
+        """Placements with a sum of s up to `value`: where a stage lasts whole steps, those with one step more and those without."""
+        region = self.below(bound.root, value)
+        if region is None:
+            return []
+        steps = GranularStages(self.problem)
+        level = steps.level(bound.near.part, bound.near.relaxation.makespan)
+        if level is None:
+            return [region]
+        halves = (self._part_below(half, region, value) for half in steps.halves(region.part, level))
+        return [half for half in halves if half is not None]
 
     def _part_below(self, part: ReducedProgram, region: Region, value: float) -> Region | None:
         """`below`, for a part of the region."""

@@ -18,9 +18,10 @@ from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.problem import Bools, Floats
 from emplace.solver.relaxation.aggregate import aggregate
-from emplace.solver.relaxation.bound import Bounder, Region, bounder_of
+from emplace.solver.relaxation.bound import Bounder, bounder_of
 from emplace.solver.relaxation.mixes import heaviest_mix_of_ways
 from emplace.solver.relaxation.packing_cuts import PACKING_ROUNDS
+from emplace.solver.relaxation.region import Region
 
 LEAST_SHARE = 1e-9
 """Less of a table than this is none; a case without placements takes nothing."""

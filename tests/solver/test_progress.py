@@ -14,7 +14,6 @@ from emplace.solver.driver.solve_variants import solve_types
 from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor, Progress
-from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import best_step_us, drawn, sets_of, with_costs, with_options
@@ -110,7 +109,7 @@ def test_servers_are_searched_only_where_they_may_be_better(rows: int, is_search
 def test_a_bound_of_one_set_does_not_pass_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
 
-    def search(_problem: Problem, _groups: Groups, _budget: Budget, monitor: Monitor, _known: Bounder | None) -> Result[Assignment]:
+    def search(_problem: Problem, _groups: Groups, _budget: Budget, monitor: Monitor, *_: object, **__: object) -> Result[Assignment]:
         if not seen:
             monitor.tell(math.inf, 1e9, "search")
         return Result(None, math.inf, 0.0, "none", Limit.WORK)

@@ -21,7 +21,6 @@ from emplace.solver.model.build import price
 from emplace.solver.model.conflicts import Groups
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor, Progress
-from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import drawn, with_costs, with_options
@@ -124,7 +123,7 @@ def test_after_a_plan_that_takes_longer_than_its_program_knew_the_search_goes_on
     assert exact is not None
     wanted: list[float] = []
 
-    def search(problem: Problem, groups: Groups, _budget: Budget, monitor: Monitor, _known: Bounder | None) -> Result[Assignment]:
+    def search(problem: Problem, groups: Groups, _budget: Budget, monitor: Monitor, *_: object, **__: object) -> Result[Assignment]:
         wanted.append(monitor.enough_us)
         limit = Limit.TARGET if len(wanted) < 3 else Limit.WORK
         return Result(pack_apart(problem, groups), exact.step_time_us - 30.0, 0.0, "none", limit, moves=1)

@@ -96,8 +96,8 @@ def spent_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What each search counts for."""
     found: list[float] = []
 
-    def search(*given: Any) -> Result[Assignment]:
-        result = solve_apart(*given)
+    def search(*given: Any, **named: Any) -> Result[Assignment]:
+        result = solve_apart(*given, **named)
         found.append(result.counted_s)
         return result
 

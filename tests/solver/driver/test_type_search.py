@@ -106,7 +106,9 @@ def test_bounds_hold_where_sets_are_taken_as_they_are(most_bounds: int, most_us:
 
 def test_what_was_not_begun_when_a_solve_was_cancelled_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = drawn(0, 60.0)
-    monkeypatch.setattr("emplace.solver.driver.solve_program.solve_apart", lambda *_: Result(None, np.inf, 1e9, "none", Limit.INTERRUPTED))
+    monkeypatch.setattr(
+        "emplace.solver.driver.solve_program.solve_apart", lambda *_, **__: Result(None, np.inf, 1e9, "none", Limit.INTERRUPTED)
+    )
     monkeypatch.setattr("emplace.solver.driver.solve_program.quick_placement", lambda _: None)
     found = solve_types(sets_of(asked), Budget(1.0, 0.0, 0), Monitor())
     sets = sets_of(asked)

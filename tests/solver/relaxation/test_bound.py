@@ -10,9 +10,10 @@ import pytest
 from benchmarks.generate import Case, draw
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
-from emplace.solver.relaxation.bound import Bounder, Region, bound_at_once
+from emplace.solver.relaxation.bound import Bounder, bound_at_once
 from emplace.solver.relaxation.column_generation import lagrangian, relax
 from emplace.solver.relaxation.reduced_program import ReducedProgram
+from emplace.solver.relaxation.region import Region
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 from tests.solver.random_problems import rich_problem
 

@@ -1,0 +1,93 @@
+"""Bounds of placements with large units, against every assignment there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import draw, suite
+from emplace.solver.budget import Budget
+from emplace.solver.clock import ENDLESS, Clock
+from emplace.solver.engine import solve
+from emplace.solver.model.problem import Problem
+from emplace.solver.relaxation.bound import Bounder
+from emplace.solver.relaxation.large_units import LargeUnits
+from emplace.solver.relaxation.stage_boxes import StageBoxes
+from tests.solver.brute_force import optimum_us
+from tests.solver.random_problems import large_unit_problem, rich_problem
+
+SEEDS = range(40)
+FEW_TABLES = next(case for case in suite() if (case.tables, case.stages) == (127, 5))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_raised_bound_never_exceeds_the_optimum(seed: int) -> None:
+    for problem in (large_unit_problem(seed), rich_problem(seed)):
+        bounder = Bounder(problem)
+        bound = bounder.bound()
+        assert bound.value_us <= bounder.raised(bound).value_us <= optimum_us(problem) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_boxes_of_any_stage_rule_out_the_optimum(seed: int) -> None:
+    problem = large_unit_problem(seed)
+    optimum = optimum_us(problem)
+    if np.isinf(optimum):
+        return
+    bounder = Bounder(problem)
+    for share in (1 + 1e-9, 1.05, 1.3):
+        value = optimum * share - bounder.fixed_us
+        regions = bounder.regions_below(bounder.bound(), value)
+        for stage in range(problem.num_stages):
+            boxes = StageBoxes(LargeUnits(problem, stage), regions, value, ENDLESS)
+            boxes.split(20)
+            assert bounder.fixed_us + boxes.least <= optimum * (1 + 2e-9)
+
+
+def test_the_bound_of_many_problems_is_raised() -> None:
+    problems = [large_unit_problem(seed) for seed in SEEDS]
+    raised = [_rise(problem) for problem in problems if np.isfinite(optimum_us(problem))]
+    assert np.mean(np.array(raised) > 1e-6) > 0.1
+
+
+def test_few_tables_with_large_pieces_are_bounded_a_percent_higher() -> None:
+    assert _rise(draw(FEW_TABLES)) > 0.01
+
+
+def test_a_bound_that_is_not_claimed_is_not_raised() -> None:
+    problem, budget = draw(FEW_TABLES), Budget(0.5, 0.0, 0)
+    assert solve(problem, budget, is_claimed=False).lower_bound_us < solve(problem, budget).lower_bound_us
+
+
+def test_boxes_end_with_the_clock_and_what_they_say_till_then_holds() -> None:
+    problem = large_unit_problem(0)
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    value = optimum_us(problem) * 1.05 - bounder.fixed_us
+    regions = bounder.regions_below(bound, value)
+    over = StageBoxes(LargeUnits(problem, 0), regions, value, Clock(lambda: 1.0, 0.0))
+    over.split(20)
+    assert over.solved == len(regions)
+    assert bounder.fixed_us + over.least <= optimum_us(problem)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_room_that_no_table_has_is_no_room(seed: int) -> None:
+    """A stage that takes no time anywhere changes nothing."""
+    problem = large_unit_problem(seed)
+    nothing = np.zeros((*problem.unit_time_us.shape[:2], 1))
+    longer = replace(
+        problem,
+        stage_base_us=np.append(problem.stage_base_us, 0.0),
+        unit_time_us=np.concatenate([problem.unit_time_us, nothing], axis=2),
+    )
+    assert _rise(longer) == pytest.approx(_rise(problem), abs=1e-4)
+
+
+def _rise(problem: Problem) -> float:
+    """By what share large units raise the bound."""
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    return bounder.raised(bound).value_us / bound.value_us - 1
