@@ -56,6 +56,17 @@ def test_few_tables_with_large_pieces_are_bounded_a_percent_higher() -> None:
     assert _rise(draw(FEW_TABLES)) > 0.01
 
 
+def test_searches_may_start_from_one_option_of_each_table() -> None:
+    problem = draw(FEW_TABLES)
+    bounder = Bounder(problem)
+    boxes = bounder.raised(bounder.bound()).boxes
+    assert boxes is not None
+    shares = boxes.proposed(0.003, ENDLESS)
+    assert shares is not None
+    first = np.searchsorted(problem.option_table, np.arange(problem.num_tables))
+    np.testing.assert_allclose(np.add.reduceat(shares, first), 1.0)
+
+
 def test_a_bound_that_is_not_claimed_is_not_raised() -> None:
     problem, budget = draw(FEW_TABLES), Budget(0.5, 0.0, 0)
     assert solve(problem, budget, is_claimed=False).lower_bound_us < solve(problem, budget).lower_bound_us
