@@ -207,15 +207,16 @@ def _longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> 
 
 
 def _other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start, most: int, clock: Clock) -> list[Start]:
-    """Where all searches but the first start, by turns; none where that is where the first does."""
-    kept_free = STAGES_KEPT_FREE[:most]
-    if bound.boxes is not None:
-        proposed = [bound.boxes.proposed(free, clock) for free in kept_free]
-        options = [_most_of_each(x, first.first) for x in proposed if x is not None]
-        return [_start(bound, each, first.least_us, problem.num_devices) for each in options]
-    if bound.stepped is not bound.near:
-        return [start_of(problem, bounder, bound, bound.stepped, free, clock) for free in kept_free]
-    return []
+    """Where all searches but the first start, by turns: up to so many, and where they are more than race, from here and there."""
+    kept_free, boxes = STAGES_KEPT_FREE[:most], bound.boxes
+    proposed = [] if boxes is None else [boxes.proposed(free, clock) for free in kept_free]
+    options = [_most_of_each(x, first.first) for x in proposed if x is not None]
+    starts = [_start(bound, each, first.least_us, problem.num_devices) for each in options]
+    if starts and most < RACERS:
+        return starts
+    if bound.stepped is bound.near:
+        return [*starts, first]
+    return starts + [start_of(problem, bounder, bound, bound.stepped, free, clock) for free in kept_free]
 
 
 def start_of(problem: Problem, bounder: Bounder, bound: Bound, near: Region, free: float = 0.0, clock: Clock = ENDLESS) -> Start:
