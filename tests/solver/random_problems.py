@@ -53,7 +53,7 @@ def rich_problem(seed: int) -> Problem:
 
 
 def large_unit_problem(seed: int) -> Problem:
-    """3-4 trainers, all alike, and 3-4 tables with 1-2 options each of equal units, of which some nearly fill a device in one stage."""
+    """3-4 trainers, all alike, and 3-4 tables with 1-2 options each, mostly of equal units, of which some nearly fill a device in one stage."""
     rng = np.random.default_rng(seed)
     devices, stages = int(rng.integers(3, 5)), int(rng.integers(2, 4))
     nodes = int(rng.choice([each for each in (1, 2, devices) if devices % each == 0]))
