@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from emplace.solver.budget import MOVE_WORK, PAIR_WORK, WAY_WORK
-from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, Schedule, empty_journal, empty_split, empty_state, limits_of
+from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, Schedule, empty_journal, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.native import anneal, greedy, recount, resplit_pairs
@@ -21,8 +21,6 @@ FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
 SLACK = 1e-4
 """Share of a stage's least makespan that the target leaves above it at least."""
-MOST = 20
-"""Slots of two devices that may change sides at once; of more, some are drawn."""
 PAIRS, PAIRS_STAGES = 0.5, 0.8
 """Share of a run's work, at its end, in which pairs of devices are split anew; and with several stages once there is a plan, as pairs
 find none where memory is scarce."""
@@ -73,7 +71,6 @@ class Lane:
         self.base = np.append(problem.stage_base_us, 0.0)
         self.state = empty_state(problem, flat, seed)
         self.journal = empty_journal(flat, self.state)
-        self.split = empty_split(self.state, MOST)
         self.placeable = _placeable(problem, flat)
         self.explores = explores
         self.heats = HEATS if explores else HEATS[:2]
@@ -123,7 +120,7 @@ class Lane:
         return spent
 
     def _resplit(self, work: float) -> float:
-        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.journal, self.split, work, PAIR_WORK, WAY_WORK)
+        _, spent = resplit_pairs(self.goal.flat, self.limits, self.state, self.journal, work, PAIR_WORK, WAY_WORK)
         self.ended = spent < work
         return spent
 

@@ -86,34 +86,6 @@ class Journal(NamedTuple):
     """[2, W] and targets."""
 
 
-class Split(NamedTuple):
-    """What two devices hold and may trade, of at most M slots, and the sides that these take as splits are gone through.
-
-    Column L is the system memory of their pools; it counts where these differ.
-    """
-
-    slot: Ints
-    """[M]"""
-    load: Floats
-    """[M, L + 1]"""
-    size: Floats
-    """[M] largest share of a limit."""
-    limit: Floats
-    """[2, L + 1] of both devices, and of their pools."""
-    weight: Floats
-    """[2, L + 1]"""
-    square_weight: Floats
-    """[L + 1]"""
-    held: Floats
-    """[M + 1, 2, L + 1] loads of both devices, and of their pools, with as many slots on their sides."""
-    side: Ints
-    """[M] of the split in hand: 0 for the first device, 1 for the second."""
-    tried: Ints
-    """[M] how many sides of each slot have been tried."""
-    best: Ints
-    """[M] sides of the best split."""
-
-
 class Schedule(NamedTuple):
     """A part of an annealing run, in work: devices touched."""
 
@@ -169,23 +141,6 @@ def empty_journal(flat: FlatProblem, state: SearchState) -> Journal:
         table=np.full(2, -1),
         option=np.full(2, -1),
         target=np.full((2, widest), -1),
-    )
-
-
-def empty_split(state: SearchState, most: int) -> Split:
-    """Space to split at most so many slots."""
-    columns = state.load.shape[1] + 1
-    return Split(
-        slot=np.zeros(most, dtype=np.int64),
-        load=np.zeros((most, columns)),
-        size=np.zeros(most),
-        limit=np.zeros((2, columns)),
-        weight=np.zeros((2, columns)),
-        square_weight=np.zeros(columns),
-        held=np.zeros((most + 1, 2, columns)),
-        side=np.zeros(most, dtype=np.int64),
-        tried=np.zeros(most, dtype=np.int64),
-        best=np.zeros(most, dtype=np.int64),
     )
 
 

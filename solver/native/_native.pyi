@@ -1,5 +1,5 @@
 from emplace.solver.heuristics.greedy import Room, Strategy
-from emplace.solver.local_search.state import Journal, LoadLimits, Schedule, SearchState, Split
+from emplace.solver.local_search.state import Journal, LoadLimits, Schedule, SearchState
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints
 from emplace.solver.patterns.knapsack import Bounds, Path, PricedItems
@@ -19,7 +19,6 @@ def resplit_pairs(
     limits: LoadLimits,
     state: SearchState,
     journal: Journal,
-    split: Split,
     work: float,
     pair_work: float,
     way_work: float,

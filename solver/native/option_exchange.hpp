@@ -15,32 +15,30 @@ inline bool may_go(const FlatProblem& flat, const SearchState& state, Int slot, 
     return flat.may_use(table, there) && std::find(targets.begin(), targets.end(), there) == targets.end();
 }
 
-// Append to the `count` slots of `split` those on `here` that may go `there`; once full, each later one replaces an earlier one at random.
-inline Int gather(const FlatProblem& flat, const SearchState& state, const Split& split, Int here, Int there, Int count) {
-    const Int room = split.slot.size();
-    Int seen = count;
+// Append to the slots of `split` those on `here` that may go `there`; once full, each later one replaces an earlier one at random.
+inline void gather(const FlatProblem& flat, const SearchState& state, Split& split, Int here, Int there) {
+    Int seen = split.count;
     for (Int slot = state.head[here]; slot >= 0; slot = state.next[slot]) {
         if (may_go(flat, state, slot, there)) {
-            const Int place = seen < room ? seen : below(state, seen + 1);
-            if (place < room) {
+            const Int place = seen < MOST_SLOTS ? seen : below(state, seen + 1);
+            if (place < MOST_SLOTS) {
                 note(flat, state, split, slot, place);
             }
             seen += 1;
         }
     }
-    return std::min(seen, room);
+    split.count = std::min(seen, MOST_SLOTS);
 }
 
 // Put every slot on the side that the best split gives it.
-inline void apply(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const Split& split, const Pair& pair,
-                  Int count) {
+inline void apply(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const Split& split, const Pair& pair) {
     const Int loads = state.columns();
-    for (Int index = 0; index < count; ++index) {
-        const Int slot = split.slot[index], here = state.target[slot], there = pair[split.best[index]];
+    for (Int index = 0; index < split.count; ++index) {
+        const Int slot = split.slot[index], here = state.target[slot], there = pair[(split.best >> index) & 1];
         if (here == there) {
             continue;
         }
-        const Floats load = split.load[index];
+        const Row& load = split.load[index][0];
         for (Int column = 0; column < loads; ++column) {
             state.load[here][column] -= load[column];
             state.load[there][column] += load[column];
@@ -59,13 +57,14 @@ inline void apply(const FlatProblem& flat, const LoadLimits& limits, const Searc
 }
 
 // The best split of what two devices hold, if there is one with an overload below `least`; whether there was, and the sides tried.
-inline std::pair<bool, Int> exchange(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, const Split& split,
+inline std::pair<bool, Int> exchange(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split& split,
                                      const Pair& pair, double least) {
-    Int count = gather(flat, state, split, pair[0], pair[1], 0);
-    count = gather(flat, state, split, pair[1], pair[0], count);
-    const auto [found, ways] = best_split(flat, limits, state, split, pair, count, least);
+    split.count = 0;
+    gather(flat, state, split, pair[0], pair[1]);
+    gather(flat, state, split, pair[1], pair[0]);
+    const auto [found, ways] = best_split(flat, limits, state, split, pair, least);
     if (found) {
-        apply(flat, limits, state, split, pair, count);
+        apply(flat, limits, state, split, pair);
     }
     return {found, ways};
 }
@@ -118,7 +117,7 @@ inline bool propose_option(const FlatProblem& flat, const LoadLimits& limits, co
 // Split the pair anew with another option for one of its tables, if that leaves less overload and price together; whether it did, and the
 // sides tried.
 inline std::pair<bool, Int> exchange_option(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state,
-                                            const Journal& journal, const Split& split, const Pair& pair) {
+                                            const Journal& journal, Split& split, const Pair& pair) {
     if (!propose_option(flat, limits, state, journal, pair)) {
         take_back(state, journal);
         return {false, 0};

@@ -21,8 +21,11 @@ constexpr Int STALE = 30;
 // Split overloaded devices' tables anew with other devices until `work` is done, nothing is overloaded or nothing more is found; returns
 // the overload and the work done. A pair counts for `pair_work` to begin with, and each side tried for `way_work`.
 inline std::pair<double, double> resplit_pairs(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state,
-                                               const Journal& journal, const Split& split, double work, double pair_work,
-                                               double way_work) {
+                                               const Journal& journal, double work, double pair_work, double way_work) {
+    if (state.columns() >= MOST_COLUMNS) {
+        throw std::invalid_argument("pairs are split by at most six stages, HBM and system memory");
+    }
+    Split split;
     double spent = 0.0;
     for (Int stale = 0, pairs = 0; spent < work && stale < STALE * state.devices(); ++pairs) {
         if (pairs % PAIRS_BALANCE_EVERY == 0) {

@@ -36,9 +36,11 @@ FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
 this share of them, and of what the value has above the least makespans: the next would drop next to none."""
 LEAST_RISE = 0.001
 """Share of what a value has above the least makespans: one that can't rise by more is not looked for."""
-BOX_STEP, FEWEST_BOXES, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12, 40, 150_000
+BOX_STEP, FEWEST_BOXES, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12, 120, 150_000
 """How far above the bound a value is that boxes of stage lengths are to rule out, as a share of it; and the boxes bounded at most, as many
 as have so many options together: each is a linear program. Fewer than some bring nothing."""
+HARDER = 2
+"""How many times as many boxes the next such value is likely to take."""
 LAST_STEP = 1e3
 """Multiple of the bound beyond which no value is tried."""
 
@@ -189,12 +191,13 @@ class Bounder:
             highest = value_us * (1 + BOX_STEP) - self.fixed_us
             regions = self.regions_below(bound, highest)
             tried = [StageBoxes(large, regions, highest, self.clock) for large in units]
-            lowest = max(tried, key=lambda boxes: boxes.least)
+            most = max(boxes.least for boxes in tried) * (1 - BOUND_PRECISION)
+            lowest = next(boxes for boxes in tried if boxes.least >= most)
             left -= sum(boxes.solved for boxes in tried if boxes is not lowest)
             lowest.split(left)
             left -= max(lowest.solved, 1)
             units, value_us = [lowest.large], max(value_us, self.fixed_us + lowest.least)
-            if lowest.least < highest:
+            if lowest.least < highest or left < HARDER * lowest.solved:
                 break
         if value_us <= bound.value_us:
             return bound

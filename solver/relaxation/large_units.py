@@ -16,6 +16,7 @@ from emplace.solver.model.indexing import devices_covered, max_by_option, min_by
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.relaxation.program import Program, Relaxation, Rows, StartingPoint
 from emplace.solver.relaxation.reduced_program import ReducedProgram
+from emplace.solver.relaxation.region import Region
 
 LARGE = (0.6, 0.8)
 """Shares of a stage's limit: a unit is large from the first on, which is over a half, so that no device has two of them. Devices are of
@@ -62,6 +63,8 @@ class DividedProgram:
     """[classes, E] share of all devices that hold a large unit of the option."""
     limit: Floats
     """[K] the upper limits of the box, which rows of classes are in shares of."""
+    start: StartingPoint
+    """From the relaxation of the program that is divided."""
 
     @property
     def places(self) -> Ints:
@@ -73,7 +76,7 @@ class DividedProgram:
         return Summary(self.places[relaxation.x > 0], relaxation.makespan, relaxation.dual, relaxation.scale)
 
     def starting_point(self, near: Summary) -> StartingPoint:
-        """Where to start from the relaxation of a program with the same rows."""
+        """From the relaxation of a program with the same rows."""
         return StartingPoint(np.isin(self.places, near.taken), near.dual, near.scale)
 
     def loss(self, relaxation: Relaxation, box: Box) -> Floats:
@@ -108,11 +111,12 @@ class LargeUnits:
         is_large = self.may_be_large & (self.each[:, self.stage] >= LARGE[0] * makespan_us) & (makespan_us > 0)
         return float((x * self.units)[is_large].sum()) * self.problem.num_devices
 
-    def program(self, part: ReducedProgram, dual: Floats, box: Box) -> DividedProgram | None:
-        """That of a part, for placements whose s are in a box; None where a table has no option left.
+    def program(self, region: Region, box: Box) -> DividedProgram | None:
+        """That of a region, for placements whose s are in a box; None where a table has no option left.
 
-        Of the part's rows those count that have a `dual` ([R + 1]), and those of the class relaxation.
+        Of the region's rows those count that have a dual, and those of the class relaxation.
         """
+        part, relaxation = region.part, region.relaxation
         limit = np.append(np.maximum(box.upper, LEAST_LIMIT * float(box.upper.sum())), 1.0)
         left = np.sort(part.left)
         left = left[~self.single[left] | _fits(self.each[left], limit)]
@@ -123,12 +127,15 @@ class LargeUnits:
             return None
         held = np.array([(group[option] == each) * self.units[option] for each in range(1, len(LARGE) + 1)])
         old = part.program.rows
-        kept = np.flatnonzero((dual[:-1] > 0) | (np.arange(len(old.stage)) < self.problem.num_stages) | old.memory)
+        kept = np.flatnonzero((relaxation.dual[:-1] > 0) | (np.arange(len(old.stage)) < self.problem.num_stages) | old.memory)
         shared = Rows(_coefficients(part, option, kept), old.capacity[kept], old.slope[kept], old.stage[kept])
         rows, class_rows, unfilled_rows = self._with_classes(shared, option, at, held, limit, np.append(box.lower, 1.0))
         usable = np.ones(len(option), dtype=bool)
         program = Program(rows, first, usable, box.lower, part.program.price)
-        return DividedProgram(program, option, at, class_rows, unfilled_rows, held, limit[:-1])
+        is_taken = (part.spread(relaxation.x, 0.0, 1.0)[option] > 0) & (at <= np.maximum(group[option], UNFILLED))
+        dual = np.concatenate([relaxation.dual[kept], np.zeros(len(rows.stage) - len(kept)), relaxation.dual[-1:]])
+        start = StartingPoint(is_taken, dual, relaxation.scale)
+        return DividedProgram(program, option, at, class_rows, unfilled_rows, held, limit[:-1], start)
 
     def _divided(self, left: Ints, group: Ints, limit: Floats) -> tuple[Ints, Ints]:
         """[E] options, each once for every class of devices that has room for its units, and these classes."""

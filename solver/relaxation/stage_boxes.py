@@ -73,11 +73,12 @@ class StageBoxes:
             return None
         is_stage = np.arange(len(lowest.box.lower)) == self.large.stage
         lower = np.where(is_stage, np.maximum(lowest.box.lower, lowest.found.makespan * (1 + LONGER)), lowest.box.lower)
-        divided = self.large.program(lowest.region.part, lowest.region.relaxation.dual, Box(lower, lower + ROOM * self.value))
+        divided = self.large.program(lowest.region, Box(lower, lower + ROOM * self.value))
         if divided is None:
             return None
         rows = divided.program.rows
-        relaxation = relax(replace(divided.program, rows=replace(rows, slope=rows.slope * (1.0 - free))), clock=clock)
+        roomy = replace(divided.program, rows=replace(rows, slope=rows.slope * (1.0 - free)))
+        relaxation = relax(roomy, divided.starting_point(lowest.found), clock)
         if not relaxation.feasible or clock.is_over:
             return None
         shares = np.zeros(self.large.problem.num_options)
@@ -86,10 +87,10 @@ class StageBoxes:
 
     def _add(self, region: Region, box: Box, whole: BoundedBox | None) -> None:
         """Unless no placement up to the value is in it."""
-        divided = self.large.program(region.part, region.relaxation.dual, box)
+        divided = self.large.program(region, box)
         if divided is None:
             return
-        start, known = (None, 0.0) if whole is None else (divided.starting_point(whole.found), whole.bound)
+        start, known = (divided.start, 0.0) if whole is None else (divided.starting_point(whole.found), whole.bound)
         relaxation = relax(divided.program, start, self.clock)
         self.solved += 1
         if relaxation.bound > self.value * (1 + BOUND_ROUNDING):

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from emplace.solver.budget import PAIR_WORK, WAY_WORK
-from emplace.solver.local_search.state import LoadLimits, SearchState, empty_journal, empty_split, empty_state, limits_of
+from emplace.solver.local_search.state import LoadLimits, SearchState, empty_journal, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem, flatten, restricted, to_assignment
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.native import recount, resplit_pairs
-
-MOST = 20
 
 
 def problem_of(times_us: list[float], ddr_bytes: list[int], ddr_capacity: int) -> Problem:
@@ -46,7 +44,7 @@ def placed(problem: Problem, devices: list[int], makespan_us: float) -> tuple[Fl
 
 
 def _resplit(flat: FlatProblem, limits: LoadLimits, state: SearchState, work: float) -> float:
-    after, _ = resplit_pairs(flat, limits, state, empty_journal(flat, state), empty_split(state, MOST), work, PAIR_WORK, WAY_WORK)
+    after, _ = resplit_pairs(flat, limits, state, empty_journal(flat, state), work, PAIR_WORK, WAY_WORK)
     return after
 
 
