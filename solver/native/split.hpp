@@ -74,7 +74,7 @@ inline void note(const FlatProblem& flat, const SearchState& state, Split& split
     load[state.columns()] = flat.unit_ddr[unit][kind];
 }
 
-// Whether sides differ in what they take of system memory.
+// Whether a slot that changes sides takes system memory from one pool to another.
 inline bool moves_ddr(const FlatProblem& flat, const SearchState& state, const Split& split, const Pair& pair) {
     const auto end = split.load.begin() + split.count;
     return flat.pool[pair[0]] != flat.pool[pair[1]] &&
@@ -92,8 +92,9 @@ inline double cost_of(const FlatProblem& flat, const SearchState& state, const P
     return state.cost[pair[0]] + state.cost[pair[1]] + pools_cost(flat, state, pair);
 }
 
-// Limits and weights of both sides, and what they hold together. Columns beyond cost nothing.
-inline void take_limits(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split& split, const Pair& pair) {
+// Limits and weights of both sides, and what they hold together. Columns beyond the first `columns` cost nothing.
+inline void take_limits(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split& split, const Pair& pair,
+                        Int columns) {
     const Int loads = state.columns();
     Row& both = split.both[split.count];
     both.fill(0.0);
@@ -111,7 +112,7 @@ inline void take_limits(const FlatProblem& flat, const LoadLimits& limits, const
         }
         both[loads] += state.ddr[pool];
         limit[loads] = limits.ddr[pool];
-        weight[loads] = limits.ddr_weight[pool];
+        weight[loads] = columns > loads ? limits.ddr_weight[pool] : 0.0;
     }
 }
 
@@ -147,7 +148,7 @@ inline void sort_by_size(Split& split, Int columns) {
 // Limits, the least that any split costs, the largest slots first, and what both devices hold with the first ones.
 inline void prepare(const FlatProblem& flat, const LoadLimits& limits, const SearchState& state, Split& split, const Pair& pair,
                     Int columns) {
-    take_limits(flat, limits, state, split, pair);
+    take_limits(flat, limits, state, split, pair, columns);
     take_least(split);
     sort_by_size(split, columns);
     Level& first = split.levels[0];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -76,6 +77,44 @@ def test_loads_are_those_of_the_placement_and_overload_never_grows(seed: int) ->
     assert after <= before
     assert load == pytest.approx(state.load)
     assert list(pools) == list(state.ddr)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("stages", [1, 3, 5, 6])
+def test_the_best_split_is_taken(stages: int, squared: bool) -> None:
+    random = np.random.default_rng(stages)
+    for seed in range(10):
+        times, ddr = random.uniform(1, 9, (9, stages)), random.integers(0, 9, 9)
+        problem = problem_of(list(times[:, 0]), list(ddr), int(ddr.sum() * random.uniform(0.4, 0.8)))
+        hbm = random.integers(0, 4, 9)
+        problem = replace(problem, stage_base_us=np.zeros(stages), unit_time_us=times[:, None, :], unit_hbm_bytes=hbm[:, None])
+        flat = flatten(problem)
+        makespan_us = times.sum(axis=0) * random.uniform(0.4, 0.55, stages)
+        limits, state = limits_of(problem, makespan_us, squared=squared), empty_state(problem, flat, seed)
+        state.option[:], state.target[:] = np.arange(9), 0
+        recount(flat, limits, state, np.zeros(stages + 1))
+        while (state.target == 0).all():
+            after = _resplit(flat, limits, state, 1e-9)  # one pair: of the same device twice, nothing happens
+        assert after == pytest.approx(_least_overload(flat, limits, state), rel=1e-9)
+
+
+def test_system_memory_that_stays_exceeded_keeps_nothing_from_being_split() -> None:
+    problem = problem_of([0, 4, 3, 2, 1], [30, 0, 0, 0, 0], 10)
+    problem = replace(problem, allowed=np.array([[True, False], *[[True, True]] * 4]))
+    flat, limits, state, _ = placed(problem, [0, 0, 0, 0, 1], 5.0)
+    _resplit(flat, limits, state, 1e5)
+    assert sorted(state.load[:, 0]) == [5, 5]
+    assert list(state.ddr) == [30, 0]
+
+
+def _least_overload(flat: FlatProblem, limits: LoadLimits, state: SearchState) -> float:
+    """Of all ways to split nine tables between two devices."""
+    tried = state._replace(target=state.target.copy())
+    overloads = []
+    for sides in product((0, 1), repeat=9):
+        tried.target[:] = sides
+        overloads.append(recount(flat, limits, tried, np.zeros(state.load.shape[1])))
+    return min(overloads)
 
 
 def _with_halves(times_us: list[float], overhead_us: float) -> Problem:
