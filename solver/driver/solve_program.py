@@ -84,7 +84,7 @@ def _any_placement(priced: PricedQuestion, budget: Budget, monitor: Monitor) -> 
         unit_time_us=problem.unit_time_us.sum(axis=2, keepdims=True),
     )
     program = replace(priced, problem=one_stage)
-    found = solve_apart(one_stage, priced.apart, budget, monitor)
+    found = solve_apart(one_stage, priced.apart, budget, monitor, is_claimed=False)
     return _exact_placement(program, found, budget, monitor)[0]
 
 
@@ -106,7 +106,7 @@ def _exact_placement(priced: PricedQuestion, found: Result[Assignment], budget: 
         hbm_capacity=np.maximum(problem.hbm_capacity - priced.slack_bytes, 0),
         ddr_capacity=np.maximum(problem.ddr_capacity - priced.slack_bytes * ranks_per_pool, 0),
     )
-    second = solve_apart(tighter, priced.apart, _left(found, budget), monitor)
+    second = solve_apart(tighter, priced.apart, _left(found, budget), monitor, is_claimed=False)
     placement = None if second.solution is None else assemble(priced, second.solution)
     return placement if placement is not None and placement.fits else None, found.moves + second.moves
 
@@ -117,7 +117,7 @@ def _left(found: Result[Assignment], budget: Budget) -> Budget:
 
 
 def solve_apart(
-    problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None, *, is_claimed: bool = False
+    problem: Problem, groups: Groups, budget: Budget, monitor: Monitor, known: Bounder | None = None, *, is_claimed: bool = True
 ) -> Result[Assignment]:
     """`solve`, with an assignment that keeps the groups apart or none."""
     if not groups:
