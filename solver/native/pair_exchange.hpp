@@ -5,6 +5,7 @@
 // they then hold may be what an overloaded one needs.
 #pragma once
 
+#include <stdexcept>
 #include <utility>
 
 #include "balance.hpp"

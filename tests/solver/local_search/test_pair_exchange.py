@@ -107,6 +107,14 @@ def test_system_memory_that_stays_exceeded_keeps_nothing_from_being_split() -> N
     assert list(state.ddr) == [30, 0]
 
 
+def test_more_stages_than_a_row_of_loads_has_room_for_are_refused() -> None:
+    problem = problem_of([1.0, 1.0], [0, 0], 0)
+    problem = replace(problem, stage_base_us=np.zeros(7), unit_time_us=np.ones((2, 1, 7)))
+    flat, limits, state = flatten(problem), limits_of(problem, np.ones(7)), empty_state(problem, flatten(problem), 0)
+    with pytest.raises(ValueError, match="at most six stages"):
+        _resplit(flat, limits, state, 1.0)
+
+
 def _least_overload(flat: FlatProblem, limits: LoadLimits, state: SearchState) -> float:
     """Of all ways to split nine tables between two devices."""
     tried = state._replace(target=state.target.copy())
