@@ -21,7 +21,7 @@ from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import with_options
 from tests.solver.questions import gpu_host, question, table
 
-SHORT, LONG = 0.01, 0.24
+SHORT, LONG = 0.003, 0.24
 """Counted seconds: of a first few runs, and of enough for a good plan."""
 
 
