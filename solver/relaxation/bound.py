@@ -19,7 +19,7 @@ from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
-from emplace.solver.relaxation.granular_stages import GranularStages
+from emplace.solver.relaxation.granular_stages import GranularStages, StepLevel
 from emplace.solver.relaxation.large_units import LargeUnits
 from emplace.solver.relaxation.packing_cuts import PackingCuts
 from emplace.solver.relaxation.program import Program, Relaxation, StartingPoint
@@ -171,8 +171,8 @@ class Bounder:
         high = value = min(self._relax(steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
         while not self.clock.is_over:
             region = self.below(wide, value)
-            halves = [] if region is None else [self._part_below(half, region, value) for half in steps.halves(region.part, level)]
-            nearest = min((half for half in halves if half is not None), key=lambda half: half.relaxation.bound, default=None)
+            cases = [] if region is None else self._cases_below(steps, level, region, value)
+            nearest = min(cases, key=lambda case: case.relaxation.bound, default=None)
             low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
             stepped = nearest or stepped
             if region is not None and nearest is not None and nearest.relaxation.bound < value:
@@ -220,12 +220,14 @@ class Bounder:
         level = steps.level(bound.near.part, bound.near.relaxation.makespan)
         if level is None:
             return [region]
-        halves = (self._part_below(half, region, value) for half in steps.halves(region.part, level))
-        return [half for half in halves if half is not None]
+        return self._cases_below(steps, level, region, value)
 
-    def _part_below(self, part: ReducedProgram, region: Region, value: float) -> Region | None:
-        """`below`, for a part of the region."""
-        return self.below(Region(part, self._relax(part.program, region.relaxation.starting_point)), value)
+    def _cases_below(self, steps: GranularStages, level: StepLevel, region: Region, value: float) -> list[Region]:
+        """What is left of a region below a value in each case of how long a stage lasts."""
+        start = region.relaxation.starting_point
+        cases = (Region(part, self._relax(part.program, start)) for part in steps.cases(region.part, level))
+        below = (self.below(case, value) for case in cases)
+        return [case for case in below if case is not None]
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.

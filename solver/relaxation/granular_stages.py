@@ -58,26 +58,41 @@ class GranularStages:
         place = int(np.argmax((whole + 1) * step_us[has] - usual[has]))
         return StepLevel(int(has[place]), float(whole[place]), float(step_us[has[place]]))
 
-    def halves(self, part: ReducedProgram, level: StepLevel) -> tuple[ReducedProgram, ReducedProgram]:
-        """`part` where the stage lasts one step more, and where it does not: every placement is in one of them."""
-        return replace(part, program=self.above(part, level)), replace(part, program=self.below(part, level))
+    def cases(self, part: ReducedProgram, level: StepLevel) -> list[ReducedProgram]:
+        """`part` where the stage lasts one step more, where it lasts less than that but more than whole steps, and where it does not last
+        longer than these: every placement is in one of them."""
+        programs = [self.above(part, level), self._between(part, level), self._filled(part, level)]
+        return [replace(part, program=program) for program in programs if program is not None]
 
     def above(self, part: ReducedProgram, level: StepLevel) -> Program:
         """The stage lasts one step more."""
-        lower = part.program.lower.copy()
-        stage = self.stage[level.place]
-        lower[stage] = max(lower[stage], (level.whole + 1 - self.slack) * level.step_us)
-        return replace(part.program, lower=lower)
+        return self._lasting(part.program, level, (level.whole + 1) * level.step_us)
 
-    def below(self, part: ReducedProgram, level: StepLevel) -> Program:
-        """The stage does not: devices that hold whole steps only have at most `level.whole` of them, all others less than one more."""
-        stage, left = self.stage[level.place], part.left
+    def _between(self, part: ReducedProgram, level: StepLevel) -> Program | None:
+        """The stage does not, yet a device holds more than `level.whole` steps: no less than the finest part of a step more. Devices that
+        hold whole steps only have at most `level.whole` of them, all others less than one more. None where no device holds a part of one."""
         parts, irregular = self.parts[:, level.place], self.irregular[:, level.place]
-        finest_us = 0.0 if irregular[left].any() else self.part_us[level.place] * np.gcd.reduce(parts[left])
         odd = irregular | (parts % round(level.step_us / self.part_us[level.place]) > 0)
+        if not odd[part.left].any():
+            return None
+        finest_us = 0.0 if irregular[part.left].any() else self.part_us[level.place] * np.gcd.reduce(parts[part.left])
         more_us = odd * self.touched * (level.step_us * (1 + self.slack) - finest_us)
+        longer = self._lasting(part.program, level, level.whole * level.step_us + finest_us)
+        return self._limited(replace(part, program=longer), level, more_us)
+
+    def _filled(self, part: ReducedProgram, level: StepLevel) -> Program:
+        """No device holds more than `level.whole` steps."""
+        return self._limited(part, level, np.zeros_like(self.touched))
+
+    def _lasting(self, program: Program, level: StepLevel, least_us: float) -> Program:
+        lower, stage = program.lower.copy(), self.stage[level.place]
+        lower[stage] = max(lower[stage], least_us - self.slack * level.step_us)
+        return replace(program, lower=lower)
+
+    def _limited(self, part: ReducedProgram, level: StepLevel, more_us: Floats) -> Program:
+        """Devices hold `level.whole` steps in the mean at most, and `more_us` ([O]) for the options that are taken."""
         limit_us = (level.whole + self.slack) * level.step_us
-        share = (self.mean_us[:, stage] - more_us) / max(limit_us, level.step_us)
+        share = (self.mean_us[:, self.stage[level.place]] - more_us) / max(limit_us, level.step_us)
         capacity = limit_us / max(limit_us, level.step_us) - share[part.settled].sum()
         rows = part.program.rows.extended(share[part.options][:, None], np.array([capacity]), np.array([-1]))
         return replace(part.program, rows=rows)
