@@ -28,7 +28,8 @@ from emplace.solver.budget import (
     SEARCH_WORK_PER_SECOND,
     Budget,
 )
-from emplace.solver.local_search.search import Incumbent, race
+from emplace.solver.local_search.race import Race
+from emplace.solver.local_search.search import Incumbent
 from emplace.solver.model.problem import Assignment, Problem, Scope, loads_of, objective_us, with_options
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
@@ -116,7 +117,8 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     """The best assignment that local search finds in this share of the time; in all of it, while it finds none."""
     best, limit, here = Incumbent(None, math.inf, 0.0, 0), Limit.WORK, monitor.sharing(share)
     latest: dict[int, Incumbent] = {}
-    for search in race(problem, bounder, bound, replace(budget, gap=max(budget.gap, _gap_wanted(bound, monitor))), here):
+    wanted = replace(budget, gap=max(budget.gap, _gap_wanted(bound, monitor)))
+    for search in Race(problem, bounder, bound, wanted, here).searches():
         best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
         monitor.tell(best.objective_us, bound.value_us, "search")
         limit = _limit(best.objective_us, bound.value_us, budget, monitor)

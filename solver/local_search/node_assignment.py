@@ -8,6 +8,7 @@ which hardly any placement survives; so their nodes are chosen first, to lose as
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,8 @@ CROWDING, UNEVEN = 10.0, 1e-3
 """Weights of what exceeds it, and of the fullest node, beside makespans."""
 SPARE = (0.0, 0.003, 0.006)
 """What there may be room for beyond what is there: no other stage would balance if every step had to be filled."""
-TRIALS = 4_000
-"""Moves of a table to another node that are tried: some hundredths of a second."""
+TRIALS, MOST_TRIALS = 100, 4_000
+"""Moves to another node that are tried for each table, and for all: up to a tenth of a second."""
 HOT, COLD = 0.1, 1e-3
 """Temperatures, in quanta."""
 
@@ -62,7 +63,7 @@ def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) 
     on_node = np.zeros((nodes, problem.num_stages))
     np.add.at(on_node, chosen, load)
     for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True):
-        least_us[stage] = quantum * _level(on_node[:, stage] / quantum, steps)
+        least_us[stage] = quantum * _levels(on_node[:, stage] / quantum, [int(steps)])[0]
     return flat._replace(allowed=allowed), least_us
 
 
@@ -94,8 +95,9 @@ def _arranged(load: Floats, allowed: Bools, stages: _Stages, mean: Floats, rando
         on_node[node[table]] += load[table]
     energy = _energy(on_node, stages, mean)
     best, least = node.copy(), energy
-    for trial in range(TRIALS if len(node) and len(on_node) > 1 else 0):
-        temperature = float(stages.quantum_us.max()) * HOT * (COLD / HOT) ** (trial / TRIALS)
+    trials = min(TRIALS * len(node), MOST_TRIALS) if len(on_node) > 1 else 0
+    for trial in range(trials):
+        temperature = float(stages.quantum_us.max()) * HOT * (COLD / HOT) ** (trial / trials)
         table, place = int(random.integers(len(load))), int(random.integers(len(on_node)))
         if place == node[table] or not allowed[table, place]:
             continue
@@ -114,18 +116,18 @@ def _energy(on_node: Floats, stages: _Stages, mean: Floats) -> float:
     fullest = on_node.max(axis=0)
     crowded = np.maximum(fullest - ROOM * mean, 0.0)
     level = sum(
-        quantum * _level(on_node[:, stage] / quantum, np.ceil(steps * (1.0 + spare))) / len(SPARE)
+        quantum * sum(_levels(on_node[:, stage] / quantum, [math.ceil(steps * (1.0 + spare)) for spare in SPARE])) / len(SPARE)
         for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True)
-        for spare in SPARE
     )
     return float(level + CROWDING * crowded.sum() + UNEVEN * fullest.sum())
 
 
-def _level(taken: Floats, steps: float) -> float:
-    """The least makespan at which devices with `taken` ([nodes]) can hold `steps` quanta more together, all in quanta.
+def _levels(taken: Floats, steps: list[int]) -> list[float]:
+    """For each of some numbers, the least makespan at which devices with `taken` ([nodes]) can hold so many quanta more together, all in quanta.
 
     At a whole number t a device holds t - ceil(taken), and one more as soon as t grows by 1 - (ceil(taken) - taken).
     """
     up = np.ceil(taken - FINEST)
-    whole, more = divmod(steps + float(up.sum()), len(taken))
-    return whole if more < 1 else whole + float(np.sort(1.0 - (up - taken))[int(more) - 1])
+    growth, held = np.sort(1.0 - (up - taken)), int(up.sum())
+    whole = [divmod(each + held, len(taken)) for each in steps]
+    return [least if more == 0 else least + float(growth[more - 1]) for least, more in whole]

@@ -36,9 +36,9 @@ FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
 this share of them, and of what the value has above the least makespans: the next would drop next to none."""
 LEAST_RISE = 0.001
 """Share of what a value has above the least makespans: one that can't rise by more is not looked for."""
-BOX_STEP, FEWEST_BOXES, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12, 120, 150_000
-"""How far above the bound a value is that boxes of stage lengths are to rule out, as a share of it; and the boxes bounded at most, as many
-as have so many options together: each is a linear program. Fewer than some bring nothing."""
+BOX_STEP, MOST_OPTIONS, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12_500, 120, 500_000
+"""How far above the bound a value is that boxes of stage lengths are to rule out, as a share of it; the options near the bound up to which
+they are; and the boxes bounded at most, as many as have so many options together: each is a linear program."""
 HARDER = 2
 """How many times as many boxes the next such value is likely to take."""
 LAST_STEP = 1e3
@@ -57,8 +57,6 @@ class Bound:
     """All placements."""
     near: Region
     """Those within a little of the class relaxation."""
-    stepped: Region
-    """Those within a little of the bound, where a stage lasts whole steps; `near` where none does."""
     boxes: StageBoxes | None = None
     """Those up to a little above the bound, where large units raise it."""
 
@@ -139,7 +137,7 @@ class Bounder:
         root = wide = near = self.root
         relaxation = root.relaxation
         if not relaxation.feasible:
-            return Bound(np.inf, "class relaxation", self.fixed_us, root, root, root)
+            return Bound(np.inf, "class relaxation", self.fixed_us, root, root)
         low, high, step, widest = max(relaxation.bound, known_us - self.fixed_us), np.inf, WIDE, np.inf
         while high - low > BOUND_PRECISION * (low + self.fixed_us) and step < LAST_STEP and not self.clock.is_over:
             value = min(low + step * (low + self.fixed_us), (low + high) / 2)
@@ -153,43 +151,41 @@ class Bounder:
             else:
                 low, high, near = max(low, below.relaxation.bound), value, below
         name = "class relaxation" if low <= relaxation.bound else "class relaxation, refuted values"
-        highest, stepped = (low, near) if self.clock.is_over else self._in_whole_steps(low, near, wide, widest)
+        highest = low if self.clock.is_over else self._in_whole_steps(low, near, wide, widest)
         if highest > low * (1 + BOUND_PRECISION):
             low, name = highest, f"{name}, whole steps"
-        return Bound(self.fixed_us + low, name, self.fixed_us, root, near, stepped)
+        return Bound(self.fixed_us + low, name, self.fixed_us, root, near)
 
-    def _in_whole_steps(self, low: float, near: Region, wide: Region, widest: float) -> tuple[float, Region]:
-        """A bound on the sum of s, at least `low`, from a stage that lasts a whole number of steps or is left unfilled, and placements
-        within a little of it. `wide` holds all placements up to `widest`."""
+    def _in_whole_steps(self, low: float, near: Region, wide: Region, widest: float) -> float:
+        """A bound on the sum of s, at least `low`, from a stage that lasts a whole number of steps or is left unfilled. `wide` holds all
+        placements up to `widest`."""
         if np.isinf(widest) or isinstance(self.problem, Cover):
-            return low, near  # a cover's loads are means, which say nothing of the steps that devices' come in
+            return low  # a cover's loads are means, which say nothing of the steps that devices' come in
         steps = GranularStages(self.problem)
         level = steps.level(near.part, near.relaxation.makespan)
         if level is None:
-            return low, near
-        stepped = near
+            return low
         high = value = min(self._relax(steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
         while not self.clock.is_over:
             region = self.below(wide, value)
             cases = [] if region is None else self._cases_below(steps, level, region, value)
             nearest = min(cases, key=lambda case: case.relaxation.bound, default=None)
             low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
-            stepped = nearest or stepped
             if region is not None and nearest is not None and nearest.relaxation.bound < value:
                 high, wide = value, region
             if high - low <= STEPPED_PRECISION * (low + self.fixed_us):
                 break
             value = (low + high) / 2
-        return low, stepped
+        return low
 
     def raised(self, bound: Bound) -> Bound:
         """The bound, raised by what devices with a large unit can't hold besides."""
-        left = min(MOST_BOXES, OPTIONS_OF_BOXES // len(bound.near.part.left)) if bound.feasible else 0
-        units = self._large_units(bound) if left >= FEWEST_BOXES else []
-        value_us, lowest = bound.value_us, None
+        units = self._large_units(bound) if bound.feasible and len(bound.near.part.left) <= MOST_OPTIONS else []
+        value_us, lowest, left = bound.value_us, None, MOST_BOXES
         while units and left > 0 and not self.clock.is_over:
             highest = value_us * (1 + BOX_STEP) - self.fixed_us
             regions = self.regions_below(bound, highest)
+            left = min(left, OPTIONS_OF_BOXES // max(sum(len(region.part.left) for region in regions), 1))
             tried = [StageBoxes(large, regions, highest, self.clock) for large in units]
             most = max(boxes.least for boxes in tried) * (1 - BOUND_PRECISION)
             lowest = next(boxes for boxes in tried if boxes.least >= most)
@@ -211,16 +207,25 @@ class Bounder:
         units = (LargeUnits(problem, stage) for stage in range(problem.num_stages))
         return [each for each in units if each.number(near.part, near.relaxation) >= 1.0]
 
+    def lasts_whole_steps(self, bound: Bound) -> bool:
+        """Whether a stage lasts whole steps, or is left unfilled."""
+        return GranularStages(self.problem).level(bound.near.part, bound.near.relaxation.makespan) is not None
+
+    def lasting(self, region: Region, share: float, other: Region) -> Region:
+        """A region where stages last this share longer of what they last longer in another."""
+        makespan = region.relaxation.makespan
+        longer = makespan + share * np.maximum(other.relaxation.makespan - makespan, 0.0)
+        part = region.part.lasting(np.maximum(region.part.program.lower, longer))
+        return Region(part, self._relax(part.program, region.relaxation.starting_point))
+
     def regions_below(self, bound: Bound, value: float) -> list[Region]:
-        """Placements with a sum of s up to `value`: where a stage lasts whole steps, those with one step more and those without."""
+        """Placements with a sum of s up to `value`: where a stage lasts whole steps, those of each case."""
         region = self.below(bound.root, value)
         if region is None:
             return []
         steps = GranularStages(self.problem)
         level = steps.level(bound.near.part, bound.near.relaxation.makespan)
-        if level is None:
-            return [region]
-        return self._cases_below(steps, level, region, value)
+        return [region] if level is None else self._cases_below(steps, level, region, value)
 
     def _cases_below(self, steps: GranularStages, level: StepLevel, region: Region, value: float) -> list[Region]:
         """What is left of a region below a value in each case of how long a stage lasts."""

@@ -155,11 +155,13 @@ class LargeUnits:
         mean, stages = self.mean[option], self.problem.num_stages
         classes = np.arange(1, len(LARGE) + 1)
         of_classes = [np.where((at == each)[:, None], mean - held[each - 1][:, None] * limit, 0.0) / limit for each in classes]
-        unfilled = np.where((at == UNFILLED)[:, None], mean, 0.0) + held.sum(axis=0)[:, None] * least
-        added = np.hstack([*of_classes, unfilled])
-        stage = np.concatenate([np.full(len(classes) * (stages + 1), -1), np.arange(stages), [-1]])
-        capacity = np.append(np.zeros(added.shape[1] - 1), 1.0)
-        place = len(shared.stage) + np.arange(added.shape[1]).reshape(-1, stages + 1)[:, :-1]
+        unfilled, share = np.where((at == UNFILLED)[:, None], mean, 0.0), held.sum(axis=0)[:, None]
+        most = (unfilled + share * limit)[:, :-1] / limit[:-1]
+        added = np.hstack([*of_classes, unfilled + share * least, most])
+        of_stage = len(classes) * (stages + 1) + np.arange(stages)
+        stage, capacity = np.full(added.shape[1], -1), np.zeros(added.shape[1])
+        stage[of_stage], capacity[of_stage[-1] + 1 :] = np.arange(stages), 1.0
+        place = len(shared.stage) + np.arange((len(classes) + 1) * (stages + 1)).reshape(-1, stages + 1)[:, :-1]
         return shared.extended(added, capacity, stage), place[:-1], place[-1]
 
 
