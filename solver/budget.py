@@ -109,8 +109,8 @@ SEARCH_SHARES = {(True, True): 0.2, (True, False): 0.35, (False, True): 0.5}
 """The share of the local search, by whether tables are few and whether choices are; all of it where neither is."""
 SEARCH_SECONDS = 2.0
 """The local search gets so many seconds, or half the limit: before that plans get better fast."""
-FIRST_HEAT_SHARE = 0.3
-"""The share of the first heat of a race of local searches; each that goes on gets as much in the next, and the best one the rest."""
+HEATS_SHARE = 0.5
+"""The share of heats in a race of local searches; the best one gets the rest."""
 FIRST_PROOF_SHARE = 0.05
 """The share of the first round of raising the bound, when branch and bound gets far."""
 CP_SAT_SHARE = 0.15

@@ -19,8 +19,8 @@ COLD = 0.02
 """The share of it that is left at the end of a run."""
 FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
-SLACK = 1e-4
-"""Share of a stage's least makespan that the target leaves above it at least."""
+SLACK, WHOLE_SLACK = 1e-4, 1e-6
+"""Shares of a stage's least makespan that the target leaves above it at least; of one that lasts whole steps, a part of a step is of no use."""
 PAIRS, PAIRS_STAGES = 0.5, 0.8
 """Share of a run's work, at its end, in which pairs of devices are split anew; and with several stages once there is a plan, as pairs
 find none where memory is scarce."""
@@ -64,9 +64,12 @@ class Position:
 
 
 class Lane:
-    """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known."""
+    """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known. `whole`: [K] whether
+    the least makespan of a stage is of whole steps."""
 
-    def __init__(self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool, squared: bool) -> None:
+    def __init__(
+        self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool, squared: bool, whole: Bools
+    ) -> None:
         self.problem, self.start, self.squared = problem, start, squared
         self.base = np.append(problem.stage_base_us, 0.0)
         self.state = empty_state(problem, flat, seed)
@@ -75,7 +78,8 @@ class Lane:
         self.explores = explores
         self.heats = HEATS if explores else HEATS[:2]
         self.energy_after = np.zeros(len(self.heats))
-        self.makespan_us = start.least_us * (1.0 + SLACK)
+        self.least_slack_us = start.least_us * np.where(whole, WHOLE_SLACK, SLACK)
+        self.makespan_us = start.least_us + self.least_slack_us
         self.memory_weight: tuple[float, Floats] | None = None
         self.failures = self.moves = 0
         self.overload = np.inf
@@ -144,7 +148,7 @@ class Lane:
         """The target, split between the stages: what it leaves above the least in the proportions of `makespan_us`."""
         spread, least = self.goal.target_us - self.problem.constant_us, self.start.least_us
         if float(least.sum()) * (1.0 + SLACK) < spread:
-            slack = np.maximum(makespan_us - least, least * SLACK)
+            slack = np.maximum(makespan_us - least, self.least_slack_us)
             makespan = least + slack * ((spread - least.sum()) / max(float(slack.sum()), 1e-9))
         else:
             makespan = makespan_us * (spread / max(float(makespan_us.sum()), 1e-9))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.relaxation.bound import Bound, Bounder
 
+LANES = 2
+"""One for each core."""
 CHUNK = 1_000_000.0
 """Work of a lane between two looks at cancellation: a fraction of a second."""
 FIRST_RUN, SHORTEST_RUN = 2_000.0, 400_000.0
@@ -43,11 +46,12 @@ PRICE, FIRST_PRICE = 1.0, 0.1
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The best placement so far (None: none yet), after so much work of each lane."""
+    """The best placement so far (None: none yet), after so much work."""
 
     assignment: Assignment | None
     objective_us: float
     work: float
+    """Of a lane, where both are used; half of it where there is one."""
     moves: int
 
 
@@ -64,6 +68,7 @@ class Search:
         warm: Assignment | None = None,
         *,
         squared: bool = False,
+        explores: bool = True,
     ) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
         self.flat, steps_us = flatten(problem), np.zeros(problem.num_stages)
@@ -72,7 +77,10 @@ class Search:
         start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
         self.excess_us = longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
-        self.lanes = [Lane(problem, self.flat, start, 2 * seed + lane, explores=lane > 0, squared=squared) for lane in range(2)]
+        self._lane = partial(Lane, problem, self.flat, start, squared=squared, whole=steps_us > 0)
+        self.lanes = [self._lane(seed=2 * seed, explores=False)]
+        self.explores = explores
+        """Whether a second lane is at work from the next run on."""
         self.known: list[Position] = []
         self.kept = np.empty(0, dtype=np.int64)
         """Options of the first run, whatever its target: those that the warm start has."""
@@ -88,7 +96,7 @@ class Search:
         tighter = TIGHTER if self.problem.num_stages == 1 else TIGHTER_STAGES
         bound_us = max(self.bound.value_us, LEAST_US)
         step, length = max(gap * MARGIN, LOOSEST), max(FIRST_RUN * self.problem.num_tables, SHORTEST_RUN)
-        with ThreadPoolExecutor(len(self.lanes)) as pool:
+        with ThreadPoolExecutor(LANES) as pool:
             while self.best.work < work:
                 goal = self._goal(bound_us * (1 + step), min(length, work - self.best.work))
                 yield from self._attempt(goal, pool)
@@ -116,6 +124,8 @@ class Search:
 
     def _attempt(self, goal: Goal, pool: ThreadPoolExecutor) -> Iterator[Incumbent]:
         """One annealing run of each lane at one target, until one of them meets it."""
+        if self.explores and len(self.lanes) < LANES:
+            self.lanes.append(self._lane(seed=2 * self.seed + 1, explores=True))
         for lane in self.lanes:
             lane.begin(goal, self.known)
             self._judge(lane)
@@ -127,7 +137,8 @@ class Search:
                 break
             for lane in self.lanes:
                 self._judge(lane)
-            self.best = replace(self.best, work=self.best.work + max(done), moves=sum(lane.moves for lane in self.lanes))
+            work = self.best.work + max(done) * len(self.lanes) / LANES
+            self.best = replace(self.best, work=work, moves=sum(lane.moves for lane in self.lanes))
             yield self.best
         yield self.best
         success = self.best.objective_us <= goal.target_us

@@ -43,10 +43,13 @@ def other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start,
     shares = None if bound.boxes is None else bound.boxes.proposed(BOXES_KEPT_FREE, clock)
     if shares is not None:
         yield _start(bound, _most_of_each(shares, first.first), first.least_us, problem.num_devices)
-    if bounder.lasts_whole_steps(bound) and not clock.is_over:
-        regions = bounder.regions_below(bound, bound.value_us * (1 + BOX_STEP) - bound.fixed_us)
+    if bounder.lasts_whole_steps(bound):
+        here = bounder.by(clock)
+        regions = here.regions_below(bound, bound.value_us * (1 + BOX_STEP) - bound.fixed_us)
         for share in LIKE_UNSTEPPED if regions else ():
-            region = bounder.lasting(regions[0], share, bound.near)
+            region = here.lasting(regions[0], share, bound.near)
+            if clock.is_over:
+                break  # its linear program is not solved
             yield _start_of(problem, bounder, bound, region, STEPPED_KEPT_FREE, clock)
 
 

@@ -129,6 +129,12 @@ class Bounder:
         moved._found = replace(found, value_us=found.value_us + moved.fixed_us - self.fixed_us, fixed_us=moved.fixed_us)
         return moved
 
+    def by(self, clock: Clock) -> Bounder:
+        """This one, which another clock ends."""
+        other = copy(self)
+        other.clock = clock
+        return other
+
     @cached_property
     def _relaxed(self) -> Relaxation:
         return self._relax(self.program)

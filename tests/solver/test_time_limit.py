@@ -85,7 +85,7 @@ def test_the_plan_holds_the_best_bound_that_was_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.engine.race", "emplace.solver.infeasibility.fixes.is_feasible"]
+    "work", ["emplace.solver.driver.type_search.bounder_of", "emplace.solver.engine.Race", "emplace.solver.infeasibility.fixes.is_feasible"]
 )
 def test_no_long_work_begins_after_the_clock_ends(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
     costly = with_costs(drawn(0, 60.0), sharding_type_us=drawn(0, 60.0).cost_model.sharding_type_us)

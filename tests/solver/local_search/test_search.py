@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.generate import Case, draw
 from emplace.solver.local_search.lane import PAIRS, Goal
-from emplace.solver.local_search.search import LONG, LONG_AT_FIRST, LONG_OF_ROOM, Search, start_of
+from emplace.solver.local_search.search import LONG, LONG_OF_ROOM, Search
+from emplace.solver.local_search.starts import LONG_AT_FIRST, first_start
 from emplace.solver.model.flat import restricted, to_assignment
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Problem, Scope
@@ -21,7 +22,7 @@ def search_of(stages: int) -> Search:
     problem = merge_stages(draw(Case("tight", 60, 16, 0.95, stages=stages)))
     bounder = Bounder(problem)
     bound = bounder.bound()
-    return Search(problem, bounder, bound, start_of(problem, bounder, bound, bound.near), seed=0)
+    return Search(problem, bounder, bound, first_start(problem, bounder, bound), seed=0)
 
 
 def excess_us(problem: Problem, option: int, least_us: list[float]) -> float:

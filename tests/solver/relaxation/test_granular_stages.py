@@ -123,16 +123,12 @@ def _with(times: Floats, table: Ints, scope: Ints, node: Ints) -> Problem:
     )
 
 
-def test_searches_may_start_where_the_stage_lasts_whole_steps() -> None:
-    problem = draw(Case("steps", 400, 32, 0.85))
-    bounder = Bounder(problem)
-    bound = bounder.bound()
-    stage, step_us = 2, common_divisor(problem.unit_time_us[problem.option_scope[_option(problem)] == Scope.DEVICE, 0, 2], 1e4)
-    near, stepped = (region.relaxation.makespan[stage] / step_us for region in (bound.near, bound.stepped))
-    assert near % 1 == pytest.approx(0.75)
-    assert stepped == pytest.approx(np.ceil(near), abs=1e-4)
-    assert bound.fixed_us + bound.stepped.relaxation.bound == pytest.approx(bound.value_us, rel=2e-3)
-
-
-def _option(problem: Problem) -> Ints:
-    return np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
+def test_above_whole_steps_a_stage_lasts_at_least_the_finest_part_of_one_more() -> None:
+    """Four tables of four steps, and one that adds half a step to the devices of a node: a device with both lasts four and a half."""
+    times = np.array([[4 * STEP_US, 0.0]] * 4 + [[3 * STEP_US, 0.0], [STEP_US / 2, 0.0]])
+    scope = np.array([Scope.DEVICE] * 5 + [Scope.NODE])
+    problem = _with(times, np.array([0, 1, 2, 3, 4, 4]), scope, np.array([0, 0, 1, 1]))
+    bound = Bounder(problem).bound()
+    assert optimum_us(problem) == pytest.approx(4.5 * STEP_US)
+    assert bound.root.relaxation.bound == pytest.approx(4.25 * STEP_US)
+    assert bound.value_us == pytest.approx(4.5 * STEP_US, rel=1e-3)

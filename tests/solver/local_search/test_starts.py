@@ -1,0 +1,62 @@
+"""Where searches start: one option of each table, from several balances between the stages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.generate import Case, draw
+from emplace.solver.clock import ENDLESS, Clock
+from emplace.solver.local_search.starts import first_start, other_starts
+from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.presolve.granularity import common_divisor
+from emplace.solver.presolve.merge_stages import merge_stages
+from emplace.solver.relaxation.bound import BOX_STEP, Bound, Bounder
+
+IDS, OUTPUTS = 0, 2
+
+
+@pytest.fixture(scope="module")
+def bounded() -> tuple[Problem, Bounder, Bound]:
+    problem = merge_stages(draw(Case("steps", 400, 32, 0.85)))
+    bounder = Bounder(problem)
+    return problem, bounder, bounder.raised(bounder.bound())
+
+
+def step_us(problem: Problem) -> float:
+    option = np.repeat(np.arange(problem.num_options), np.diff(problem.option_first_unit))
+    single = problem.option_scope[option] == Scope.DEVICE
+    return common_divisor(problem.unit_time_us[single, 0, OUTPUTS], 1e4)
+
+
+def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_were_longer(bounded: tuple[Problem, Bounder, Bound]) -> None:
+    problem, bounder, bound = bounded
+    first = first_start(problem, bounder, bound)
+    base_us, whole_us = problem.stage_base_us, step_us(problem)
+    assert ((first.least_us - base_us)[OUTPUTS] / whole_us) % 1 == pytest.approx(0.75)
+    others = [start.least_us - base_us for start in other_starts(problem, bounder, bound, first, ENDLESS)]
+    stepped = [least_us for least_us in others if least_us[OUTPUTS] > first.least_us[OUTPUTS]]
+    assert [least_us[OUTPUTS] / whole_us for least_us in stepped] == pytest.approx(
+        [np.ceil(first.least_us[OUTPUTS] / whole_us)] * 5, abs=1e-4
+    )
+    (region,) = bounder.regions_below(bound, bound.value_us * (1 + BOX_STEP) - bound.fixed_us)
+    shortest_us = region.relaxation.makespan[IDS]
+    given_back = [(least_us[IDS] - shortest_us) / ((first.least_us - base_us)[IDS] - shortest_us) for least_us in stepped]
+    assert given_back == pytest.approx([0.75, 0.0, 0.5, 1.0, 0.25], abs=0.02)
+
+
+def test_each_start_has_one_option_of_each_table(bounded: tuple[Problem, Bounder, Bound]) -> None:
+    problem, bounder, bound = bounded
+    first = first_start(problem, bounder, bound)
+    starts = [first, *other_starts(problem, bounder, bound, first, ENDLESS)]
+    assert len(starts) > 3
+    for start in starts:
+        assert list(problem.option_table[start.options]) == list(range(problem.num_tables))
+    assert len({tuple(start.options) for start in starts}) > 1
+
+
+def test_there_are_no_others_where_the_clock_is_over(bounded: tuple[Problem, Bounder, Bound]) -> None:
+    problem, bounder, bound = bounded
+    first = first_start(problem, bounder, bound)
+    over = Clock(lambda: 1.0, 0.0)
+    assert all(list(start.least_us) == list(first.least_us) for start in other_starts(problem, bounder, bound, first, over))
