@@ -11,6 +11,7 @@ from benchmarks.markdown import head, print_table
 def table(lines: list[dict[str, Any]]) -> Iterator[str]:
     yield head(
         "tables x devices",
+        "draw",
         "HBM load",
         "kinds",
         "stages",
@@ -29,7 +30,7 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
         work = "" if line.get("work_seconds") is None else f"{line['work_seconds']:.1f}"
         limit = f"{line['limit_seconds']:.0f} {line.get('limit_kind', 'work')}"
         yield (
-            f"| {line['tables']} x {line['devices']} | {line['hbm_load']:.0%} | {line['kinds']} | {line['stages']} | {limit} "
+            f"| {line['tables']} x {line['devices']} | {line.get('draw', 1)} | {line['hbm_load']:.0%} | {line['kinds']} | {line['stages']} | {limit} "
             f"| {line['bound_seconds']:.1f} | {line['seconds']:.1f} | {work} | {gap} | {of_placement} | {line['peak_bytes'] / 2**30:.1f} |"
         )
 

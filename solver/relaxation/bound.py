@@ -65,11 +65,6 @@ class Bound:
         return bool(np.isfinite(self.value_us))
 
 
-def bound_of(problem: Problem, clock: Clock = ENDLESS) -> Bound:
-    """The bound of a problem, with as few stages as say the same."""
-    return bounder_of(problem, clock).bound()
-
-
 def bound_at_once(problem: Problem) -> float:
     """A bound without any linear program: the stages last as long as if all tables were spread evenly, whatever the memory."""
     rows, stages = aggregate(problem), problem.num_stages

@@ -22,9 +22,9 @@ def test_solver_table(tmp_path: Path) -> None:
     times = {"bound_seconds": 1.2, "seconds": 3.0, "work_seconds": 2.5, "limit_kind": "time", "stopped_by": "gap"}
     found = ({"gap": 0.01, "placement_gap": 0.025}, {"gap": None, "placement_gap": None}, {"gap": 0.01})
     printed = _printed("solver_table", tmp_path / "results", *(case | times | gaps for gaps in found))
-    assert {line.count("|") for line in printed} == {12}
+    assert {line.count("|") for line in printed} == {13}
     shown = ("1.00% | 2.50%", "no plan | ", "1.00% | ")
-    assert printed[2:] == [f"| 5 x 8 | 90% | 1 | 6 | 10 time | 1.2 | 3.0 | 2.5 | {gaps} | 2.0 |" for gaps in shown]
+    assert printed[2:] == [f"| 5 x 8 | 1 | 90% | 1 | 6 | 10 time | 1.2 | 3.0 | 2.5 | {gaps} | 2.0 |" for gaps in shown]
 
 
 def test_torchrec_table_leaves_cases_without_both_plans_out_of_the_mean(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cache_points import interval_points, mixed_points
 from emplace.solver.model.cover import Cover, Way
-from emplace.solver.relaxation.bound import bound_of, bounder_of
+from emplace.solver.relaxation.bound import bounder_of, bounder_of
 from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.solve import solve_question
 
@@ -36,7 +36,7 @@ def test_the_bound_of_a_cover_is_below_every_placement(number: int) -> None:
         assert cover is not None
         if asked.cost_model.ranks_per_core > 1 or plan.step_time_us is None:
             continue
-        bound = bound_of(cover) if len(np.unique(cover.option_table)) == cover.num_tables else None
+        bound = bounder_of(cover).bound() if len(np.unique(cover.option_table)) == cover.num_tables else None
         best = best_below(asked, variant.topology, plan.step_time_us * 1.5)
         if best is not None:
             assert bound is not None
@@ -55,7 +55,7 @@ def beside_servers() -> Cover:
 def test_no_table_is_on_trainers_and_servers_at_once() -> None:
     """The relaxation of a cover puts a part of a table on each; by cases it doesn't."""
     cover = beside_servers()
-    assert cases_of(cover)[0].bound_us > 1.02 * bound_of(cover).value_us
+    assert cases_of(cover)[0].bound_us > 1.02 * bounder_of(cover).bound().value_us
 
 
 def test_no_table_is_in_few_pieces_and_in_many_at_once() -> None:
@@ -66,7 +66,7 @@ def test_no_table_is_in_few_pieces_and_in_many_at_once() -> None:
     assert cover is not None
     cut = [list(ShardingType).index(kind) for kind in (ShardingType.COLUMN_WISE, ShardingType.DATA_PARALLEL)]
     cover = cover.with_cover_options(np.isin(cover.sharding_type, cut))
-    assert cases_of(cover)[0].bound_us > 1.008 * bound_of(cover).value_us
+    assert cases_of(cover)[0].bound_us > 1.008 * bounder_of(cover).bound().value_us
 
 
 def test_only_the_lowest_of_the_cases_is_raised_and_no_other_would_be_lower() -> None:
@@ -126,7 +126,7 @@ def test_where_a_cover_has_no_solution_nothing_fits() -> None:
         for variant in variants(asked):
             priced = price(asked, variant.topology, variant.tiers, may_be_concrete=False)
             assert priced.cover is not None
-            if priced.may_have_a_plan and not bound_of(priced.cover).feasible:
+            if priced.may_have_a_plan and not bounder_of(priced.cover).bound().feasible:
                 proven += 1
                 assert best_below(asked, variant.topology, np.inf) is None
     assert proven > 3
