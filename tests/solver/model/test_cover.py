@@ -21,7 +21,7 @@ from emplace.solver.driver.variants import variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cache_points import interval_points, mixed_points
 from emplace.solver.model.cover import Cover, Way
-from emplace.solver.relaxation.bound import bounder_of, bounder_of
+from emplace.solver.relaxation.bound import bounder_of
 from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.solve import solve_question
 

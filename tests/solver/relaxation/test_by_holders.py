@@ -18,7 +18,7 @@ from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.holders import HolderPricer, not_partly_held
-from emplace.solver.relaxation.bound import bound_of
+from emplace.solver.relaxation.bound import bounder_of
 from emplace.solver.relaxation.by_cases import cases_of
 from emplace.solver.relaxation.by_holders import bound_by_holders, raised_by_holders
 from tests.solver.questions import at_datasheet_prices, cpu_host, gpu_host, question, table
@@ -71,7 +71,7 @@ def bounds_that_hold(asked: Question) -> list[tuple[float, float]]:
         if holders is not None and len(np.unique(cover.option_table)) == cover.num_tables:
             highest_us = max(bound_by_holders(cover, holders, table) for table in range(cover.num_tables))
             assert best_below(asked, variant.topology, highest_us * (1 - SAME)) is None
-            found.append((bound_of(cover).value_us, highest_us))
+            found.append((bounder_of(cover).bound().value_us, highest_us))
     return found
 
 
@@ -128,7 +128,7 @@ def test_no_bound_is_raised_that_is_enough_or_of_no_use(few_tables: tuple[Cover,
 
 def test_a_bound_that_is_enough_is_no_higher_than_that_of_all_cases(few_tables: tuple[Cover, HolderPricer]) -> None:
     cover, holders = few_tables
-    enough_us = 1.005 * bound_of(cover).value_us
+    enough_us = 1.005 * bounder_of(cover).bound().value_us
     assert enough_us <= bound_by_holders(cover, holders, 2, enough_us=enough_us) <= bound_by_holders(cover, holders, 2)
 
 
