@@ -13,7 +13,7 @@ from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.native import anneal, greedy, recount, resplit_pairs
 
-HEATS = (0.005, 0.02, 0.08, 0.25)
+TEMPERATURES = (0.005, 0.02, 0.08, 0.25)
 """Temperatures at the start of a run, in mean shares of the target that one table takes on one device."""
 COLD = 0.02
 """The share of it that is left at the end of a run."""
@@ -76,8 +76,8 @@ class Lane:
         self.journal = empty_journal(flat, self.state)
         self.placeable = _placeable(problem, flat)
         self.explores = explores
-        self.heats = HEATS if explores else HEATS[:2]
-        self.energy_after = np.zeros(len(self.heats))
+        self.temperatures = TEMPERATURES if explores else TEMPERATURES[:2]
+        self.energy_after = np.zeros(len(self.temperatures))
         self.least_slack_us = start.least_us * np.where(whole, WHOLE_SLACK, SLACK)
         self.makespan_us = start.least_us + self.least_slack_us
         self.memory_weight: tuple[float, Floats] | None = None
@@ -98,9 +98,9 @@ class Lane:
         self._set_limits(self.makespan_us)
         self._place_impossible()
         self.overload = recount(goal.flat, self.limits, self.state, self.base)
-        self.heat = self.failures % len(self.heats) if self.explores else int(np.argmin(self.energy_after))
+        self.temperature = self.failures % len(self.temperatures) if self.explores else int(np.argmin(self.energy_after))
         scale = self.problem.num_devices / float(self.limits.load[0, :-1].sum())
-        self.hot = self.heats[self.heat] * float(np.maximum(self.start.size_us * scale, self.start.bytes).mean())
+        self.hot = self.temperatures[self.temperature] * float(np.maximum(self.start.size_us * scale, self.start.bytes).mean())
 
     def run(self, chunk: float) -> float:
         """Anneal, or split pairs anew, for one chunk of work; returns what was done of it."""
@@ -130,7 +130,7 @@ class Lane:
 
     def end(self, *, success: bool) -> None:
         """Learn from the run."""
-        self.energy_after[self.heat] = self._energy()
+        self.energy_after[self.temperature] = self._energy()
         self.failures = 0 if success else self.failures + 1
         self.makespan_us = self.limits.load[0, :-1].copy()
         if not self.goal.any_time:

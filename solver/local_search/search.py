@@ -51,7 +51,7 @@ class Incumbent:
     assignment: Assignment | None
     objective_us: float
     work: float
-    """Of a lane, where both are used; half of it where there is one."""
+    """What each lane has done where both are used, half of what it has where there is one."""
     moves: int
 
 
@@ -89,7 +89,7 @@ class Search:
             self.known, self.kept = [Position(option, target, self.lanes[0].makespan_us)], option[option >= 0]
 
     def run(self, gap: float, work: float, *, any_soon: bool = False) -> Iterator[Incumbent]:
-        """Search for a placement within `gap` of the bound until each lane has done `work`; yields after every chunk.
+        """Search for a placement within `gap` of the bound until its work is `work`; yields after every chunk.
 
         With `any_soon` nobody knows how near the end is, so any placement is wanted before a good one.
         """
