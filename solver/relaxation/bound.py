@@ -134,6 +134,13 @@ class Bounder:
     def _relaxed(self) -> Relaxation:
         return self._relax(self.program)
 
+    @cached_property
+    def _steps(self) -> GranularStages:
+        return GranularStages(self.problem)
+
+    def _step_level(self, near: Region) -> StepLevel | None:
+        return self._steps.level(near.part, near.relaxation.makespan)
+
     def _new_bound(self, known_us: float) -> Bound:
         root = wide = near = self.root
         relaxation = root.relaxation
@@ -162,14 +169,13 @@ class Bounder:
         placements up to `widest`."""
         if np.isinf(widest) or isinstance(self.problem, Cover):
             return low  # a cover's loads are means, which say nothing of the steps that devices' come in
-        steps = GranularStages(self.problem)
-        level = steps.level(near.part, near.relaxation.makespan)
+        level = self._step_level(near)
         if level is None:
             return low
-        high = value = min(self._relax(steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
+        high = value = min(self._relax(self._steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
         while not self.clock.is_over:
             region = self.below(wide, value)
-            cases = [] if region is None else self._cases_below(steps, level, region, value)
+            cases = [] if region is None else self._cases_below(level, region, value)
             nearest = min(cases, key=lambda case: case.relaxation.bound, default=None)
             low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
             if region is not None and nearest is not None and nearest.relaxation.bound < value:
@@ -210,7 +216,7 @@ class Bounder:
 
     def lasts_whole_steps(self, bound: Bound) -> bool:
         """Whether a stage lasts whole steps, or is left unfilled."""
-        return GranularStages(self.problem).level(bound.near.part, bound.near.relaxation.makespan) is not None
+        return self._step_level(bound.near) is not None
 
     def lasting(self, region: Region, share: float, other: Region) -> Region:
         """A region where stages last this share longer of what they last longer in another."""
@@ -224,14 +230,13 @@ class Bounder:
         region = self.below(bound.root, value)
         if region is None:
             return []
-        steps = GranularStages(self.problem)
-        level = steps.level(bound.near.part, bound.near.relaxation.makespan)
-        return [region] if level is None else self._cases_below(steps, level, region, value)
+        level = self._step_level(bound.near)
+        return [region] if level is None else self._cases_below(level, region, value)
 
-    def _cases_below(self, steps: GranularStages, level: StepLevel, region: Region, value: float) -> list[Region]:
+    def _cases_below(self, level: StepLevel, region: Region, value: float) -> list[Region]:
         """What is left of a region below a value in each case of how long a stage lasts."""
         start = region.relaxation.starting_point
-        cases = (Region(part, self._relax(part.program, start)) for part in steps.cases(region.part, level))
+        cases = (Region(part, self._relax(part.program, start)) for part in self._steps.cases(region.part, level))
         below = (self.below(case, value) for case in cases)
         return [case for case in below if case is not None]
 
