@@ -7,14 +7,15 @@ over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, cycle, islice
 
 from emplace.solver.budget import BOUND_SHARE, HEATS_SHARE, SEARCH_WORK_PER_SECOND, Budget
+from emplace.solver.local_search.lane import Start
 from emplace.solver.local_search.search import FIRST_RUN, LANES, Incumbent, Search
-from emplace.solver.local_search.starts import first_start, other_starts
+from emplace.solver.local_search.starts import first_start, other_starts, shorter_starts
 from emplace.solver.model.problem import Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
@@ -27,12 +28,15 @@ HEATS, SHORT_HEATS = (6, 4, 2), (4, 2)
 have found the best placements go on."""
 RUNS_OF_A_HEAT = 3
 """First runs in a heat, or in a search, from which on searches start from here and there. With less it is harder to find any placement."""
+TRIAL = 0.25
+"""Share of one search after which it shows how good a start is."""
 
 
 @dataclass(frozen=True)
 class Racer:
-    """A search and its chunks."""
+    """A search, where it starts, and its chunks."""
 
+    start: Start
     search: Search
     chunks: Iterator[Incumbent]
 
@@ -55,7 +59,9 @@ class Race:
     def searches(self) -> Iterator[Search]:
         """The search that has just done a chunk; what is not shared, the best one gets besides."""
         restarts = max(1, round(self.work / (RESTART_WORK * self.problem.num_tables)))
-        return self._in_heats() if self.problem.num_stages > 1 and restarts < HEATS[0] else self._one_by_one(restarts)
+        if self.problem.num_stages == 1:
+            return self._one_by_one(restarts)
+        return self._in_heats() if restarts < HEATS[0] else self._from_the_best_start(restarts)
 
     @property
     def work(self) -> float:
@@ -63,27 +69,43 @@ class Race:
         return self.budget.seconds * SEARCH_WORK_PER_SECOND
 
     def _one_by_one(self, number: int) -> Iterator[Search]:
-        share, best = 1 / number, None
-        share_s = share * self.monitor.clock.left_s
-        for racer in self._racers(number, share, share, lambda index: index % 2 == 0):
-            yield from _run([racer], share * self.work, self.monitor.within(share_s))
-            best = racer if best is None else min(best, racer, key=lambda each: each.objective_us)
-            if self._has_no_time(racer):
+        share, share_s, field = 1 / number, self.monitor.clock.left_s / number, list[Racer]()
+        for index, start in _entrants(self._starts(number), number):
+            field.append(self._racer(start, index, number, share))
+            yield from _run(field[-1:], share * self.work, self.monitor.within(share_s))
+            if self._has_no_time(field[-1]):
                 break
-        if best is not None:
-            yield from _run([best], math.inf, self.monitor)
+        yield from _run([_best(field)], math.inf, self.monitor)
+
+    def _from_the_best_start(self, number: int) -> Iterator[Search]:
+        """Each start is tried; the best one gets all searches that there is work for."""
+        share, share_s = 1 / number, self.monitor.clock.left_s / number
+        tried = list[Racer]()
+        for index, start in enumerate(self._starts(number, shorter=True)):
+            tried.append(self._racer(start, index, number, share, squared=index % 2 == 0))
+            yield from _run(tried[-1:], TRIAL * share * self.work, self.monitor.within(TRIAL * share_s))
+            if self._has_no_time(tried[-1]):
+                break
+        field, best = [_best(tried)], _best(tried)
+        yield from _run(field, share * self.work, self.monitor.within((1 - TRIAL) * share_s))
+        for index in range(len(tried), round(number + (len(tried) - 1) * (1 - TRIAL))):
+            field.append(self._racer(best.start, index, number, share, squared=index % 2 == 0))
+            yield from _run(field[-1:], share * self.work, self.monitor.within(share_s))
+        yield from _run([_best(field)], math.inf, self.monitor)
 
     def _in_heats(self) -> Iterator[Search]:
         heats = HEATS if HEATS_SHARE * LANES * self.work >= sum(HEATS) * self._enough else SHORT_HEATS
         share = HEATS_SHARE / sum(heats)
         share_s, others = share * self.monitor.clock.left_s, share * (sum(heats) - len(heats))
-        field = list(self._racers(heats[0], share * LANES, 1 - others, lambda index: index > 0, explore=False))
+        starts = self._starts(heats[0] if share * LANES * self.work >= self._enough else 1)
+        entrants = _entrants(starts, heats[0])
+        field = [self._racer(start, index, heats[0], 1 - others, squared=index > 0, explores=False) for index, start in entrants]
         for heat, size in enumerate(heats, start=1):
             field = sorted(field, key=lambda racer: racer.objective_us)[:size]
             yield from self._heat(field, heat * share * self.work, share_s)
             if self._has_no_time(field[0]):
                 break
-        best = min(field, key=lambda racer: racer.objective_us)
+        best = _best(field)
         best.search.explores = True
         yield from _run([best], math.inf, self.monitor)
 
@@ -104,20 +126,31 @@ class Race:
         """Whether a race would be over before any racer has a plan."""
         return self.budget.by_clock and racer.search.best.assignment is None
 
-    def _racers(self, number: int, first: float, most: float, squared: Callable[[int], bool], *, explore: bool = True) -> Iterator[Racer]:
-        """So many searches: at first a lane of each does the share `first` of the work, and in the end each does `most` of it at the most."""
-        problem, bound, clock = self.problem, self.bound, self.monitor.sharing(BOUND_SHARE).clock
-        starts = [first_start(problem, self.bounder, bound, clock)]
-        if first * self.work >= self._enough:
-            starts += islice(other_starts(problem, self.bounder, bound, starts[0], clock), number - 1)
-        balances = problem.num_stages > 1 and problem.num_tables > problem.num_devices
-        for index, start in zip(range(number), chain(starts[:1], cycle(starts[1:] or starts)), strict=False):
-            warm = problem.warm_start if index == 0 else None
-            seed = self.budget.seed * number + index
-            is_squared = balances and squared(index)
-            search = Search(problem, self.bounder, bound, start, seed, warm, squared=is_squared, explores=explore)
-            end = math.inf if self.budget.by_clock else most * self.work
-            yield Racer(search, search.run(self.budget.gap, end, any_soon=self.budget.by_clock and index == 0))
+    def _starts(self, most: int, *, shorter: bool = False) -> list[Start]:
+        """So many at most; with `shorter` those come first where a stage lasts fewer whole steps."""
+        problem, bounder, bound, clock = self.problem, self.bounder, self.bound, self.monitor.sharing(BOUND_SHARE).clock
+        first = first_start(problem, bounder, bound, clock)
+        others = other_starts(problem, bounder, bound, first, clock)
+        if shorter:
+            others = chain(shorter_starts(problem, bounder, bound, clock), others)
+        return [first, *islice(others, most - 1)]
+
+    def _racer(self, start: Start, index: int, number: int, most: float, *, squared: bool = False, explores: bool = True) -> Racer:
+        """A search of `number`, where each lane does the share `most` of the work in the end."""
+        problem, balances = self.problem, self.problem.num_tables > self.problem.num_devices
+        warm, seed = problem.warm_start if index == 0 else None, self.budget.seed * number + index
+        search = Search(problem, self.bounder, self.bound, start, seed, warm, squared=squared and balances, explores=explores)
+        end = math.inf if self.budget.by_clock else most * self.work
+        return Racer(start, search, search.run(self.budget.gap, end, any_soon=self.budget.by_clock and index == 0))
+
+
+def _entrants(starts: list[Start], number: int) -> Iterator[tuple[int, Start]]:
+    """The first start once, and the others in turn."""
+    return zip(range(number), chain(starts[:1], cycle(starts[1:] or starts)), strict=False)
+
+
+def _best(field: list[Racer]) -> Racer:
+    return min(field, key=lambda racer: racer.objective_us)
 
 
 def _run(racers: list[Racer], work: float, here: Monitor) -> Iterator[Search]:

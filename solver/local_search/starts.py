@@ -53,6 +53,12 @@ def other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start,
             yield _start_of(problem, bounder, bound, region, STEPPED_KEPT_FREE, clock)
 
 
+def shorter_starts(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock) -> Iterator[Start]:
+    """Where a stage of whole steps lasts as many as at the root, and fewer: others last longer for it."""
+    for region in bounder.by(clock).with_fewer_steps(bound):
+        yield _start_of(problem, bounder, bound, region, 0.0, clock)
+
+
 def longest_excess_us(problem: Problem, bounder: Bounder, least_us: Floats) -> Floats:
     """[O] by how much an option's longest units exceed `least_us` ([K], base included), all stages together; 0 with one stage."""
     if problem.num_stages == 1:

@@ -5,6 +5,7 @@ docs/explanation/bounds.md states each bound and proves it. Prices of options (r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -224,6 +225,21 @@ class Bounder:
         longer = makespan + share * np.maximum(other.relaxation.makespan - makespan, 0.0)
         part = region.part.lasting(np.maximum(region.part.program.lower, longer))
         return Region(part, self._relax(part.program, region.relaxation.starting_point))
+
+    def with_fewer_steps(self, bound: Bound) -> Iterator[Region]:
+        """All placements where a stage lasts so many whole steps at most: as many as in the root's relaxation, then one fewer each time,
+        while the relaxation stays below the bound."""
+        near, root = self._step_level(bound.near), bound.root
+        if near is None:
+            return
+        level = self._steps.level_above(near, root.relaxation.makespan)
+        while level.whole > 0.0:
+            program = self._steps.filled(root.part, level)
+            relaxation = self._relax(program, root.relaxation.starting_point)
+            if self.clock.is_over or relaxation.bound + self.fixed_us > bound.value_us:
+                return
+            yield Region(replace(root.part, program=program), relaxation)
+            level = replace(level, whole=level.whole - 1.0)
 
     def regions_below(self, bound: Bound, value: float) -> list[Region]:
         """Placements with a sum of s up to `value`: where a stage lasts whole steps, those of each case."""

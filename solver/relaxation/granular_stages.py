@@ -58,10 +58,14 @@ class GranularStages:
         place = int(np.argmax((whole + 1) * step_us[has] - usual[has]))
         return StepLevel(int(has[place]), float(whole[place]), float(step_us[has[place]]))
 
+    def level_above(self, level: StepLevel, makespan_us: Floats) -> StepLevel:
+        """The fewest whole steps of the stage that are no less than it lasts in another relaxation."""
+        return replace(level, whole=float(np.ceil(makespan_us[self.stage[level.place]] / level.step_us - self.slack)))
+
     def cases(self, part: ReducedProgram, level: StepLevel) -> list[ReducedProgram]:
         """`part` where the stage lasts one step more, where it lasts less than that but more than whole steps, and where it does not last
         longer than these: every placement is in one of them."""
-        programs = [self.above(part, level), self._between(part, level), self._filled(part, level)]
+        programs = [self.above(part, level), self._between(part, level), self.filled(part, level)]
         return [replace(part, program=program) for program in programs if program is not None]
 
     def above(self, part: ReducedProgram, level: StepLevel) -> Program:
@@ -80,7 +84,7 @@ class GranularStages:
         longer = self._lasting(part.program, level, level.whole * level.step_us + finest_us)
         return self._limited(replace(part, program=longer), level, more_us)
 
-    def _filled(self, part: ReducedProgram, level: StepLevel) -> Program:
+    def filled(self, part: ReducedProgram, level: StepLevel) -> Program:
         """No device holds more than `level.whole` steps."""
         return self._limited(part, level, np.zeros_like(self.touched))
 

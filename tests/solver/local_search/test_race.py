@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from benchmarks.generate import Case, draw
+from benchmarks.generate import Case, draw, suite
 from emplace.solver.budget import SEARCH_WORK_PER_SECOND, Budget
 from emplace.solver.clock import ENDLESS
-from emplace.solver.local_search.race import HEATS, Race
+from emplace.solver.local_search import race as race_module
+from emplace.solver.local_search.lane import Start
+from emplace.solver.local_search.race import HEATS, RESTART_WORK, TRIAL, Race
 from emplace.solver.local_search.search import CHUNK, Search
+from emplace.solver.model.problem import Problem
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.progress import Monitor
-from emplace.solver.relaxation.bound import Bounder
+from emplace.solver.relaxation.bound import Bound, Bounder
 
 CASE = Case("race", 120, 16, 0.85)
 SECONDS = 4.0
+FEW = next(case for case in suite() if case.name == "m1x16-95-k5")
 
 
 def race(seconds: float = SECONDS, *, seed: int = 0) -> Race:
@@ -56,6 +61,39 @@ def test_the_best_one_gets_the_rest_and_a_second_lane(raced: list[tuple[Search, 
 def test_the_same_race_has_the_same_answer() -> None:
     best = [list(race(seed=1).searches())[-1].best.objective_us for _ in range(2)]
     assert best[0] == best[1]
+
+
+def test_few_tables_go_on_from_the_start_that_its_trial_shows_to_be_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Start] = []
+
+    class Recorded(Search):
+        def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, start: Start, *rest: Any, **named: Any) -> None:
+            started.append(start)
+            super().__init__(problem, bounder, bound, start, *rest, **named)
+
+    monkeypatch.setattr(race_module, "Search", Recorded)
+    number = HEATS[0]
+    problem = merge_stages(draw(FEW))
+    restart = RESTART_WORK * problem.num_tables
+    budget = Budget(number * restart / SEARCH_WORK_PER_SECOND, 0.0, seed=1)
+    bounder = Bounder(problem)
+    searches: list[Search] = []
+    in_trial: dict[int, float] = {}
+    for search in Race(problem, bounder, bounder.bound(), budget, Monitor()).searches():
+        if search not in searches:
+            searches.append(search)
+        if search.best.work <= TRIAL * restart + CHUNK:
+            in_trial[search.seed] = search.best.objective_us
+    assert len(searches) == len(started)
+    trials = len({id(start) for start in started})
+    assert trials == number
+    best = min(range(trials), key=lambda index: in_trial[searches[index].seed])
+    assert best > 0
+    assert len(started) > trials
+    assert all(start is started[best] for start in started[trials:])
+    done = [search.best.work / restart for search in searches]
+    assert done == pytest.approx([1.0 if index in (best, *range(trials, len(done))) else TRIAL for index in range(len(done))], abs=0.13)
+    assert sum(done) == pytest.approx(number, abs=0.7)
 
 
 def test_where_the_first_finds_nothing_in_its_time_no_others_race() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from benchmarks.generate import Case, draw
+from benchmarks.generate import Case, draw, suite
 from emplace.solver.clock import ENDLESS, Clock
-from emplace.solver.local_search.starts import first_start, other_starts
+from emplace.solver.local_search.starts import first_start, other_starts, shorter_starts
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.presolve.granularity import common_divisor
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import BOX_STEP, Bound, Bounder
 
 IDS, OUTPUTS = 0, 2
+FEW = next(case for case in suite() if case.name == "m3x64-95-k5")
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,22 @@ def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_w
     assert given_back == pytest.approx([0.75, 0.0, 0.5, 1.0, 0.25], abs=0.02)
 
 
+def test_with_few_tables_the_stage_of_whole_steps_lasts_fewer_and_fewer() -> None:
+    problem = merge_stages(draw(FEW))
+    bounder = Bounder(problem)
+    bound = bounder.bound()
+    base_us, whole_us = problem.stage_base_us, step_us(problem)
+    shorter = [start.least_us - base_us for start in shorter_starts(problem, bounder, bound, ENDLESS)]
+    steps = [least_us[OUTPUTS] / whole_us for least_us in shorter]
+    root = bound.root.relaxation.makespan[OUTPUTS] / whole_us
+    assert steps == pytest.approx([root, *(np.ceil(root) - fewer for fewer in range(1, len(steps)))], abs=1e-4)
+    near = first_start(problem, bounder, bound).least_us - base_us
+    assert len(steps) > 2
+    assert steps[-1] < near[OUTPUTS] / whole_us - 2
+    assert all(later[IDS] > sooner[IDS] for sooner, later in pairwise(shorter))
+    assert all(problem.constant_us + (least_us + base_us).sum() <= bound.value_us for least_us in shorter)
+
+
 def test_each_start_has_one_option_of_each_table(bounded: tuple[Problem, Bounder, Bound]) -> None:
     problem, bounder, bound = bounded
     first = first_start(problem, bounder, bound)
@@ -60,3 +79,4 @@ def test_there_are_no_others_where_the_clock_is_over(bounded: tuple[Problem, Bou
     first = first_start(problem, bounder, bound)
     over = Clock(lambda: 1.0, 0.0)
     assert all(list(start.least_us) == list(first.least_us) for start in other_starts(problem, bounder, bound, first, over))
+    assert list(shorter_starts(problem, bounder, bound, over)) == []
