@@ -84,13 +84,14 @@ class Race:
         for index, start in enumerate(self._starts(number, shorter=True)):
             tried.append(self._racer(start, index, number, share, squared=index % 2 == 0))
             yield from _run(tried[-1:], TRIAL * share * self.work, self.monitor.within(TRIAL * share_s))
-            if self._has_no_time(tried[-1]):
+            if self._has_no_time(tried[0]):
                 break
-        field, best = [_best(tried)], _best(tried)
-        yield from _run(field, share * self.work, self.monitor.within((1 - TRIAL) * share_s))
-        for index in range(len(tried), round(number + (len(tried) - 1) * (1 - TRIAL))):
-            field.append(self._racer(best.start, index, number, share, squared=index % 2 == 0))
-            yield from _run(field[-1:], share * self.work, self.monitor.within(share_s))
+        best, field = _best(tried), [_best(tried)]
+        if not self._has_no_time(best):
+            yield from _run(field, share * self.work, self.monitor.within((1 - TRIAL) * share_s))
+            for index in range(len(tried), round(number + (len(tried) - 1) * (1 - TRIAL))):
+                field.append(self._racer(best.start, index, number, share, squared=index % 2 == 0))
+                yield from _run(field[-1:], share * self.work, self.monitor.within(share_s))
         yield from _run([_best(field)], math.inf, self.monitor)
 
     def _in_heats(self) -> Iterator[Search]:

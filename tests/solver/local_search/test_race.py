@@ -103,3 +103,12 @@ def test_where_the_first_finds_nothing_in_its_time_no_others_race() -> None:
     searches = list(Race(full, bounder, bounder.bound(), budget, Monitor.of(clock=ENDLESS.within(2.0))).searches())
     assert {search.seed for search in searches} == {0, 1}
     assert searches[-1].best.assignment is None
+
+
+def test_where_the_first_start_finds_nothing_in_its_trial_it_has_all_of_the_time() -> None:
+    full = merge_stages(draw(replace(FEW, hbm_load=1.0, uvm=False)))
+    bounder = Bounder(full)
+    budget = Budget(HEATS[0] * RESTART_WORK * full.num_tables / SEARCH_WORK_PER_SECOND, 0.0, 0, by_clock=True)
+    searches = list(Race(full, bounder, bounder.bound(), budget, Monitor.of(clock=ENDLESS.within(1.0))).searches())
+    assert {search.seed for search in searches} == {0}
+    assert searches[-1].best.assignment is None
