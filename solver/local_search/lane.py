@@ -8,10 +8,12 @@ from itertools import pairwise
 import numpy as np
 
 from emplace.solver.budget import MOVE_WORK, PAIR_WORK, WAY_WORK
+from emplace.solver.local_search.node_assignment import WholeSteps
 from emplace.solver.local_search.state import MOST_MEMORY_WEIGHT, Schedule, empty_journal, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.native import anneal, greedy, recount, resplit_pairs
+from emplace.solver.presolve.granularity import FINEST
 
 TEMPERATURES = (0.005, 0.02, 0.08, 0.25)
 """Temperatures at the start of a run, in mean shares of the target that one table takes on one device."""
@@ -21,6 +23,8 @@ FRESH_START = 4
 """After so many failures in a row an exploring lane starts from nothing."""
 SLACK, WHOLE_SLACK = 1e-4, 1e-6
 """Shares of a stage's least makespan that the target leaves above it at least; of one that lasts whole steps, a part of a step is of no use."""
+MOSTLY = 0.5
+"""Share of what a run is late by from which on it is a matter of one stage."""
 PAIRS, PAIRS_STAGES = 0.5, 0.8
 """Share of a run's work, at its end, in which pairs of devices are split anew; and with several stages once there is a plan, as pairs
 find none where memory is scarce."""
@@ -64,11 +68,10 @@ class Position:
 
 
 class Lane:
-    """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known. `whole`: [K] whether
-    the least makespan of a stage is of whole steps."""
+    """`explores`: hotter runs, now and then from nothing. Otherwise every run starts from the best position known."""
 
     def __init__(
-        self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool, squared: bool, whole: Bools
+        self, problem: Problem, flat: FlatProblem, start: Start, seed: int, *, explores: bool, squared: bool, steps: WholeSteps
     ) -> None:
         self.problem, self.start, self.squared = problem, start, squared
         self.base = np.append(problem.stage_base_us, 0.0)
@@ -78,7 +81,8 @@ class Lane:
         self.explores = explores
         self.temperatures = TEMPERATURES if explores else TEMPERATURES[:2]
         self.energy_after = np.zeros(len(self.temperatures))
-        self.least_slack_us = start.least_us * np.where(whole, WHOLE_SLACK, SLACK)
+        self.steps, self.least_us = steps, start.least_us
+        self.least_slack_us = start.least_us * np.where(steps.step_us > 0, WHOLE_SLACK, SLACK)
         self.makespan_us = start.least_us + self.least_slack_us
         self.memory_weight: tuple[float, Floats] | None = None
         self.failures = self.moves = 0
@@ -133,8 +137,22 @@ class Lane:
         self.energy_after[self.temperature] = self._energy()
         self.failures = 0 if success else self.failures + 1
         self.makespan_us = self.limits.load[0, :-1].copy()
+        if not success:
+            self._add_step()
         if not self.goal.any_time:
             self.memory_weight = self.limits.weight[-1], self.limits.ddr_weight
+
+    def _add_step(self) -> None:
+        """Let a stage of whole steps last one more from now on if it is what a run was late by, and the target has room for one."""
+        late_us = np.maximum(self.state.load[:, :-1] - self.limits.load[:, :-1], 0.0).sum(axis=0)
+        stage = int(np.argmax(late_us))
+        step_us = float(self.steps.step_us[stage])
+        if step_us == 0.0 or late_us[stage] <= MOSTLY * late_us.sum():
+            return
+        longer, whole_us = self.least_us.copy(), float(self.problem.stage_base_us[stage] + self.steps.least_us[stage])
+        longer[stage] = whole_us + step_us * (np.floor((longer[stage] - whole_us) / step_us + FINEST) + 1.0)
+        if float(longer.sum()) * (1.0 + SLACK) < self.goal.target_us - self.problem.constant_us:
+            self.least_us = longer
 
     def objective_us(self) -> float:
         """The objective of the placement as it is; infinity where it does not fit, or a unit has no place."""
@@ -146,7 +164,7 @@ class Lane:
 
     def _set_limits(self, makespan_us: Floats) -> None:
         """The target, split between the stages: what it leaves above the least in the proportions of `makespan_us`."""
-        spread, least = self.goal.target_us - self.problem.constant_us, self.start.least_us
+        spread, least = self.goal.target_us - self.problem.constant_us, self.least_us
         if float(least.sum()) * (1.0 + SLACK) < spread:
             slack = np.maximum(makespan_us - least, self.least_slack_us)
             makespan = least + slack * ((spread - least.sum()) / max(float(slack.sum()), 1e-9))

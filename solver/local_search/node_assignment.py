@@ -42,12 +42,22 @@ class _Stages:
     """[Q] quanta that the devices of one number in their node, one of each node, must hold together."""
 
 
-def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) -> tuple[FlatProblem, Floats]:
-    """`flat` with one node left to each table whose option ([T]) covers one, and [K] how much longer than its base each
-    stage then takes at least. Where a stage's loads have no quantum, nothing is chosen and the least is 0."""
-    least_us = np.zeros(problem.num_stages)
+@dataclass(frozen=True)
+class WholeSteps:
+    """What stages last whose loads come in equal steps; 0 for all others."""
+
+    least_us: Floats
+    """[K] how much longer than its base each lasts at least."""
+    step_us: Floats
+    """[K]"""
+
+
+def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) -> tuple[FlatProblem, WholeSteps]:
+    """`flat` with one node left to each table whose option ([T]) covers one, and what stages of whole steps then last. Where a stage's
+    loads have no quantum, nothing is chosen."""
+    least_us, step_us = np.zeros((2, problem.num_stages))
     if problem.num_kinds > 1:
-        return flat, least_us
+        return flat, WholeSteps(least_us, step_us)
     units = np.diff(problem.option_first_unit)[options]
     tables = np.flatnonzero((problem.option_scope[options] == Scope.NODE) & (units == 1))
     load = flat.unit_load[problem.option_first_unit[options[tables]], 0, :-1]
@@ -55,7 +65,7 @@ def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) 
     mean = _mean_load(problem, options)
     stages = _quantised(problem, options, mean, nodes)
     if len(stages.stage) == 0:
-        return flat, least_us
+        return flat, WholeSteps(least_us, step_us)
     everywhere = slice(problem.num_devices, problem.num_devices + nodes)
     allowed = np.repeat(flat.allowed, problem.num_tables, axis=0) if len(flat.allowed) == 1 else flat.allowed.copy()
     chosen = _arranged(load, allowed[tables, everywhere], stages, mean, np.random.default_rng(seed))
@@ -63,8 +73,8 @@ def nodes_chosen(problem: Problem, flat: FlatProblem, options: Ints, seed: int) 
     on_node = np.zeros((nodes, problem.num_stages))
     np.add.at(on_node, chosen, load)
     for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True):
-        least_us[stage] = quantum * _levels(on_node[:, stage] / quantum, [int(steps)])[0]
-    return flat._replace(allowed=allowed), least_us
+        least_us[stage], step_us[stage] = quantum * _levels(on_node[:, stage] / quantum, [int(steps)])[0], quantum
+    return flat._replace(allowed=allowed), WholeSteps(least_us, step_us)
 
 
 def _mean_load(problem: Problem, options: Ints) -> Floats:

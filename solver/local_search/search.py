@@ -16,7 +16,7 @@ import numpy as np
 
 from emplace.solver.budget import MET
 from emplace.solver.local_search.lane import PAIRS, PAIRS_STAGES, Goal, Lane, Position, Start
-from emplace.solver.local_search.node_assignment import nodes_chosen
+from emplace.solver.local_search.node_assignment import WholeSteps, nodes_chosen
 from emplace.solver.local_search.starts import LEAST_US, longest_excess_us
 from emplace.solver.model.flat import flatten, from_assignment, restricted, to_assignment
 from emplace.solver.model.indexing import or_all
@@ -35,13 +35,14 @@ stages, which are harder to keep in balance; how much looser at most after a fai
 beat; how much longer a run is after a failure."""
 HOPELESS, ANYTHING = 0.1, 20.0
 """Where nothing that fits has been found by targets up to the first, the next one leaves as much time as it takes."""
-LONG, LONG_OF_ROOM = 0.02, 0.5
+LONG, LONG_OF_ROOM = 0.01, 0.25
 """With several stages, options whose longest units would make the stages last much more than they are meant to, all other tables
 aside, are left out where a table has others: more than this share of the bound, or where a target is far above it, than this share of
 the room between. They cost the relaxation nothing, and no small move gets rid of them. With one stage the bound's own rule on long
 units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
-"""Weight of the reduced costs of options beside overload, and before there is any placement."""
+"""Weight of the reduced costs of options beside overload at targets up to the first, and before there is any placement. A target that is
+further above the bound has room for dearer options, so they weigh less, by the square of how much further."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,13 @@ class Search:
         explores: bool = True,
     ) -> None:
         self.problem, self.bounder, self.bound, self.seed = problem, bounder, bound, seed
-        self.flat, steps_us = flatten(problem), np.zeros(problem.num_stages)
+        self.flat, steps = flatten(problem), WholeSteps(*np.zeros((2, problem.num_stages)))
         if warm is None:
-            self.flat, steps_us = nodes_chosen(problem, self.flat, start.options, seed)
-        start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps_us))
+            self.flat, steps = nodes_chosen(problem, self.flat, start.options, seed)
+        start = replace(start, least_us=np.maximum(start.least_us, problem.stage_base_us + steps.least_us))
         self.excess_us = longest_excess_us(problem, bounder, start.least_us)
         self.best = Incumbent(None, np.inf, 0.0, 0)
-        self._lane = partial(Lane, problem, self.flat, start, squared=squared, whole=steps_us > 0)
+        self._lane = partial(Lane, problem, self.flat, start, squared=squared, steps=steps)
         self.lanes = [self._lane(seed=2 * seed, explores=False)]
         self.explores = explores
         """Whether a second lane is at work from the next run on."""
@@ -117,7 +118,8 @@ class Search:
         candidates = or_all(self.bound.root.part.whole.first, candidates & short, candidates)
         candidates[self.kept] = True
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
-        weight = PRICE if self.best.assignment is not None else FIRST_PRICE
+        above = target_us / max(self.bound.value_us, LEAST_US) - 1
+        weight = PRICE * (LOOSEST / max(above, LOOSEST)) ** 2 if self.best.assignment is not None else FIRST_PRICE
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
         pairs = PAIRS if self.problem.num_stages == 1 or self.best.assignment is None else PAIRS_STAGES
         return Goal(flat, target_us, work, target_us > self.bound.value_us * ANYTHING, pairs)

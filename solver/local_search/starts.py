@@ -16,7 +16,7 @@ from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.local_search.lane import Start
 from emplace.solver.model.indexing import or_all
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
-from emplace.solver.relaxation.bound import BOX_STEP, Bound, Bounder
+from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.column_generation import relax
 from emplace.solver.relaxation.region import Region
 
@@ -29,6 +29,8 @@ MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 BOXES_KEPT_FREE, STEPPED_KEPT_FREE = 0.003, 0.01
 """Likewise of each stage, in starts from boxes, and where one lasts whole steps: few are filled."""
+NEAR = 0.01
+"""Where a stage lasts whole steps: how far above the bound a case is at most that searches start from, as a share of it."""
 LIKE_UNSTEPPED = (0.75, 0.0, 0.5, 1.0, 0.25)
 """In starts where a stage lasts whole steps, the others are shorter than without. How much of that they are given back."""
 
@@ -45,7 +47,7 @@ def other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start,
         yield _start(bound, _most_of_each(shares, first.first), first.least_us, problem.num_devices)
     if bounder.lasts_whole_steps(bound):
         here = bounder.by(clock)
-        regions = here.regions_below(bound, bound.value_us * (1 + BOX_STEP) - bound.fixed_us)
+        regions = here.regions_below(bound, bound.value_us * (1 + NEAR) - bound.fixed_us)
         for share in LIKE_UNSTEPPED if regions else ():
             region = here.lasting(regions[0], share, bound.near)
             if clock.is_over:

@@ -28,8 +28,9 @@ from emplace.solver.relaxation.reduced_program import ReducedProgram
 from emplace.solver.relaxation.region import Region
 from emplace.solver.relaxation.stage_boxes import StageBoxes
 
-CUT_ROUNDS, CUTS_PER_STAGE = 12, 8
-"""Rounds of single-table cuts, and those added for each stage in a round."""
+CUT_ROUNDS, CUTS_PER_STAGE, ENOUGH_CUTS = 12, 8, 40
+"""Rounds of single-table cuts, those added for each stage in a round, and how many there are in the end, or one round more: with thousands
+of tables hundreds are violated, and raise by next to nothing what ruling out values raises anyway."""
 WIDE, FIRST_STEP = 0.1, 0.005
 """Shares of the bound: how far above it the first value is tried, which is not meant to be ruled out, and then the second."""
 FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
@@ -366,6 +367,8 @@ class _SingleTableCuts:
     def violated(self, program: Program, relaxation: Relaxation) -> tuple[Floats, Floats, Ints]:
         """Rows [O, cuts], their capacities and stages (-1 for bytes): the most violated ones of each kind."""
         x, stages = relaxation.x, len(relaxation.makespan)
+        if len(self.taken) >= ENOUGH_CUTS:
+            return _no_rows(len(x))
         limit = np.append(relaxation.makespan, 1.0)
         tolerance = LEAST_VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
         alone = np.add.reduceat(x[:, None] * np.maximum(self.largest - self.world, 0.0), program.first[:-1], axis=0)
@@ -378,8 +381,12 @@ class _SingleTableCuts:
         ]
         self.taken.update(cuts)
         if not cuts:
-            return np.empty((len(x), 0)), np.empty(0), np.empty(0, dtype=np.int64)
+            return _no_rows(len(x))
         larger = np.maximum(self.largest, self.world)
         rows = [np.where(self.table == table, larger[:, column], self.world[:, column]) for table, column in cuts]
         stage = np.array([column if column < stages else -1 for _, column in cuts])
         return np.stack(rows, axis=1), np.where(stage < 0, 1.0, 0.0), stage
+
+
+def _no_rows(options: int) -> tuple[Floats, Floats, Ints]:
+    return np.empty((options, 0)), np.empty(0), np.empty(0, dtype=np.int64)

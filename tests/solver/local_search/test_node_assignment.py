@@ -41,10 +41,11 @@ def problem_of(on_node: list[float], on_device: list[float], kinds: int = 1) -> 
 
 def chosen(problem: Problem) -> tuple[list[int], Floats]:
     options: Ints = np.arange(problem.num_tables)
-    flat, least_us = nodes_chosen(problem, flatten(problem), options, 0)
+    flat, steps = nodes_chosen(problem, flatten(problem), options, 0)
+    assert steps.step_us == pytest.approx([QUANTUM])
     on_nodes = flat.allowed[problem.option_scope == Scope.NODE, problem.num_devices : problem.num_devices + NODES]
     assert (on_nodes.sum(axis=1) == 1).all()
-    return [int(np.argmax(row)) for row in on_nodes], least_us
+    return [int(np.argmax(row)) for row in on_nodes], steps.least_us
 
 
 def loads_of_nodes(node: Sequence[int], on_node: list[float]) -> Floats:
@@ -77,16 +78,18 @@ def test_no_other_nodes_lose_fewer_steps(on_node: list[float]) -> None:
 
 def test_chooses_nothing_where_loads_have_no_common_step() -> None:
     problem = problem_of([4.0, 6.0], [10.0, 11.3, 12.71, 9.123])
-    flat, least_us = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
+    flat, steps = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
     assert flat.allowed.all()
-    assert not least_us.any()
+    assert not steps.least_us.any()
+    assert not steps.step_us.any()
 
 
 def test_chooses_nothing_for_devices_of_several_kinds() -> None:
     problem = problem_of([4.0, 6.0], [QUANTUM] * 8, kinds=2)
-    flat, least_us = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
+    flat, steps = nodes_chosen(problem, flatten(problem), np.arange(problem.num_tables), 0)
     assert flat.allowed.all()
-    assert not least_us.any()
+    assert not steps.least_us.any()
+    assert not steps.step_us.any()
 
 
 def test_whole_steps_bound_the_makespan_without_tables_on_nodes() -> None:

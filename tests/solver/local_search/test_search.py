@@ -1,7 +1,8 @@
-"""Which options the search tries at a target: none whose units alone would make several stages last too long together."""
+"""What the search aims for at a target: which options it tries, what they cost, and how long stages of whole steps last."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 
 from benchmarks.generate import Case, draw
 from emplace.solver.local_search.lane import PAIRS, Goal
-from emplace.solver.local_search.search import LONG, LONG_OF_ROOM, Search
+from emplace.solver.local_search.search import LONG, LONG_OF_ROOM, LOOSEST, Search
 from emplace.solver.local_search.starts import LONG_AT_FIRST, first_start
 from emplace.solver.model.flat import restricted, to_assignment
 from emplace.solver.model.indexing import or_all
-from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.model.problem import Ints, Problem, Scope
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import Bounder
 
@@ -48,6 +49,51 @@ def test_options_too_long_for_the_stages_are_left_to_tables_without_others(loose
         assert list(tried) == (short or options)
         left_out += len(options) - len(tried)
     assert left_out > 0
+
+
+@pytest.mark.parametrize("further", [1.0, 2.0, 4.0])
+def test_prices_of_options_weigh_less_the_further_a_target_is_above_the_bound(further: float) -> None:
+    search = search_of(stages=5)
+    bound_us, constant_us = search.bound.value_us, search.problem.constant_us
+    search.best = replace(search.best, assignment=to_assignment(search.problem, search.flat, *placed(search)))
+    target_us = bound_us * (1 + LOOSEST * further)
+    kept, price = search.bounder.candidates(search.bound, target_us)
+    own = search._goal(target_us, 1.0).flat.option_price
+    assert (price[kept] > 0).any()
+    np.testing.assert_allclose(own, price * search.problem.num_devices / (target_us - constant_us) / further**2)
+
+
+def placed(search: Search) -> tuple[Ints, Ints]:
+    """The first placement that the search begins with."""
+    lane = search.lanes[0]
+    lane.begin(search._goal(search.bound.value_us * 1.1, 1.0), [])
+    return lane.state.option, lane.state.target
+
+
+@pytest.mark.parametrize(
+    ("late", "room", "added"),
+    [((1.0, 0.3), 3.0, 1), ((0.3, 1.0), 3.0, 0), ((1.0, 0.4), 3.0, 0), ((1.0, 0.3), 0.5, 0), ((0.0, 0.0), 3.0, 0)],
+    ids=["that stage is late", "others are", "by less than others together", "no room", "none is"],
+)
+@pytest.mark.parametrize("part", [0.0, 0.3])
+def test_a_stage_of_whole_steps_lasts_one_more_where_that_is_what_a_run_lacked(
+    late: tuple[float, float], room: float, added: int, part: float
+) -> None:
+    search = search_of(stages=5)
+    lane, constant_us = search.lanes[0], search.problem.constant_us
+    stage = int(np.argmax(lane.steps.step_us))
+    step_us = float(lane.steps.step_us[stage])
+    whole_us = float(search.problem.stage_base_us[stage] + lane.steps.least_us[stage])
+    lane.least_us = np.where(np.arange(5) == stage, whole_us + part * step_us, lane.least_us)
+    before = lane.least_us.copy()
+    lane.begin(search._goal(constant_us + before.sum() + room * step_us, 1.0), [])
+    lane.limits.load[:, :-1] = np.inf
+    for column in range(4):
+        lane.limits.load[:, column] = lane.state.load[:, column] - late[column != stage] * step_us
+    lane.end(success=False)
+    expected = before.copy()
+    expected[stage] = whole_us + step_us if added else before[stage]
+    np.testing.assert_allclose(lane.least_us, expected, rtol=1e-6)
 
 
 def test_first_options_are_short_where_the_relaxation_leaves_a_short_one() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.generate import Case, draw, suite
 from emplace.solver.clock import ENDLESS, Clock
-from emplace.solver.local_search.starts import first_start, other_starts, shorter_starts
+from emplace.solver.local_search.starts import NEAR, first_start, other_starts, shorter_starts
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.presolve.granularity import common_divisor
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.bound import BOX_STEP, Bound, Bounder
+from emplace.solver.relaxation.bound import Bound, Bounder
 
 IDS, OUTPUTS = 0, 2
 FEW = next(case for case in suite() if case.name == "m3x64-95-k5")
@@ -42,7 +42,7 @@ def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_w
     assert [least_us[OUTPUTS] / whole_us for least_us in stepped] == pytest.approx(
         [np.ceil(first.least_us[OUTPUTS] / whole_us)] * 5, abs=1e-4
     )
-    (region,) = bounder.regions_below(bound, bound.value_us * (1 + BOX_STEP) - bound.fixed_us)
+    (region,) = bounder.regions_below(bound, bound.value_us * (1 + NEAR) - bound.fixed_us)
     shortest_us = region.relaxation.makespan[IDS]
     given_back = [(least_us[IDS] - shortest_us) / ((first.least_us - base_us)[IDS] - shortest_us) for least_us in stepped]
     assert given_back == pytest.approx([0.75, 0.0, 0.5, 1.0, 0.25], abs=0.02)

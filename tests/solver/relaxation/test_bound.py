@@ -10,7 +10,7 @@ import pytest
 from benchmarks.generate import Case, draw
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
-from emplace.solver.relaxation.bound import Bounder, bound_at_once
+from emplace.solver.relaxation.bound import CUTS_PER_STAGE, ENOUGH_CUTS, Bounder, bound_at_once
 from emplace.solver.relaxation.column_generation import lagrangian, relax
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 from emplace.solver.relaxation.region import Region
@@ -100,6 +100,14 @@ def test_the_bound_is_worth_having() -> None:
             shares.append(Bounder(problem).bound().value_us / optimum)
     assert np.mean(shares) > 0.85
     assert np.mean(np.array(shares) > 0.9999) > 0.15
+
+
+def test_thousands_of_tables_get_no_more_cuts_than_raise_the_bound() -> None:
+    problem = draw(Case("many", 2000, 400, 0.95))
+    bounder = Bounder(problem)
+    plain = len(bounder.program.rows.stage)
+    cuts = len(bounder.root.part.program.rows.stage) - plain
+    assert ENOUGH_CUTS <= cuts < ENOUGH_CUTS + CUTS_PER_STAGE * (problem.num_stages + 1)
 
 
 @pytest.mark.parametrize("load", [0.9, 1.05])
