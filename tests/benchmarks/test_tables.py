@@ -27,6 +27,14 @@ def test_solver_table(tmp_path: Path) -> None:
     assert printed[2:] == [f"| 5 x 8 | 1 | 90% | 1 | 6 | 10 time | 1.2 | 3.0 | 2.5 | {gaps} | 2.0 |" for gaps in shown]
 
 
+def test_planted_table_says_how_far_both_sides_are_from_the_known_plan(tmp_path: Path) -> None:
+    case = {"tables": 5, "devices": 8, "draw": 2, "hbm_load": 0.9, "kinds": 1, "stages": 5, "limit_seconds": 10.0}
+    known = case | {"gap": 0.02, "planted_us": 100.0, "step_time_us": 99.5, "lower_bound_us": 99.0}
+    printed = _printed("planted_table", tmp_path / "results", known, known | {"step_time_us": None}, case | {"planted_us": None})
+    shown = ("2.00% | -0.50% | 1.00%", "2.00% | no plan | 1.00%", "no plan |  | ")
+    assert printed[2:] == [f"| 5 x 8 | 2 | 90% | 1 | 5 | 10 | {sides} |" for sides in shown]
+
+
 def test_torchrec_table_leaves_cases_without_both_plans_out_of_the_mean(tmp_path: Path) -> None:
     ours = {"ok": True, "rating_ms": 1.0, "seconds": 1.0, "status": "optimal", "gap": 0.0}
     none = {"ok": False, "seconds": 1.0, "status": "undecided"}
