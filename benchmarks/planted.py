@@ -25,7 +25,7 @@ from benchmarks.json_lines import emit
 from emplace.solver.budget import Budget
 from emplace.solver.engine import solve
 from emplace.solver.model.problem import Assignment, Bools, Floats, Ints, Problem, Scope, loads_of, objective_us
-from emplace.solver.presolve.granularity import LEAST_QUANTUM, common_divisor
+from emplace.solver.presolve.granularity import common_divisor
 from emplace.solver.progress import Monitor
 
 SEED, GAP, SECONDS = 0, 1e-6, 10.0
@@ -69,7 +69,7 @@ def evened(problem: Problem, assignment: Assignment) -> Problem:
     """The problem with the times of units on single devices scaled, so that an assignment loads all devices alike: in each stage as long as
     the mean of them was, where what the device holds of whole nodes leaves that much, and no stage of equal steps."""
     loads_us = loads_of(problem, assignment).time_us
-    times_us, steps = problem.unit_time_us.copy(), _in_steps(problem)
+    times_us, steps = problem.unit_time_us.copy(), _in_steps(problem, loads_us.mean(axis=0) - problem.stage_base_us)
     for device, units in enumerate(_units_of_devices(problem, assignment)):
         own_us = times_us[units, problem.device_kind[device]].sum(axis=0)
         wanted_us = loads_us.mean(axis=0) - (loads_us[device] - own_us)
@@ -79,18 +79,11 @@ def evened(problem: Problem, assignment: Assignment) -> Problem:
     return replace(problem, unit_time_us=times_us)
 
 
-def _in_steps(problem: Problem) -> Bools:
-    """[K] whether what single devices of each kind may hold comes in equal steps."""
+def _in_steps(problem: Problem, usual_us: Floats) -> Bools:
+    """[K] whether what single devices of each kind may hold comes in equal steps, none too small beside what devices usually hold."""
     unit_kind = np.repeat(problem.option_kind, np.diff(problem.option_first_unit))  # -1 on whole nodes
-    kinds = (problem.unit_time_us[unit_kind == kind, kind] for kind in range(problem.num_kinds))
-    return np.asarray(np.all([_steps_of(times_us, problem.num_devices) for times_us in kinds], axis=0))
-
-
-def _steps_of(times_us: Floats, devices: int) -> Bools:
-    """[K] from [units, K]."""
-    usual_us = times_us.sum(axis=0) / devices
-    steps_us = [common_divisor(times_us[:, stage], float(usual)) for stage, usual in enumerate(usual_us)]
-    return np.asarray(np.array(steps_us) > LEAST_QUANTUM * usual_us)
+    times_us = [problem.unit_time_us[unit_kind == kind, kind] for kind in range(problem.num_kinds)]
+    return np.array([all(common_divisor(each[:, stage], usual) > 0 for each in times_us) for stage, usual in enumerate(usual_us.tolist())])
 
 
 def _units_of_devices(problem: Problem, assignment: Assignment) -> Iterator[Ints]:

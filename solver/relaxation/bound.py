@@ -29,7 +29,7 @@ from emplace.solver.relaxation.region import Region
 from emplace.solver.relaxation.stage_boxes import StageBoxes
 
 CUT_ROUNDS, CUTS_PER_STAGE, ENOUGH_CUTS = 12, 8, 40
-"""Rounds of single-table cuts, those added for each stage in a round, and how many there are in the end, or one round more: with thousands
+"""Rounds of single-table cuts, those added for each stage in a round, and how many of them are enough for no round to follow: with thousands
 of tables hundreds are violated, and raise by next to nothing what ruling out values raises anyway."""
 WIDE, FIRST_STEP = 0.1, 0.005
 """Shares of the bound: how far above it the first value is tried, which is not meant to be ruled out, and then the second."""
