@@ -100,7 +100,8 @@ def solve(
         return best
     if size.is_assignment:
         return _with_integer_program(bounder, bound, best, budget.of(budget.seconds - search_s), monitor)
-    return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small)
+    proves = size.is_small or (is_claimed and problem.num_stages > 1)
+    return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small, proves=proves)
 
 
 def choices(problem: Problem) -> int:
@@ -150,9 +151,10 @@ def _with_integer_program(
 
 
 def _with_gap_closed(
-    bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor, *, is_small: bool
+    bounder: Bounder, bound: Bound, found: Result[Assignment], budget: Budget, monitor: Monitor, *, is_small: bool, proves: bool
 ) -> Result[Assignment]:
-    """What was found, bettered until plan and bound meet within the gap asked for or the seconds are spent on each core."""
+    """What was found, bettered until plan and bound meet within the gap asked for or the seconds are spent on each core. Where nothing
+    `proves`, the bound stays, and both cores look for plans."""
     # These import OR-Tools, and with it pandas: most of what `emplace check` would take to start.
     from emplace.solver.branch_and_price.prover import Prover
     from emplace.solver.cp_sat import by_cp_sat
@@ -167,7 +169,7 @@ def _with_gap_closed(
     one, other = (Improver(problem, bounder, bound, found, replace(budget, seed=budget.seed + index), until_settled) for index in range(2))
     prover = Prover(problem, bounder, bound, budget, monitor)
     counted_s = found.counted_s
-    best, for_plans, more_for_plans = found, 0.0 if is_small else math.inf, 1.0
+    best, for_plans, more_for_plans = found, 0.0 if proves else math.inf, 1.0
     with ThreadPoolExecutor(1) as pool:
         for index, share in enumerate(_rounds(endless=budget.by_clock)):
             seconds = share * budget.seconds
@@ -176,7 +178,7 @@ def _with_gap_closed(
             if for_plans:
                 second, for_plans = other.run(best, seconds), for_plans - 1
             else:
-                second = prover.by_cp_sat(best, seconds) if index == 1 else prover.by_patterns(best, seconds)
+                second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
                 if index > 1 and _rise(best, second) <= LEAST_RISE:
                     for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
             if second.limit is Limit.NONE:

@@ -5,7 +5,7 @@ docs/explanation/bounds.md states the program and proves the certificate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from emplace.solver.patterns.device_classes import (
     placeable,
     pricing_problem,
 )
-from emplace.solver.patterns.knapsack import most_violated
+from emplace.solver.patterns.knapsack import BestPatterns, most_violated
 from emplace.solver.patterns.master import PatternMaster, Shared
 from emplace.solver.progress import ShouldStop
 
 ROUNDS = 150
 """Linear programs solved for one node at most."""
-PRICING_STEPS = 3_000_000
-"""Steps of one pricing at most."""
-SMOOTHING = 0.3
-"""Weight of the best prices so far: column generation swings less."""
+PRICING_STEPS, PRICING_STEPS_STAGES = 3_000_000, 24_000_000
+"""Steps of one pricing at most, with one stage and with several."""
+SMOOTHING = (0.3, 0.6, 0.85)
+"""Weight of the best prices so far: column generation swings less. The next where a pricing neither finds a pattern nor ends."""
 MOST_COLUMNS = 800
 """Then start anew: a larger program costs more than finding its patterns again."""
 LEAST_AMOUNT = 1e-9
@@ -50,6 +50,8 @@ class NodeBound:
     """Whether a node holds no placement, or what its relaxation says where that is not certified."""
 
     is_infeasible: bool
+    is_covered: bool
+    """Whether the patterns met cover all tables."""
     share: Floats
     """[O] how much of each option the patterns take."""
     makespan: Floats
@@ -111,14 +113,14 @@ class PatternBound:
             self._build()
         active = self._activate(keep, box)
         self._set_box(box)
-        center, prices, steps, best = None, start, 0, -np.inf
+        center, prices, steps, best, smoothing = start, start, 0, -np.inf, 0
         for _ in range(ROUNDS):
             if prices is None:
                 value, ideal = self._solve()
                 steps += PROGRAM_STEPS
                 if value <= CERTIFICATE_MARGIN:
                     return self._open(center or ideal, steps)
-                prices = self._between(center, ideal, box, active)
+                prices = self._between(center, ideal, SMOOTHING[smoothing], box, active)
             slack, worth = self._slack(prices, box, active)
             if slack <= CERTIFICATE_MARGIN:
                 prices = None
@@ -129,7 +131,8 @@ class PatternBound:
                 best, center = slack - over, prices
             if slack - over > CERTIFICATE_MARGIN * 1e-3:
                 return self._certified(box, prices, steps)
-            if not added or steps >= most_steps or self.should_stop():
+            smoothing = 0 if added else smoothing + 1
+            if smoothing == len(SMOOTHING) or steps >= most_steps or self.should_stop():
                 break
             active = self._activate(keep, box)
             prices = None
@@ -137,13 +140,13 @@ class PatternBound:
         return self._open(center or prices or nothing, steps)
 
     def _certified(self, box: MakespanBox, prices: Prices, steps: int) -> NodeBound:
-        return NodeBound(True, np.zeros(self.problem.num_options), box.lower, box.lower, prices, steps)
+        return NodeBound(True, False, np.zeros(self.problem.num_options), box.lower, box.lower, prices, steps)
 
-    def _between(self, center: Prices | None, ideal: Prices, box: MakespanBox, active: Bools) -> Prices:
+    def _between(self, center: Prices | None, ideal: Prices, weight: float, box: MakespanBox, active: Bools) -> Prices:
         """The ideal prices drawn towards the best ones so far, unless that leaves nothing to prove."""
         if center is None:
             return ideal
-        mixed = _mixed(center, ideal)
+        mixed = _mixed(center, ideal, weight)
         return mixed if self._slack(mixed, box, active)[0] > CERTIFICATE_MARGIN else ideal
 
     def _pricing_problems(self, keep: Bools, box: MakespanBox) -> list[PricingProblem | None] | None:
@@ -169,17 +172,17 @@ class PatternBound:
         return fixed - float(self.count @ worth), worth
 
     def _price(self, pricing: list[PricingProblem | None], prices: Prices, worth: Floats, slack: float) -> tuple[bool, float, int]:
-        """Add the most violated pattern of each class: whether any is new, how much more all are worth at most, and the steps."""
+        """Add the most violated patterns of each class: whether any is new, how much more all are worth at most, and the steps."""
         added, over, steps = False, 0.0, 0
         for index, given in enumerate(pricing):
             if given is None:
                 continue
             threshold = worth[index] + 0.999 * slack / self.count.sum()
-            found, finished, most, took = self._most_violated(self.classes[index], given, prices, threshold)
-            steps += took
-            over += self.count[index] * (most - worth[index]) if finished else np.inf
-            if found is not None:
-                added |= self._add(index, self.classes[index], found)
+            found = self._most_violated(self.classes[index], given, prices, threshold)
+            steps += found.steps
+            over += self.count[index] * (found.value - worth[index]) if found.finished else np.inf
+            for items in found.patterns:
+                added |= self._add(index, self.classes[index], items)
         return added, over, steps
 
     def _dearest_makespans(self, prices: Prices, box: MakespanBox) -> float:
@@ -194,20 +197,19 @@ class PatternBound:
             left -= more
         return float(price @ makespan)
 
-    def _most_violated(
-        self, device_class: DeviceClass, given: PricingProblem, prices: Prices, threshold: float
-    ) -> tuple[Ints | None, bool, float, int]:
-        """A pattern worth more than the threshold; whether all were seen; the most that any is worth; the steps it took."""
+    def _most_violated(self, device_class: DeviceClass, given: PricingProblem, prices: Prices, threshold: float) -> BestPatterns:
+        """Patterns worth more than the threshold, by items of the class."""
         value = device_class.coverage * prices.table[device_class.table] - device_class.time @ prices.time[device_class.kind]
         value = value - device_class.ddr * prices.ddr
         base = float(value[given.forced].sum())
         if len(given.items) == 0:
-            return (given.forced if base > threshold else None), True, max(base, threshold), 1
-        found = most_violated(given.knapsack, value[given.items], threshold - base, PRICING_STEPS)
-        if found.items is None and not (base > threshold):
-            return None, found.finished, threshold, found.steps
-        chosen = given.items[found.items[found.items >= 0]] if found.items is not None else np.empty(0, dtype=np.int64)
-        return np.concatenate([given.forced, chosen]), found.finished, max(base + found.value, base, threshold), found.steps
+            return BestPatterns((given.forced,) if base > threshold else (), max(base, threshold), True, 1)
+        most_steps = PRICING_STEPS_STAGES if self.has_stages else PRICING_STEPS
+        found = most_violated(given.knapsack, value[given.items], threshold - base, most_steps)
+        patterns = tuple(np.concatenate([given.forced, given.items[items]]) for items in found.patterns)
+        if not patterns and base > threshold:
+            patterns = (given.forced,)
+        return replace(found, patterns=patterns, value=max(base + found.value, base, threshold))
 
     def _add(self, index: int, device_class: DeviceClass, items: Ints) -> bool:
         """Add a pattern of a class; whether it is new."""
@@ -268,13 +270,13 @@ class PatternBound:
                 np.add.at(share, here.option[column.items], amount * here.coverage[column.items])
                 longest = np.maximum(longest, column.time)
         makespan = self.master.makespans() * self.scale if self.has_stages and is_solved else longest
-        return NodeBound(False, share, makespan, longest, prices, steps)
+        is_covered = not is_solved or self.master.value <= CERTIFICATE_MARGIN
+        return NodeBound(False, is_covered, share, makespan, longest, prices, steps)
 
 
-def _mixed(center: Prices, ideal: Prices) -> Prices:
-    w = SMOOTHING
+def _mixed(center: Prices, ideal: Prices, weight: float) -> Prices:
     return Prices(
-        w * center.table + (1 - w) * ideal.table,
-        w * center.time + (1 - w) * ideal.time,
-        w * center.ddr + (1 - w) * ideal.ddr,
+        weight * center.table + (1 - weight) * ideal.table,
+        weight * center.time + (1 - weight) * ideal.time,
+        weight * center.ddr + (1 - weight) * ideal.ddr,
     )

@@ -18,7 +18,7 @@ class Prover:
     """Raises the bound until it meets the plan; may meet better plans on the way."""
 
     def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor) -> None:
-        self.problem, self.bounder, self.bound, self.budget, self.monitor = problem, bounder, bound, budget, monitor
+        self.problem, self.bounder, self.bound, self.budget, self.monitor = problem, bounder.by(monitor.clock), bound, budget, monitor
         self.gap = max(budget.gap, PROVER_MET)
         self.due_steps = 0
         self.tree: Tree | None = None

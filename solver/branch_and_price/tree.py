@@ -14,6 +14,7 @@ from emplace.solver.model.problem import Assignment, Bools, Floats, Problem, fit
 from emplace.solver.patterns.device_classes import MakespanBox, placeable
 from emplace.solver.progress import ShouldStop
 from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.relaxation.region import Region
 from emplace.solver.result import Limit, Result
 
 LEVELS = 8
@@ -24,8 +25,12 @@ LEAST_STEP = 1e-4
 """Share of a level: it is not left for one that is closer to the bound than this."""
 MOST_EFFORT = 4
 """For a node that the usual work did not settle: with more, the other side waits long for little."""
-SPLIT_STAGE = 0.02
-"""Share of the value by which a pattern may be longer in a stage than s before that stage is split."""
+UNEVEN, NARROW = 0.004, 0.0005
+"""Shares of the value: by how much a pattern may be longer in a stage than s before a node is split at that stage; and by how much the
+lengths of a stage may differ before one is split at the stage where they differ most, if patterns don't cover all tables: it should hold
+nothing, and a narrower one is easier to refute."""
+INSIDE = 0.25
+"""A stage is split no nearer to its limits than this share of what lies between."""
 LEAST_WEIGHT = 0.05
 """Weight of a table whose price is 0 in choosing which one to split; prices are at most 1."""
 LEAST_SHARE = 1e-6
@@ -49,7 +54,7 @@ SolveLeaf = Callable[[Problem, float, int], Result[Assignment]]
 
 
 class Tree:
-    """Every placement better than the incumbent lies in one of `open`."""
+    """Every placement better than the incumbent, and up to the present level, lies in one of `open`."""
 
     def __init__(
         self,
@@ -65,7 +70,8 @@ class Tree:
         self.should_stop = should_stop
         self.patterns = PatternBound(problem, should_stop)
         stages = problem.num_stages
-        self.waiting = [BranchNode(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)]
+        self.all = BranchNode(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)
+        self.waiting = [self.all]
         self.closed: list[BranchNode] = []
         """Nodes that hold nothing at the present level."""
         self.bound_us = bound.value_us
@@ -110,21 +116,38 @@ class Tree:
 
     def _close_up_to(self, level: float) -> Generator[None, None, float]:
         """Closes or splits nodes until none may hold a placement up to `level`, or up to a lower one where that takes long; which."""
-        self.waiting, self.closed = self.open[::-1], []
-        candidates, _ = self.bounder.candidates(self.class_bound, level)
+        self.waiting, self.closed = self._parts(level), []
+        region = self._below(level)
         patience = max(LEAST_PATIENCE, 2 * self.steps)
         while self.waiting:
             if self.steps > patience and level - self.bound_us > LEAST_STEP * level:
                 level, patience = (self.bound_us + level) / 2, 2 * self.steps
-                candidates, _ = self.bounder.candidates(self.class_bound, level)
+                region = self._below(level)
             level = min(level, self._target_us)
-            self._close_or_split(self.waiting.pop(), level, candidates)
+            if region is None:
+                self.closed, self.waiting = self.open, []
+            else:
+                self._close_or_split(self.waiting.pop(), level, region)
             yield
+        if self.problem.num_stages > 1:
+            self.closed = [self.all]
         return level
 
-    def _close_or_split(self, node: BranchNode, level: float, candidates: Bools) -> None:
-        box = self._box(node.lower, node.upper, level)
-        keep = node.keep & candidates
+    def _parts(self, level: float) -> list[BranchNode]:
+        """What is to be closed at a level: with one stage, what was at the one before. With several, whose lengths are divided otherwise at
+        every level, all placements anew."""
+        if self.problem.num_stages == 1:
+            return self.open[::-1]
+        regions = self.bounder.regions_below(self.class_bound, level - self.class_bound.fixed_us)
+        return [replace(self.all, keep=_options(region), lower=region.part.program.lower) for region in regions]
+
+    def _below(self, level: float) -> Region | None:
+        """What placements up to a level must keep to; None where there are none."""
+        return self.bounder.below(self.class_bound.root, level - self.class_bound.fixed_us)
+
+    def _close_or_split(self, node: BranchNode, level: float, region: Region) -> None:
+        box = self._box(np.maximum(node.lower, region.part.program.lower), node.upper, level)
+        keep = node.keep & _options(region)
         found = self.patterns.bound(keep, box, node.prices, self.most_steps - self.steps)
         self.steps += found.steps + NODE_STEPS
         node = replace(node, prices=found.prices)
@@ -159,9 +182,11 @@ class Tree:
 
     def _split(self, node: BranchNode, left: Bools, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
         """Two parts of the node that together hold every placement of it."""
-        excess = found.longest - found.makespan
-        if excess.max() > SPLIT_STAGE * box.value:
-            return self._split_stage(node, int(np.argmax(excess)), found)
+        excess, width = found.longest - found.makespan, box.upper - box.lower
+        if excess.max() > UNEVEN * box.value:
+            return self._split_stage(node, int(np.argmax(excess)), box, found)
+        if not found.is_covered and width.max() > NARROW * box.value:
+            return self._split_stage(node, int(np.argmax(width)), box, found)
         table = self.problem.option_table
         has_choice = left & (np.bincount(table[left], minlength=self.problem.num_tables)[table] > 1)
         weight = np.where(has_choice, np.minimum(found.share, 1 - found.share) * (LEAST_WEIGHT + found.prices.table[table]), -1.0)
@@ -172,12 +197,13 @@ class Tree:
         one[option], others[option] = True, False
         return [replace(node, keep=others, prices=found.prices), replace(node, keep=one, prices=found.prices)]
 
-    def _split_stage(self, node: BranchNode, stage: int, found: NodeBound) -> list[BranchNode]:
-        """A pattern takes longer in the stage than s says: s is below the middle of both, or above."""
-        middle = (found.longest[stage] + found.makespan[stage]) / 2
+    def _split_stage(self, node: BranchNode, stage: int, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
+        """s is below the middle of what it says and what a pattern takes, or above; well within the limits of the box."""
+        inside = INSIDE * (box.upper[stage] - box.lower[stage])
+        middle = np.clip((found.longest[stage] + found.makespan[stage]) / 2, box.lower[stage] + inside, box.upper[stage] - inside)
         upper, lower = node.upper.copy(), node.lower.copy()
         upper[stage], lower[stage] = middle, middle
-        return [replace(node, upper=upper, prices=found.prices), replace(node, lower=lower, prices=found.prices)]
+        return [replace(node, lower=lower, prices=found.prices), replace(node, upper=upper, prices=found.prices)]
 
     def _box(self, lower: Floats, upper: Floats, level: float) -> MakespanBox:
         value = level - self.class_bound.fixed_us
@@ -193,3 +219,10 @@ class Tree:
             self.best = replace(found.solution, option=options[found.solution.option])
             self.best_us = found.objective_us
         return found.limit is Limit.NONE
+
+
+def _options(region: Region) -> Bools:
+    """[O] those that placements in a region may have."""
+    may = np.zeros(len(region.part.whole.usable), dtype=bool)
+    may[region.part.left] = True
+    return may

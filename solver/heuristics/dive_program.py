@@ -158,9 +158,9 @@ class DiveProgram:
             value = (here.coverage * price[here.table])[given.items]
             found = most_violated(given.knapsack, value, least if price is full else least * OTHERS, steps)
             self.meter.spend(found.steps + DIVE_PRICING_STEPS)
-            if found.items is None:
+            if not found.patterns:
                 return
-            items = given.items[found.items[found.items >= 0]]
+            items = given.items[found.patterns[0]]
             if (here.coverage[items] * full[here.table[items]]).sum() > least:
                 yield items
             price = price.copy()

@@ -29,8 +29,9 @@ MEMORY_KEPT_FREE = 0.02
 """Share of memory that the relaxation leaves empty when it proposes the first options, if it can: packing needs room."""
 BOXES_KEPT_FREE, STEPPED_KEPT_FREE = 0.003, 0.01
 """Likewise of each stage, in starts from boxes, and where one lasts whole steps: few are filled."""
-NEAR = 0.01
-"""Where a stage lasts whole steps: how far above the bound a case is at most that searches start from, as a share of it."""
+NEAR, LESS_NEAR = 0.005, 0.01
+"""Where a stage lasts whole steps: how far above the bound a case is at most that searches start from, as a share of it; and how far where
+no nearer one has a step more."""
 LIKE_UNSTEPPED = (0.75, 0.0, 0.5, 1.0, 0.25)
 """In starts where a stage lasts whole steps, the others are shorter than without. How much of that they are given back."""
 
@@ -47,12 +48,19 @@ def other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start,
         yield _start(bound, _most_of_each(shares, first.first), first.least_us, problem.num_devices)
     if bounder.lasts_whole_steps(bound):
         here = bounder.by(clock)
-        regions = here.regions_below(bound, bound.value_us * (1 + NEAR) - bound.fixed_us)
-        for share in LIKE_UNSTEPPED if regions else ():
-            region = here.lasting(regions[0], share, bound.near)
-            if clock.is_over:
+        near = _near(here, bound)
+        for share in LIKE_UNSTEPPED:
+            region = None if near is None else here.lasting(near, share, bound.near)
+            if region is None or clock.is_over:
                 break  # its linear program is not solved
             yield _start_of(problem, bounder, bound, region, STEPPED_KEPT_FREE, clock)
+
+
+def _near(bounder: Bounder, bound: Bound) -> Region | None:
+    """Placements near the bound, with one whole step more if there are such; None where there are none at all."""
+    near, less_near = (bound.value_us * (1 + share) - bound.fixed_us for share in (NEAR, LESS_NEAR))
+    longer = bounder.with_a_step_more(bound, near) or bounder.with_a_step_more(bound, less_near)
+    return longer or next(iter(bounder.regions_below(bound, near)), None)
 
 
 def shorter_starts(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock) -> Iterator[Start]:

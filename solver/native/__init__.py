@@ -13,6 +13,7 @@ from emplace.solver.native._native import (
     recount,
     resplit_pairs,
     search_patterns,
+    search_repricing,
     subgradient,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "recount",
     "resplit_pairs",
     "search_patterns",
+    "search_repricing",
     "subgradient",
 ]

@@ -2,7 +2,7 @@ from emplace.solver.heuristics.greedy import Room, Strategy
 from emplace.solver.local_search.state import Journal, LoadLimits, Schedule, SearchState
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.problem import Floats, Ints
-from emplace.solver.patterns.knapsack import Bounds, Path, PricedItems
+from emplace.solver.patterns.knapsack import Bounds, Path, PatternsMet, PricedItems
 
 def anneal(
     flat: FlatProblem, limits: LoadLimits, state: SearchState, journal: Journal, overload: float, schedule: Schedule, /
@@ -25,4 +25,14 @@ def resplit_pairs(
     /,
 ) -> tuple[float, float]: ...
 def search_patterns(items: PricedItems, bounds: Bounds, path: Path, threshold: float, most_steps: int, /) -> float: ...
+def search_repricing(
+    items: PricedItems,
+    price: Floats,
+    held: Floats,
+    met: PatternsMet,
+    threshold: float,
+    most_steps: int,
+    enough_steps: int,
+    /,
+) -> float: ...
 def subgradient(items: PricedItems, prices: Floats, slack: Floats, score: Floats, total: float, rounds: int, /) -> None: ...

@@ -7,6 +7,7 @@
 #include "pair_exchange.hpp"
 #include "patterns.hpp"
 #include "reading.hpp"
+#include "repricing.hpp"
 
 namespace {
 
@@ -26,5 +27,6 @@ PYBIND11_MODULE(_native, module) {
     bind(module, "recount", emplace::recount);
     bind(module, "resplit_pairs", emplace::resplit_pairs);
     bind(module, "search_patterns", emplace::search_patterns);
+    bind(module, "search_repricing", emplace::search_repricing);
     bind(module, "subgradient", emplace::subgradient);
 }

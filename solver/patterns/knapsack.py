@@ -1,7 +1,7 @@
 """The pricing problem: the most violated pattern, what one device could hold that is worth most at given prices.
 
-A multiple-choice knapsack with several resources, by depth-first search under a Lagrangian bound and, where that prunes too
-little, under one by dynamic programming over two of the resources.
+A multiple-choice knapsack with several resources, by depth-first search: with one stage under a Lagrangian bound and, where that prunes
+too little, under one by dynamic programming over two of the resources; with several under a Lagrangian bound found anew for every part.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 
 from emplace.solver.budget import GRID_CELLS_PER_STEP, INSIDE_CELL, SAME_SUM
 from emplace.solver.model.problem import Floats, Ints
-from emplace.solver.native import fill_grid, search_patterns, subgradient
+from emplace.solver.native import fill_grid, search_patterns, search_repricing, subgradient
+from emplace.solver.presolve.granularity import FINEST, common_divisor
 
 _SUBGRADIENT_STEPS = 120
 """Improvements of the Lagrangian prices before a search."""
@@ -23,6 +24,8 @@ CELLS = 128
 """Cells of a grid along each resource."""
 FEW_STEPS, FEW_CELLS = 1_000_000, 64
 """Cells where at most so many steps are asked for."""
+ENOUGH_STEPS, MOST_MET = 2_000_000, 8
+"""With several stages: steps after which a search ends once it has met a pattern, and how many patterns of those met are kept, the last."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class Knapsack:
 
 
 @dataclass(frozen=True)
-class BestPattern:
-    """The most valuable pattern that was seen."""
+class BestPatterns:
+    """The most valuable pattern that was seen, and others that were met on the way."""
 
-    items: Ints | None
-    """[T] one item of each table or -1; None where no pattern is worth more than the threshold."""
+    patterns: tuple[Ints, ...]
+    """The items of each, the most valuable first; none where no pattern is worth more than the threshold."""
     value: float
-    """What it is worth; the threshold where there is none."""
+    """What the first is worth; the threshold where there is none."""
     finished: bool
     """Whether all patterns were seen: if so none is worth more than `value`."""
     steps: int
@@ -119,21 +122,29 @@ class Path(NamedTuple):
     """[2] how many were taken, and whether they ran out."""
 
 
-def most_violated(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int) -> BestPattern:
+class PatternsMet(NamedTuple):
+    """Patterns worth more than all before, each in a row: the latest takes the place of the earliest once there is no other."""
+
+    chosen: Ints
+    """[MOST_MET, T] an item of each table, or -1."""
+    counts: Ints
+    """[3] how many were met, the steps taken, and whether they ran out."""
+
+
+def most_violated(knapsack: Knapsack, value: Floats, threshold: float, most_steps: int) -> BestPatterns:
     """The pattern worth most by `value` [I], if worth more than `threshold`; after `most_steps` the best one seen."""
     multiplier, score = _multipliers(knapsack, value)
     left = _worth_while(knapsack, value, multiplier, score, threshold)
     if not len(left):
-        return BestPattern(None, threshold, True, 1)
+        return BestPatterns((), threshold, True, 1)
     table = np.repeat(np.arange(len(score)), np.diff(knapsack.first))[left]
     tables, first = np.unique(table, return_index=True)
     part = replace(knapsack, first=np.append(first, len(left)), use=knapsack.use[left], time=knapsack.time[left])
-    found = _best_pattern(part, value[left], multiplier, score[tables], threshold, most_steps)
-    if found.items is None:
-        return found
-    items = np.full(len(score), -1, dtype=np.int64)
-    items[tables] = np.where(found.items >= 0, left[found.items], -1)
-    return replace(found, items=items)
+    if knapsack.time.shape[1] > 1:
+        found = _repricing(part, value[left], multiplier, threshold, most_steps)
+    else:
+        found = _best_pattern(part, value[left], multiplier, score[tables], threshold, most_steps)
+    return replace(found, patterns=tuple(left[items] for items in found.patterns))
 
 
 def _worth_while(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float) -> Ints:
@@ -142,7 +153,7 @@ def _worth_while(knapsack: Knapsack, value: Floats, multiplier: Floats, score: F
     return np.flatnonzero((others + value - knapsack.use @ multiplier > threshold - INSIDE_CELL) & (value > 0))
 
 
-def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float, most_steps: int) -> BestPattern:
+def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: Floats, threshold: float, most_steps: int) -> BestPatterns:
     """Searches without a grid, and if that does not finish with one."""
     order = np.argsort(-score, kind="stable")
     suffix = np.append(np.cumsum(score[order][::-1])[::-1], 0.0)
@@ -151,12 +162,12 @@ def _best_pattern(knapsack: Knapsack, value: Floats, multiplier: Floats, score: 
     if quick.finished or most_steps <= QUICK_STEPS:
         return quick
     grid, steps = _completions(knapsack, value, order, multiplier, CELLS if most_steps > FEW_STEPS else FEW_CELLS)
-    slow = _depth_first(knapsack, value, bounds._replace(grid=grid), threshold if quick.items is None else quick.value, most_steps)
-    found = slow if slow.items is not None else quick
+    slow = _depth_first(knapsack, value, bounds._replace(grid=grid), quick.value, most_steps)
+    found = slow if slow.patterns else quick
     return replace(found, finished=slow.finished, steps=quick.steps + slow.steps + steps)
 
 
-def _depth_first(knapsack: Knapsack, value: Floats, bounds: Bounds, threshold: float, most_steps: int) -> BestPattern:
+def _depth_first(knapsack: Knapsack, value: Floats, bounds: Bounds, threshold: float, most_steps: int) -> BestPatterns:
     """The best pattern above the threshold, deciding on one table after the other."""
     tables, resources = len(bounds.order), knapsack.use.shape[1]
     path = Path(
@@ -169,7 +180,29 @@ def _depth_first(knapsack: Knapsack, value: Floats, bounds: Bounds, threshold: f
         steps=np.zeros(2, dtype=np.int64),
     )
     worth = search_patterns(_items_of(knapsack, value), bounds, path, threshold, most_steps)
-    return BestPattern(path.best if worth > threshold else None, worth, bool(path.steps[1] == 0), int(path.steps[0]))
+    best = (path.best[path.best >= 0],) if worth > threshold else ()
+    return BestPatterns(best, worth, bool(path.steps[1] == 0), int(path.steps[0]))
+
+
+def _repricing(knapsack: Knapsack, value: Floats, multiplier: Floats, threshold: float, most_steps: int) -> BestPatterns:
+    """The best patterns above the threshold, with prices of resources found anew for every part of the search."""
+    met = PatternsMet(np.full((MOST_MET, len(knapsack.first) - 1), -1, dtype=np.int64), np.zeros(3, dtype=np.int64))
+    usable = replace(knapsack, use=_of_usable(knapsack.use))
+    worth = search_repricing(_items_of(usable, value), multiplier, knapsack.held, met, threshold, most_steps, ENOUGH_STEPS)
+    number, steps, ran_out = met.counts.tolist()
+    latest = [met.chosen[index % MOST_MET] for index in range(number - 1, max(number - MOST_MET, 0) - 1, -1)]
+    return BestPatterns(tuple(row[row >= 0] for row in latest), worth, not ran_out, steps)
+
+
+def _of_usable(use: Floats) -> Floats:
+    """[I, R] uses as shares of what some of the items can fill: where what they use of a resource are multiples of a step, whole steps."""
+    usable = np.ones(use.shape[1])
+    for resource, each in enumerate(use.T):
+        step = common_divisor(each, 1.0)
+        if step > 0:
+            rounding = len(each) * float(np.abs(each - step * np.round(each / step)).max())
+            usable[resource] = min(np.floor((1.0 + rounding) / step + FINEST) * step + rounding, 1.0)
+    return use / usable
 
 
 def _no_grid() -> Grid:

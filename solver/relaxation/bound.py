@@ -250,6 +250,14 @@ class Bounder:
         level = self._step_level(bound.near)
         return [region] if level is None else self._cases_below(level, region, value)
 
+    def with_a_step_more(self, bound: Bound, value: float) -> Region | None:
+        """Placements with a sum of s up to `value` where a stage lasts one whole step more than near the bound; None where there are none."""
+        region, level = self.below(bound.root, value), self._step_level(bound.near)
+        if region is None or level is None:
+            return None
+        part = replace(region.part, program=self._steps.above(region.part, level))
+        return self.below(Region(part, self._relax(part.program, region.relaxation.starting_point)), value)
+
     def _cases_below(self, level: StepLevel, region: Region, value: float) -> list[Region]:
         """What is left of a region below a value in each case of how long a stage lasts."""
         start = region.relaxation.starting_point

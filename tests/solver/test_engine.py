@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.generate import Case, draw
+from benchmarks.generate import Case, draw, suite
 from emplace.solver import engine
 from emplace.solver.budget import SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
@@ -203,6 +203,17 @@ def test_few_tables_are_placed_better_by_what_follows_the_search(monkeypatch: py
     monkeypatch.setattr(engine, "SMALL_CHOICES", 0)
     _sound(problem, better)
     assert better.objective_us < solve(problem, limits).objective_us * 0.995
+
+
+def test_with_several_stages_patterns_raise_the_bound_that_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the number of choices, and not the bound of a program whose own is not what is claimed."""
+    problem = draw(next(case for case in suite() if case.name == "m2x16-85-k5"))
+    monkeypatch.setattr(engine, "SMALL_CHOICES", 0)
+    claimed, other = (solve(problem, Budget(1.5, 0.0, 0), is_claimed=is_claimed) for is_claimed in (True, False))
+    _sound(problem, claimed)
+    assert claimed.bound == "patterns"
+    assert claimed.lower_bound_us > other.lower_bound_us * 1.003
+    assert "patterns" not in other.bound
 
 
 @pytest.mark.parametrize("seconds", [0.5, 4.0, 60.0])

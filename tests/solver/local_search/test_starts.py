@@ -9,11 +9,12 @@ import pytest
 
 from benchmarks.generate import Case, draw, suite
 from emplace.solver.clock import ENDLESS, Clock
-from emplace.solver.local_search.starts import NEAR, first_start, other_starts, shorter_starts
+from emplace.solver.local_search.starts import LESS_NEAR, NEAR, first_start, other_starts, shorter_starts
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.presolve.granularity import common_divisor
 from emplace.solver.presolve.merge_stages import merge_stages
 from emplace.solver.relaxation.bound import Bound, Bounder
+from emplace.solver.relaxation.region import Region
 
 IDS, OUTPUTS = 0, 2
 FEW = next(case for case in suite() if case.name == "m3x64-95-k5")
@@ -46,6 +47,33 @@ def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_w
     shortest_us = region.relaxation.makespan[IDS]
     given_back = [(least_us[IDS] - shortest_us) / ((first.least_us - base_us)[IDS] - shortest_us) for least_us in stepped]
     assert given_back == pytest.approx([0.75, 0.0, 0.5, 1.0, 0.25], abs=0.02)
+
+
+def test_where_no_near_case_has_a_step_more_one_less_near_does(
+    bounded: tuple[Problem, Bounder, Bound], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, bounder, bound = bounded
+    longer, asked = Bounder.with_a_step_more, []
+
+    def not_near(bounder: Bounder, bound: Bound, value: float) -> Region | None:
+        asked.append((value + bound.fixed_us) / bound.value_us - 1)
+        return longer(bounder, bound, value) if len(asked) > 1 else None
+
+    monkeypatch.setattr(Bounder, "with_a_step_more", not_near)
+    first = first_start(problem, bounder, bound)
+    others = list(other_starts(problem, bounder, bound, first, ENDLESS))
+    assert asked == pytest.approx([NEAR, LESS_NEAR])
+    assert sum(start.least_us[OUTPUTS] > first.least_us[OUTPUTS] for start in others) == 5
+
+
+def test_a_step_more_is_looked_for_up_to_a_value(bounded: tuple[Problem, Bounder, Bound]) -> None:
+    problem, bounder, bound = bounded
+    value, whole_us = bound.value_us * (1 + NEAR) - bound.fixed_us, step_us(problem)
+    region = bounder.with_a_step_more(bound, value)
+    assert region is not None
+    near = bound.near.relaxation.makespan[OUTPUTS] / whole_us
+    assert region.relaxation.makespan[OUTPUTS] / whole_us == pytest.approx(np.ceil(near), abs=1e-4)
+    assert bounder.with_a_step_more(bound, region.relaxation.bound * (1 - 1e-3)) is None
 
 
 def test_with_few_tables_the_stage_of_whole_steps_lasts_fewer_and_fewer() -> None:
