@@ -41,8 +41,8 @@ aside, are left out where a table has others: more than this share of the bound,
 the room between. They cost the relaxation nothing, and no small move gets rid of them. With one stage the bound's own rule on long
 units says as much as is certain."""
 PRICE, FIRST_PRICE = 1.0, 0.1
-"""Weight of the reduced costs of options beside overload at targets up to the first, and before there is any placement. A target that is
-further above the bound has room for dearer options, so they weigh less, by the square of how much further."""
+"""Weight of the reduced costs of options beside overload at targets up to the first, and before there is any placement. With several stages
+a target that is further above the bound has room for dearer options, so they weigh less, by the square of how much further."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ class Search:
         candidates[self.kept] = True
         scale = self.problem.num_devices / max(target_us - self.problem.constant_us, 1e-9)
         above = target_us / max(self.bound.value_us, LEAST_US) - 1
-        weight = PRICE * (LOOSEST / max(above, LOOSEST)) ** 2 if self.best.assignment is not None else FIRST_PRICE
+        room = 1.0 if self.problem.num_stages == 1 else (LOOSEST / max(above, LOOSEST)) ** 2
+        weight = PRICE * room if self.best.assignment is not None else FIRST_PRICE
         flat = restricted(self.problem, self.flat, candidates, price * (weight * scale))
         pairs = PAIRS if self.problem.num_stages == 1 or self.best.assignment is None else PAIRS_STAGES
         return Goal(flat, target_us, work, target_us > self.bound.value_us * ANYTHING, pairs)
