@@ -51,16 +51,18 @@ def test_options_too_long_for_the_stages_are_left_to_tables_without_others(loose
     assert left_out > 0
 
 
+@pytest.mark.parametrize(("stages", "power"), [(5, 2), (1, 0)])
 @pytest.mark.parametrize("further", [1.0, 2.0, 4.0])
-def test_prices_of_options_weigh_less_the_further_a_target_is_above_the_bound(further: float) -> None:
-    search = search_of(stages=5)
+def test_prices_of_options_weigh_less_the_further_a_target_is_above_the_bound(further: float, stages: int, power: int) -> None:
+    """With several stages: with one they stay."""
+    search = search_of(stages)
     bound_us, constant_us = search.bound.value_us, search.problem.constant_us
     search.best = replace(search.best, assignment=to_assignment(search.problem, search.flat, *placed(search)))
     target_us = bound_us * (1 + LOOSEST * further)
     kept, price = search.bounder.candidates(search.bound, target_us)
     own = search._goal(target_us, 1.0).flat.option_price
     assert (price[kept] > 0).any()
-    np.testing.assert_allclose(own, price * search.problem.num_devices / (target_us - constant_us) / further**2)
+    np.testing.assert_allclose(own, price * search.problem.num_devices / (target_us - constant_us) / further**power)
 
 
 def placed(search: Search) -> tuple[Ints, Ints]:
