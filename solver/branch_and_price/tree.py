@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from emplace.solver.branch_and_price.leaf import has_pattern_leaves, solve_by_patterns
-from emplace.solver.branch_and_price.node_bound import NodeBound, PatternBound, Prices
 from emplace.solver.budget import NODE_STEPS, PATTERN_LEAF_STEPS
-from emplace.solver.model.problem import Assignment, Bools, Floats, Problem, fits, loads_of, objective_us, with_options
+from emplace.solver.model.problem import Assignment, Bools, Problem, fits, loads_of, objective_us, with_options
+from emplace.solver.patterns.branching import Branching, BranchNode, split_stage
 from emplace.solver.patterns.device_classes import MakespanBox, placeable
+from emplace.solver.patterns.node_bound import NodeBound, PatternBound
 from emplace.solver.progress import ShouldStop
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.region import Region
@@ -29,24 +30,10 @@ UNEVEN, NARROW = 0.004, 0.0005
 """Shares of the value: by how much a pattern may be longer in a stage than s before a node is split at that stage; and by how much the
 lengths of a stage may differ before one is split at the stage where they differ most, if patterns don't cover all tables: it should hold
 nothing, and a narrower one is easier to refute."""
-INSIDE = 0.25
-"""A stage is split no nearer to its limits than this share of what lies between."""
 LEAST_WEIGHT = 0.05
 """Weight of a table whose price is 0 in choosing which one to split; prices are at most 1."""
 LEAST_SHARE = 1e-6
 """Weight up to which an option is no better to split on than any other."""
-
-
-@dataclass(frozen=True)
-class BranchNode:
-    """Placements that take only options in `keep` and whose s lie between `lower` and `upper`."""
-
-    keep: Bools
-    lower: Floats
-    upper: Floats
-    prices: Prices | None
-    effort: int = 1
-    """How many times the usual work solving it may take: once, then MOST_EFFORT."""
 
 
 SolveLeaf = Callable[[Problem, float, int], Result[Assignment]]
@@ -65,13 +52,12 @@ class Tree:
         leaf_steps_per_second: float,
         should_stop: ShouldStop = lambda: False,
     ) -> None:
-        self.problem, self.bounder, self.class_bound, self.solve_leaf = problem, bounder, bound, solve_leaf
+        self.problem, self.solve_leaf = problem, solve_leaf
         self.leaf_steps_per_second = leaf_steps_per_second
         self.should_stop = should_stop
         self.patterns = PatternBound(problem, should_stop)
-        stages = problem.num_stages
-        self.all = BranchNode(np.ones(problem.num_options, dtype=bool), np.zeros(stages), np.full(stages, np.inf), None)
-        self.waiting = [self.all]
+        self.branching = Branching(problem, bounder, bound)
+        self.waiting = [self.branching.everything]
         self.closed: list[BranchNode] = []
         """Nodes that hold nothing at the present level."""
         self.bound_us = bound.value_us
@@ -116,13 +102,13 @@ class Tree:
 
     def _close_up_to(self, level: float) -> Generator[None, None, float]:
         """Closes or splits nodes until none may hold a placement up to `level`, or up to a lower one where that takes long; which."""
-        self.waiting, self.closed = self._parts(level), []
-        region = self._below(level)
+        region = self.branching.below(level)
+        self.waiting, self.closed = self._parts(level, region), []
         patience = max(LEAST_PATIENCE, 2 * self.steps)
         while self.waiting:
             if self.steps > patience and level - self.bound_us > LEAST_STEP * level:
                 level, patience = (self.bound_us + level) / 2, 2 * self.steps
-                region = self._below(level)
+                region = self.branching.below(level)
             level = min(level, self._target_us)
             if region is None:
                 self.closed, self.waiting = self.open, []
@@ -130,24 +116,19 @@ class Tree:
                 self._close_or_split(self.waiting.pop(), level, region)
             yield
         if self.problem.num_stages > 1:
-            self.closed = [self.all]
+            self.closed = [self.branching.everything]
         return level
 
-    def _parts(self, level: float) -> list[BranchNode]:
+    def _parts(self, level: float, region: Region | None) -> list[BranchNode]:
         """What is to be closed at a level: with one stage, what was at the one before. With several, whose lengths are divided otherwise at
         every level, all placements anew."""
-        if self.problem.num_stages == 1:
+        if self.problem.num_stages == 1 or region is None:
             return self.open[::-1]
-        regions = self.bounder.regions_below(self.class_bound, level - self.class_bound.fixed_us)
-        return [replace(self.all, keep=_options(region), lower=region.part.program.lower) for region in regions]
-
-    def _below(self, level: float) -> Region | None:
-        """What placements up to a level must keep to; None where there are none."""
-        return self.bounder.below(self.class_bound.root, level - self.class_bound.fixed_us)
+        return self.branching.parts(level, region)
 
     def _close_or_split(self, node: BranchNode, level: float, region: Region) -> None:
-        box = self._box(np.maximum(node.lower, region.part.program.lower), node.upper, level)
-        keep = node.keep & _options(region)
+        inside = self.branching.within(node, region)
+        box, keep = self.branching.box(inside, level), inside.keep
         found = self.patterns.bound(keep, box, node.prices, self.most_steps - self.steps)
         self.steps += found.steps + NODE_STEPS
         node = replace(node, prices=found.prices)
@@ -177,16 +158,16 @@ class Tree:
             if not fits(self.problem, loads) or value >= self.best_us:
                 return False
             self.best, self.best_us = tried.assignment, value
-            box = self._box(box.lower, box.upper, value * (1 - self.gap))
+            box = self.branching.up_to(box, value * (1 - self.gap))
         return False
 
     def _split(self, node: BranchNode, left: Bools, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
         """Two parts of the node that together hold every placement of it."""
         excess, width = found.longest - found.makespan, box.upper - box.lower
         if excess.max() > UNEVEN * box.value:
-            return self._split_stage(node, int(np.argmax(excess)), box, found)
+            return split_stage(node, int(np.argmax(excess)), box, found)
         if not found.is_covered and width.max() > NARROW * box.value:
-            return self._split_stage(node, int(np.argmax(width)), box, found)
+            return split_stage(node, int(np.argmax(width)), box, found)
         table = self.problem.option_table
         has_choice = left & (np.bincount(table[left], minlength=self.problem.num_tables)[table] > 1)
         weight = np.where(has_choice, np.minimum(found.share, 1 - found.share) * (LEAST_WEIGHT + found.prices.table[table]), -1.0)
@@ -196,18 +177,6 @@ class Tree:
         one, others = node.keep & (table != table[option]), node.keep.copy()
         one[option], others[option] = True, False
         return [replace(node, keep=others, prices=found.prices), replace(node, keep=one, prices=found.prices)]
-
-    def _split_stage(self, node: BranchNode, stage: int, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
-        """s is below the middle of what it says and what a pattern takes, or above; well within the limits of the box."""
-        inside = INSIDE * (box.upper[stage] - box.lower[stage])
-        middle = np.clip((found.longest[stage] + found.makespan[stage]) / 2, box.lower[stage] + inside, box.upper[stage] - inside)
-        upper, lower = node.upper.copy(), node.lower.copy()
-        upper[stage], lower[stage] = middle, middle
-        return [replace(node, lower=lower, prices=found.prices), replace(node, upper=upper, prices=found.prices)]
-
-    def _box(self, lower: Floats, upper: Floats, level: float) -> MakespanBox:
-        value = level - self.class_bound.fixed_us
-        return MakespanBox(lower, np.minimum(upper, value - (lower.sum() - lower)), value)
 
     def _solved(self, left: Bools, level: float, effort: int) -> bool:
         """Solves what the options left allow up to `level`; whether that was finished, so that the node holds nothing better than
@@ -219,10 +188,3 @@ class Tree:
             self.best = replace(found.solution, option=options[found.solution.option])
             self.best_us = found.objective_us
         return found.limit is Limit.NONE
-
-
-def _options(region: Region) -> Bools:
-    """[O] those that placements in a region may have."""
-    may = np.zeros(len(region.part.whole.usable), dtype=bool)
-    may[region.part.left] = True
-    return may

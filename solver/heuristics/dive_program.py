@@ -16,8 +16,9 @@ from emplace.solver.progress import ShouldStop
 
 ROUNDS = 400
 """Programs solved before one choice at most."""
-PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
-"""Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none."""
+PRICINGS, PRICINGS_STAGES = ((20_000, 8), (200_000, 20), (1_000_000, 1)), ((20_000, 8), (200_000, 20))
+"""Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none. With several stages another
+dive is worth more than a last pattern."""
 MISSED, FIRST, LATER = 1e-4, 0.003, 0.02
 """How much more than a device a pattern must be worth: while tables are missing, before any device is filled, and then. A
 first program that only covers all tables leads to plans less often than one that is nearly the best."""
@@ -141,7 +142,7 @@ class DiveProgram:
         """Add patterns that make the program better; whether there were any."""
         table, device = self.master.table_prices(), 1.0 + self.master.device_prices()
         worth = MISSED if self.master.missing() > COVERED else self.worth
-        for steps, number in PRICINGS:
+        for steps, number in PRICINGS if len(self.upper) == 1 else PRICINGS_STAGES:
             added = False
             for index, given in enumerate(self.pricing):
                 if given is not None:

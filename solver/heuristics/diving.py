@@ -6,14 +6,15 @@ not see it. docs/explanation/search.md describes a dive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
 from emplace.solver.budget import DIVE_STEPS
 from emplace.solver.heuristics.dive import Dive
 from emplace.solver.heuristics.dive_program import OutOfSteps, PatternPool, StepMeter
-from emplace.solver.model.problem import Assignment, Ints, Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
+from emplace.solver.model.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bound, Bounder
 
@@ -21,9 +22,9 @@ BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
 """Share of what lies between bound and plan by which a better plan is looked for at first, and after one is found."""
-PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
-"""Dives at one reach, each counted by the share of the devices that it did not come to, then half the reach; and one more for
-so many steps of the meter."""
+PATIENCE, PATIENCE_STAGES, STEPS_PER_PATIENCE = 3.0, 20.0, 2e8
+"""Dives at one reach, with one stage and with several, each counted by the share of the devices that it did not come to, then half the reach;
+and one more for so many steps of the meter."""
 WHOLE, STAYING = 0.2, (0.3, 0.7)
 """At a reach below the first, a dive begins with a part of the devices as they are in the plan, whose share is drawn from the
 second: a small step needs no other plan everywhere."""
@@ -36,15 +37,10 @@ MOSTLY = 0.8
 
 
 def divable(problem: Problem, plan: Assignment) -> bool:
-    """Whether there is a single stage, all devices are device_class, and so are the units of every option, and most tables of the plan lie
-    on single devices."""
+    """Whether all devices are alike, and so are the units of every option, and most tables of the plan lie on single devices."""
     classes = device_classes(problem)
-    device_class = (
-        problem.num_stages == len(classes) == 1
-        and classes[0].is_trainer
-        and np.array_equal(classes[0].option, np.arange(problem.num_options))
-    )
-    return bool(device_class and (problem.option_scope[plan.option] == Scope.DEVICE).mean() >= MOSTLY)
+    is_alike = len(classes) == 1 and classes[0].is_trainer and np.array_equal(classes[0].option, np.arange(problem.num_options))
+    return bool(is_alike and (problem.option_scope[plan.option] == Scope.DEVICE).mean() >= MOSTLY)
 
 
 class Dives:
@@ -55,23 +51,25 @@ class Dives:
         self.device_class = device_classes(problem)[0]
         self.random = np.random.default_rng(seed)
         self.pool: PatternPool = {}
+        self.lengths = StageLengths(problem, bounder, bound, self.random, meter) if problem.num_stages > 1 else None
         self._reach_for(REACH)
 
     def _reach_for(self, reach: float) -> None:
         self.reach, self.failed, self.is_first = reach, 0.0, True
+        self.drawn: Iterator[DiveLimits | None] | None = None
 
     def improve(self, plan: Assignment, bound_us: float) -> Iterator[Assignment | None]:
         """One dive: after each step nothing, and at its end a better placement if it met one."""
-        problem = self.problem
+        problem, dive, found = self.problem, None, None
         best_us = objective_us(problem, loads_of(problem, plan))
-        target_us = best_us - max(self.reach * (best_us - bound_us), BETTER * best_us)
-        candidates, _ = self.bounder.candidates(self.bound, target_us)
-        upper = np.array([target_us - self.bound.fixed_us])
-        dive = Dive(problem, self.device_class, candidates, upper, self.pool, self.random, 0.0 if self.is_first else NOISE)
-        dive.hold(plan, self._staying(plan, target_us) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
         try:
             self.meter.spend(DIVE_STEPS)
-            found = yield from dive.run(self.meter)
+            limits = yield from self._limits(best_us, bound_us)
+            if limits is not None:
+                noise = 0.0 if self.is_first else NOISE
+                dive = Dive(problem, self.device_class, limits.keep, limits.upper, self.pool, self.random, noise)
+                dive.hold(plan, self._staying(plan, limits.upper) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
+                found = yield from dive.run(self.meter)
         except OutOfSteps:
             found = None
         self._forget()
@@ -80,15 +78,29 @@ class Dives:
             yield found
             return
         self.is_first = False
-        self.failed += dive.unfilled()
-        if self.failed > PATIENCE + self.meter.most_steps / STEPS_PER_PATIENCE:
+        self.failed += 0.0 if dive is None else dive.unfilled()
+        patience = PATIENCE if problem.num_stages == 1 else PATIENCE_STAGES
+        if dive is None or self.failed > patience + self.meter.most_steps / STEPS_PER_PATIENCE:
             ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
             self._reach_for(REACH if ended else self.reach / 2)
 
-    def _staying(self, plan: Assignment, target_us: float) -> Ints:
-        """Some of the devices that meet the target in the plan."""
-        on_devices_us = self.problem.constant_us + loads_of(self.problem, plan).time_us[:, 0]
-        devices = self.device_class.devices[on_devices_us[self.device_class.devices] <= target_us]
+    def _limits(self, best_us: float, bound_us: float) -> Generator[None, None, DiveLimits | None]:
+        """What the next dive keeps to; None where nothing is to be found at this reach. Raises OutOfSteps."""
+        target_us = best_us - max(self.reach * (best_us - bound_us), BETTER * best_us)
+        if self.lengths is None:
+            candidates, _ = self.bounder.candidates(self.bound, target_us)
+            return DiveLimits(candidates, np.array([target_us - self.bound.fixed_us]))
+        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER))
+        for limits in self.drawn:
+            if limits is not None:
+                return limits
+            yield
+        return None
+
+    def _staying(self, plan: Assignment, upper: Floats) -> Ints:
+        """Some of the devices that keep to the limits ([K]) in the plan."""
+        time_us = loads_of(self.problem, plan).time_us[self.device_class.devices] - self.problem.stage_base_us
+        devices = self.device_class.devices[(time_us <= upper).all(axis=1)]
         number = round(self.random.uniform(*STAYING) * len(self.device_class.devices))
         return self.random.permutation(devices)[:number]
 

@@ -58,9 +58,14 @@ def other_starts(problem: Problem, bounder: Bounder, bound: Bound, first: Start,
 
 def _near(bounder: Bounder, bound: Bound) -> Region | None:
     """Placements near the bound, with one whole step more if there are such; None where there are none at all."""
-    near, less_near = (bound.value_us * (1 + share) - bound.fixed_us for share in (NEAR, LESS_NEAR))
-    longer = bounder.with_a_step_more(bound, near) or bounder.with_a_step_more(bound, less_near)
-    return longer or next(iter(bounder.regions_below(bound, near)), None)
+    value, higher = (bound.value_us * (1 + share) - bound.fixed_us for share in (NEAR, LESS_NEAR))
+    near = bounder.below(bound.root, value)
+    if near is None:
+        return None
+    longer = bounder.with_a_step_more(bound, near, value)
+    if longer is None and (less_near := bounder.below(bound.root, higher)) is not None:
+        longer = bounder.with_a_step_more(bound, less_near, higher)
+    return longer or next(iter(bounder.cases_below(bound, near, value)), None)
 
 
 def shorter_starts(problem: Problem, bounder: Bounder, bound: Bound, clock: Clock) -> Iterator[Start]:

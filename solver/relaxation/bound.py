@@ -177,7 +177,7 @@ class Bounder:
         high = value = min(self._relax(self._steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
         while not self.clock.is_over:
             region = self.below(wide, value)
-            cases = [] if region is None else self._cases_below(level, region, value)
+            cases = [] if region is None else self._in_cases(level, region, value)
             nearest = min(cases, key=lambda case: case.relaxation.bound, default=None)
             low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
             if region is not None and nearest is not None and nearest.relaxation.bound < value:
@@ -193,7 +193,8 @@ class Bounder:
         value_us, lowest, left = bound.value_us, None, MOST_BOXES
         while units and left > 0 and not self.clock.is_over:
             highest = value_us * (1 + BOX_STEP) - self.fixed_us
-            regions = self.regions_below(bound, highest)
+            region = self.below(bound.root, highest)
+            regions = [] if region is None else self.cases_below(bound, region, highest)
             left = min(left, OPTIONS_OF_BOXES // max(sum(len(region.part.left) for region in regions), 1))
             tried = [StageBoxes(large, regions, highest, self.clock) for large in units]
             most = max(boxes.least for boxes in tried) * (1 - BOUND_PRECISION)
@@ -242,28 +243,25 @@ class Bounder:
             yield Region(replace(root.part, program=program), relaxation)
             level = replace(level, whole=level.whole - 1.0)
 
-    def regions_below(self, bound: Bound, value: float) -> list[Region]:
-        """Placements with a sum of s up to `value`: where a stage lasts whole steps, those of each case."""
-        region = self.below(bound.root, value)
-        if region is None:
-            return []
+    def cases_below(self, bound: Bound, region: Region, value: float) -> list[Region]:
+        """Placements in a region with a sum of s up to `value`: where a stage lasts whole steps, those of each case."""
         level = self._step_level(bound.near)
-        return [region] if level is None else self._cases_below(level, region, value)
+        return [region] if level is None else self._in_cases(level, region, value)
 
-    def with_a_step_more(self, bound: Bound, value: float) -> Region | None:
-        """Placements with a sum of s up to `value` where a stage lasts one whole step more than near the bound; None where there are none."""
-        region, level = self.below(bound.root, value), self._step_level(bound.near)
-        if region is None or level is None:
-            return None
-        part = replace(region.part, program=self._steps.above(region.part, level))
-        return self.below(Region(part, self._relax(part.program, region.relaxation.starting_point)), value)
-
-    def _cases_below(self, level: StepLevel, region: Region, value: float) -> list[Region]:
+    def _in_cases(self, level: StepLevel, region: Region, value: float) -> list[Region]:
         """What is left of a region below a value in each case of how long a stage lasts."""
         start = region.relaxation.starting_point
         cases = (Region(part, self._relax(part.program, start)) for part in self._steps.cases(region.part, level))
         below = (self.below(case, value) for case in cases)
         return [case for case in below if case is not None]
+
+    def with_a_step_more(self, bound: Bound, region: Region, value: float) -> Region | None:
+        """Likewise, where a stage lasts one whole step more than near the bound; None where there are none."""
+        level = self._step_level(bound.near)
+        if level is None:
+            return None
+        part = replace(region.part, program=self._steps.above(region.part, level))
+        return self.below(Region(part, self._relax(part.program, region.relaxation.starting_point)), value)
 
     def candidates(self, bound: Bound, value_us: float) -> tuple[Bools, Floats]:
         """[O] the options that a placement with an objective up to `value_us` may have, and what each adds to the bound.

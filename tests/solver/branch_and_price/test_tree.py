@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from ortools.linear_solver import pywraplp
 
-from emplace.solver.branch_and_price.node_bound import PatternBound
 from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.branch_and_price.tree import Tree
 from emplace.solver.budget import NODE_STEPS, Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import MakespanBox, device_classes
+from emplace.solver.patterns.node_bound import PatternBound
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result

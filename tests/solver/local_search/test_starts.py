@@ -33,6 +33,12 @@ def step_us(problem: Problem) -> float:
     return common_divisor(problem.unit_time_us[single, 0, OUTPUTS], 1e4)
 
 
+def below(bounder: Bounder, bound: Bound, value_us: float) -> tuple[Region, float]:
+    region = bounder.below(bound.root, value_us - bound.fixed_us)
+    assert region is not None
+    return region, value_us - bound.fixed_us
+
+
 def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_were_longer(bounded: tuple[Problem, Bounder, Bound]) -> None:
     problem, bounder, bound = bounded
     first = first_start(problem, bounder, bound)
@@ -43,7 +49,7 @@ def test_the_stage_of_whole_steps_lasts_one_more_and_others_get_back_what_they_w
     assert [least_us[OUTPUTS] / whole_us for least_us in stepped] == pytest.approx(
         [np.ceil(first.least_us[OUTPUTS] / whole_us)] * 5, abs=1e-4
     )
-    (region,) = bounder.regions_below(bound, bound.value_us * (1 + NEAR) - bound.fixed_us)
+    (region,) = bounder.cases_below(bound, *below(bounder, bound, bound.value_us * (1 + NEAR)))
     shortest_us = region.relaxation.makespan[IDS]
     given_back = [(least_us[IDS] - shortest_us) / ((first.least_us - base_us)[IDS] - shortest_us) for least_us in stepped]
     assert given_back == pytest.approx([0.75, 0.0, 0.5, 1.0, 0.25], abs=0.02)
@@ -55,9 +61,9 @@ def test_where_no_near_case_has_a_step_more_one_less_near_does(
     problem, bounder, bound = bounded
     longer, asked = Bounder.with_a_step_more, []
 
-    def not_near(bounder: Bounder, bound: Bound, value: float) -> Region | None:
+    def not_near(bounder: Bounder, bound: Bound, region: Region, value: float) -> Region | None:
         asked.append((value + bound.fixed_us) / bound.value_us - 1)
-        return longer(bounder, bound, value) if len(asked) > 1 else None
+        return longer(bounder, bound, region, value) if len(asked) > 1 else None
 
     monkeypatch.setattr(Bounder, "with_a_step_more", not_near)
     first = first_start(problem, bounder, bound)
@@ -68,12 +74,13 @@ def test_where_no_near_case_has_a_step_more_one_less_near_does(
 
 def test_a_step_more_is_looked_for_up_to_a_value(bounded: tuple[Problem, Bounder, Bound]) -> None:
     problem, bounder, bound = bounded
-    value, whole_us = bound.value_us * (1 + NEAR) - bound.fixed_us, step_us(problem)
-    region = bounder.with_a_step_more(bound, value)
+    whole_us = step_us(problem)
+    whole, value = below(bounder, bound, bound.value_us * (1 + NEAR))
+    region = bounder.with_a_step_more(bound, whole, value)
     assert region is not None
     near = bound.near.relaxation.makespan[OUTPUTS] / whole_us
     assert region.relaxation.makespan[OUTPUTS] / whole_us == pytest.approx(np.ceil(near), abs=1e-4)
-    assert bounder.with_a_step_more(bound, region.relaxation.bound * (1 - 1e-3)) is None
+    assert bounder.with_a_step_more(bound, whole, region.relaxation.bound * (1 - 1e-3)) is None
 
 
 def test_with_few_tables_the_stage_of_whole_steps_lasts_fewer_and_fewer() -> None:

@@ -14,12 +14,19 @@ from emplace.solver.engine import solve
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.relaxation.large_units import LargeUnits
+from emplace.solver.relaxation.region import Region
 from emplace.solver.relaxation.stage_boxes import StageBoxes
 from tests.solver.brute_force import optimum_us
 from tests.solver.random_problems import large_unit_problem, rich_problem
 
 SEEDS = range(40)
 FEW_TABLES = next(case for case in suite() if (case.tables, case.stages) == (127, 5))
+
+
+def regions_below(bounder: Bounder, value: float) -> list[Region]:
+    bound = bounder.bound()
+    region = bounder.below(bound.root, value)
+    return [] if region is None else bounder.cases_below(bound, region, value)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,7 +46,7 @@ def test_no_boxes_of_any_stage_rule_out_the_optimum(seed: int) -> None:
     bounder = Bounder(problem)
     for share in (1 + 1e-9, 1.05, 1.3):
         value = optimum * share - bounder.fixed_us
-        regions = bounder.regions_below(bounder.bound(), value)
+        regions = regions_below(bounder, value)
         for stage in range(problem.num_stages):
             boxes = StageBoxes(LargeUnits(problem, stage), regions, value, ENDLESS)
             boxes.split(20)
@@ -75,9 +82,8 @@ def test_a_bound_that_is_not_claimed_is_not_raised() -> None:
 def test_boxes_end_with_the_clock_and_what_they_say_till_then_holds() -> None:
     problem = large_unit_problem(0)
     bounder = Bounder(problem)
-    bound = bounder.bound()
     value = optimum_us(problem) * 1.05 - bounder.fixed_us
-    regions = bounder.regions_below(bound, value)
+    regions = regions_below(bounder, value)
     over = StageBoxes(LargeUnits(problem, 0), regions, value, Clock(lambda: 1.0, 0.0))
     over.split(20)
     assert over.solved == len(regions)

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from emplace.solver.branch_and_price.node_bound import PatternBound
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.patterns.device_classes import MakespanBox
+from emplace.solver.patterns.node_bound import PatternBound
 
 SEEDS = range(80)
 

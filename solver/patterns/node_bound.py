@@ -51,7 +51,7 @@ class NodeBound:
 
     is_infeasible: bool
     is_covered: bool
-    """Whether the patterns met cover all tables."""
+    """Whether the patterns met cover all tables, as far as is known: where the program was not solved nothing is taken."""
     share: Floats
     """[O] how much of each option the patterns take."""
     makespan: Floats
@@ -75,13 +75,15 @@ class _Column:
 class PatternBound:
     """Bounds nodes of the branch and bound by the covering program, with every pattern met so far."""
 
-    def __init__(self, problem: Problem, should_stop: ShouldStop = lambda: False) -> None:
+    def __init__(self, problem: Problem, should_stop: ShouldStop = lambda: False, pricing_steps: int | None = None) -> None:
+        """One pricing takes at most so many steps, by default as many as a certificate is worth."""
         self.problem, self.should_stop = problem, should_stop
         self.classes = device_classes(problem)
         self.count = np.array([len(each.devices) for each in self.classes])
         self.by_kind = np.bincount(problem.device_kind, minlength=problem.num_kinds)
         self.ddr_total = float(max(problem.ddr_capacity.sum(), 1))
         self.has_stages = problem.num_stages > 1
+        self.pricing_steps = pricing_steps or (PRICING_STEPS_STAGES if self.has_stages else PRICING_STEPS)
         self.scale = max(float(problem.unit_time_us.max(initial=0.0)), 1e-9)
         self._build()
 
@@ -204,8 +206,7 @@ class PatternBound:
         base = float(value[given.forced].sum())
         if len(given.items) == 0:
             return BestPatterns((given.forced,) if base > threshold else (), max(base, threshold), True, 1)
-        most_steps = PRICING_STEPS_STAGES if self.has_stages else PRICING_STEPS
-        found = most_violated(given.knapsack, value[given.items], threshold - base, most_steps)
+        found = most_violated(given.knapsack, value[given.items], threshold - base, self.pricing_steps)
         patterns = tuple(np.concatenate([given.forced, given.items[items]]) for items in found.patterns)
         if not patterns and base > threshold:
             patterns = (given.forced,)

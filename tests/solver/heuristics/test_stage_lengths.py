@@ -1,0 +1,61 @@
+"""Lengths of stages that dives are given, of tiny problems."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from emplace.solver.heuristics.dive_program import OutOfSteps, StepMeter
+from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
+from emplace.solver.model.problem import Problem
+from emplace.solver.relaxation.bound import Bounder
+from tests.solver.brute_force import optimum_us
+from tests.solver.heuristics.test_diving import alike
+
+SEEDS = range(30)
+FEASIBLE = [problem for problem in (alike(seed, stages=3) for seed in SEEDS) if np.isfinite(optimum_us(problem))]
+
+
+def lengths(problem: Problem, seed: int = 0, most_steps: int = 20_000_000) -> StageLengths:
+    bounder = Bounder(problem)
+    return StageLengths(problem, bounder, bounder.bound(), np.random.default_rng(seed), StepMeter(most_steps))
+
+
+def drawn(problem: Problem, target_us: float, better_us: float, seed: int = 0) -> list[DiveLimits]:
+    steps = islice(lengths(problem, seed).draw(target_us, better_us), 60)
+    return [limits for limits in steps if limits is not None]
+
+
+def test_limits_leave_what_a_step_may_take_and_no_more() -> None:
+    for problem in FEASIBLE:
+        optimum, fixed_us = optimum_us(problem), problem.constant_us + float(problem.stage_base_us.sum())
+        found = drawn(problem, optimum * 1.1, optimum * 1.2)
+        assert found
+        for limits in found:
+            assert optimum * 1.1 - fixed_us <= limits.upper.sum() * (1 + 1e-9)
+            assert limits.upper.sum() <= (optimum * 1.2 - fixed_us) * (1 + 1e-9)
+            assert limits.keep.any()
+
+
+def test_they_differ_from_draw_to_draw() -> None:
+    problem = FEASIBLE[0]
+    optimum = optimum_us(problem)
+    uppers = {tuple(limits.upper) for limits in drawn(problem, optimum * 1.1, optimum * 1.2)}
+    assert len(uppers) > 3
+    assert uppers != {tuple(limits.upper) for limits in drawn(problem, optimum * 1.1, optimum * 1.2, seed=1)}
+
+
+def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
+    for problem in FEASIBLE:
+        fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
+        low = fixed_us + 0.2 * (optimum_us(problem) - fixed_us)
+        assert not [limits for limits in lengths(problem).draw(low, low * 1.0001) if limits is not None]
+
+
+def test_drawing_ends_with_the_steps() -> None:
+    problem = FEASIBLE[0]
+    optimum = optimum_us(problem)
+    with pytest.raises(OutOfSteps):
+        list(lengths(problem, most_steps=1_000_000).draw(optimum * 1.1, optimum * 1.2))
