@@ -16,7 +16,8 @@ from emplace.solver.progress import ShouldStop
 
 ROUNDS = 400
 """Programs solved before one choice at most."""
-PRICINGS, PRICINGS_STAGES = ((20_000, 8), (200_000, 20), (1_000_000, 1)), ((20_000, 8), (200_000, 20))
+PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
+PRICINGS_STAGES = PRICINGS[:2]
 """Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none. With several stages another
 dive is worth more than a last pattern."""
 MISSED, FIRST, LATER = 1e-4, 0.003, 0.02

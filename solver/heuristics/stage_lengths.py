@@ -65,8 +65,10 @@ class StageLengths:
                 yield DiveLimits(keep, longest + self._shares(longest) * max(box.value - longest.sum(), 0.0))
 
     def _shorter(self, node: BranchNode, found: NodeBound, target_us: float) -> list[BranchNode]:
-        """Two parts of a node in random order: a stage by which patterns are longer than s is shorter, or s is longer."""
+        """Two parts of a node in random order: a stage by which patterns are longer than s is shorter, or s is longer. None where none is."""
         excess = np.maximum(found.longest - found.makespan, 0.0)
+        if not excess.any():
+            return []
         stage = int(self.random.choice(len(excess), p=excess / excess.sum()))
         parts = split_stage(node, stage, self.branching.box(node, target_us), found)
         self.random.shuffle(parts)

@@ -39,6 +39,13 @@ def test_limits_leave_what_a_step_may_take_and_no_more() -> None:
             assert limits.keep.any()
 
 
+def test_a_better_plan_may_be_all_that_is_looked_for() -> None:
+    for problem in FEASIBLE:
+        optimum, fixed_us = optimum_us(problem), problem.constant_us + float(problem.stage_base_us.sum())
+        for limits in drawn(problem, optimum * 1.1, optimum * 1.1):
+            assert limits.upper.sum() == pytest.approx(optimum * 1.1 - fixed_us)
+
+
 def test_they_differ_from_draw_to_draw() -> None:
     problem = FEASIBLE[0]
     optimum = optimum_us(problem)
