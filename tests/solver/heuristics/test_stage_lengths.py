@@ -61,6 +61,17 @@ def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
         assert not [limits for limits in lengths(problem).draw(low, low * 1.0001) if limits is not None]
 
 
+def test_drawing_ends_where_no_patterns_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emplace.solver.heuristics.stage_lengths.PRICING_STEPS", 1)
+    ended = 0
+    for problem in FEASIBLE:
+        optimum = optimum_us(problem)
+        steps = list(islice(lengths(problem).draw(optimum * 1.1, optimum * 1.2), 60))
+        ended += len(steps) < 60
+        assert all(np.isfinite(limits.upper).all() for limits in steps if limits is not None)
+    assert 0 < ended < len(FEASIBLE)
+
+
 def test_drawing_ends_with_the_steps() -> None:
     problem = FEASIBLE[0]
     optimum = optimum_us(problem)
