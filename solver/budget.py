@@ -119,6 +119,8 @@ PROOF_ROUNDS = 10
 """The rest is spent in so many equal rounds: after each, both sides learn what the other found."""
 DIVE_SHARE = 0.75
 """The share of dives in what betters a plan, where they apply; the rest is for placing parts of the plan anew."""
+BEFORE_DIVES_SECONDS = 1.0
+"""With several stages parts of the plan are placed anew for so long first: a dive draws how long stages last, which takes a while."""
 NEIGHBOURHOOD_SECONDS = 0.7
 """The most that CP-SAT gets for placing a part of a plan anew."""
 SKIPPED_SECONDS = 0.01
