@@ -14,11 +14,11 @@ from emplace.solver.budget import NODE_STEPS
 from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.model.problem import Bools, Floats, Problem
 from emplace.solver.patterns.branching import Branching, BranchNode, split_stage
-from emplace.solver.patterns.device_classes import placeable
+from emplace.solver.patterns.device_classes import MakespanBox, placeable
 from emplace.solver.patterns.node_bound import NodeBound, PatternBound
 from emplace.solver.relaxation.bound import Bound, Bounder
 
-PRICING_STEPS = 300_000
+DRAWING_STEPS = 300_000
 """Steps of one pricing: a part whose patterns are not found by then is left, as nothing is to be proven."""
 
 
@@ -38,7 +38,7 @@ class StageLengths:
     def __init__(self, problem: Problem, bounder: Bounder, bound: Bound, random: np.random.Generator, meter: StepMeter) -> None:
         self.problem, self.bound, self.random, self.meter = problem, bound, random, meter
         self.branching = Branching(problem, bounder, bound)
-        self.patterns = PatternBound(problem, lambda: meter.ended, PRICING_STEPS)
+        self.patterns = PatternBound(problem, lambda: meter.ended, DRAWING_STEPS)
 
     def draw(self, target_us: float, better_us: float) -> Iterator[DiveLimits | None]:
         """Limits with a sum of `target_us`, or up to `better_us` where no shorter ones are met; nothing after a step without. Ends once all
@@ -57,20 +57,20 @@ class StageLengths:
                     continue
                 longest = np.maximum(found.longest, found.makespan)
                 if longest.sum() > better_us - self.bound.fixed_us:
-                    waiting += self._shorter(node, found, target_us)
+                    waiting += self._shorter(node, box, found)
                     yield None
                     continue
                 is_met = True
                 keep = placeable(self.problem, self.patterns.classes, node.keep, box)
                 yield DiveLimits(keep, longest + self._shares(longest) * max(box.value - longest.sum(), 0.0))
 
-    def _shorter(self, node: BranchNode, found: NodeBound, target_us: float) -> list[BranchNode]:
+    def _shorter(self, node: BranchNode, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
         """Two parts of a node in random order: a stage by which patterns are longer than s is shorter, or s is longer. None where none is."""
         excess = np.maximum(found.longest - found.makespan, 0.0)
         if not excess.any():
             return []
         stage = int(self.random.choice(len(excess), p=excess / excess.sum()))
-        parts = split_stage(node, stage, self.branching.box(node, target_us), found)
+        parts = split_stage(node, stage, box, found)
         self.random.shuffle(parts)
         return parts
 

@@ -62,7 +62,7 @@ def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
 
 
 def test_drawing_ends_where_no_patterns_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emplace.solver.heuristics.stage_lengths.PRICING_STEPS", 1)
+    monkeypatch.setattr("emplace.solver.heuristics.stage_lengths.DRAWING_STEPS", 1)
     ended = 0
     for problem in FEASIBLE:
         optimum = optimum_us(problem)
