@@ -6,6 +6,7 @@ headers beside it are the code, and `module.cpp` binds it.
 
 from emplace.solver.native._native import (
     anneal,
+    common_divisor,
     enumerate_patterns,
     fill_grid,
     greedy,
@@ -19,6 +20,7 @@ from emplace.solver.native._native import (
 
 __all__ = [
     "anneal",
+    "common_divisor",
     "enumerate_patterns",
     "fill_grid",
     "greedy",

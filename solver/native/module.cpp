@@ -2,6 +2,7 @@
 
 #include "annealing.hpp"
 #include "construct.hpp"
+#include "granularity.hpp"
 #include "knapsack_bounds.hpp"
 #include "packing.hpp"
 #include "pair_exchange.hpp"
@@ -20,6 +21,7 @@ void bind(pybind11::module_& module, const char* name, Function* function) {
 
 PYBIND11_MODULE(_native, module) {
     bind(module, "anneal", emplace::anneal);
+    bind(module, "common_divisor", emplace::common_divisor);
     bind(module, "enumerate_patterns", emplace::enumerate_patterns);
     bind(module, "fill_grid", emplace::fill_grid);
     bind(module, "greedy", emplace::greedy);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -25,6 +26,76 @@ struct PatternsMet {
     }
 };
 
+// What items are worth at some prices of resources.
+struct Priced {
+    double bound;  // of a pattern, at most
+    std::vector<double> score, most;  // of each item; of the best of each table
+};
+
+// Items of a knapsack, table by table, laid out so that a price is applied to all of them in a row.
+class OpenItems {
+public:
+    void gather(const PricedItems& items, const std::vector<Int>& table, const std::vector<Int>& open) {
+        number_ = open.size();
+        value_.resize(number_);
+        row_.resize(number_);
+        use_.resize(number_ * items.use.size(1));
+        end_.clear();
+        for (std::size_t i = 0; i < number_; ++i) {
+            const double* use = items.use[open[i]].begin();
+            value_[i] = items.value[open[i]];
+            row_[i] = use;
+            for (Int r = 0; r < items.use.size(1); ++r) {
+                use_[r * number_ + i] = use[r];
+            }
+            if (i + 1 == number_ || table[open[i]] != table[open[i + 1]]) {
+                end_.push_back(i + 1);
+            }
+        }
+    }
+
+    // [tables] one past the last item of each.
+    const std::vector<std::size_t>& ends() const { return end_; }
+
+    // Adds to the bound what the best item of each table is worth, and takes what it uses off the slack of each resource.
+    void price(const std::vector<double>& price, std::vector<double>& slack, Priced& found) const {
+        found.score = value_;
+        found.most.resize(end_.size());
+        for (std::size_t r = 0; r < price.size(); ++r) {
+            if (price[r] > 0.0) {
+                subtract(price[r], use_.data() + r * number_, found.score.data(), number_);
+            }
+        }
+        double bound = found.bound;
+        for (std::size_t t = 0, i = 0; t < end_.size(); ++t) {
+            double most = 0.0;
+            std::size_t best = number_;
+            for (; i < end_[t]; ++i) {
+                best = found.score[i] > most ? i : best;
+                most = std::max(most, found.score[i]);
+            }
+            found.most[t] = most;
+            bound += most;
+            if (best < number_) {
+                subtract(1.0, row_[best], slack.data(), slack.size());
+            }
+        }
+        found.bound = bound;
+    }
+
+private:
+    static void subtract(double price, const double* __restrict use, double* __restrict from, std::size_t number) {
+        for (std::size_t i = 0; i < number; ++i) {
+            from[i] -= price * use[i];
+        }
+    }
+
+    std::size_t number_ = 0;
+    std::vector<double> value_, use_;
+    std::vector<const double*> row_;
+    std::vector<std::size_t> end_;
+};
+
 class RepricingSearch {
 public:
     RepricingSearch(const PricedItems& items, const PatternsMet& met, double threshold, Int most_steps, Int enough_steps)
@@ -36,11 +107,12 @@ public:
 
     // The most that a pattern is worth, or the threshold where none is worth more.
     double run(const FixedFloats& price, const FixedFloats& held) {
-        Part all{std::vector<double>(price.size(), 0.0), {held.begin(), held.end()}, {price.begin(), price.end()}, 0.0, {}, {}};
+        Part& all = part(0);
+        all = {std::vector<double>(price.size(), 0.0), {held.begin(), held.end()}, {price.begin(), price.end()}, 0.0, {}, {}, {}};
         for (Int item = 0; item < items_.value.size(); ++item) {
             all.open.push_back(item);
         }
-        search(all);
+        search(0);
         return top_;
     }
 
@@ -50,26 +122,31 @@ private:
         std::vector<double> used, spent, price;
         double worth;
         std::vector<Int> open, taken;
+        std::vector<std::pair<double, Int>> next;  // the items of one table that are tried now, the best first, which are open no more
     };
 
-    // What the open items of a part are worth at prices of their own: `score` of each, `best` of all of its table.
-    struct Priced {
-        double bound;
-        std::vector<double> score, best;
-    };
+    // The part that is searched at a depth: memory is used again.
+    Part& part(std::size_t depth) {
+        while (parts_.size() <= depth) {
+            parts_.emplace_back();
+        }
+        return parts_[depth];
+    }
 
-    void search(Part& part) {
-        keep_if_worth_more(part);
-        const auto too_large = [&](Int item) { return items_.value[item] <= 0.0 || !fits(part, item); };
-        part.open.erase(std::remove_if(part.open.begin(), part.open.end(), too_large), part.open.end());
-        while (!part.open.empty() && !ran_out()) {
-            const Priced priced = reprice(part);
-            if (priced.bound <= top_) {
+    void search(std::size_t depth) {
+        Part& here = part(depth);
+        keep_if_worth_more(here);
+        const auto too_large = [&](Int item) { return items_.value[item] <= 0.0 || !fits(here, item); };
+        here.open.erase(std::remove_if(here.open.begin(), here.open.end(), too_large), here.open.end());
+        while (!here.open.empty() && !ran_out()) {
+            reprice(here);
+            if (best_.bound <= top_) {
                 return;
             }
-            for (const Int item : taken_off(part, priced)) {
-                Part with = with_item(part, item);
-                search(with);
+            take_off(here);
+            for (const auto& [score, item] : here.next) {
+                take(here, item, part(depth + 1));
+                search(depth + 1);
             }
         }
     }
@@ -92,125 +169,106 @@ private:
     }
 
     bool fits(const Part& part, Int item) const {
-        for (Int r = 0; r < items_.use.size(1); ++r) {
-            if (part.used[r] + items_.use[item][r] > items_.capacity) {
+        const double *use = items_.use[item].begin(), *time = items_.time[item].begin();
+        for (std::size_t r = 0; r < part.used.size(); ++r) {
+            if (part.used[r] + use[r] > items_.capacity) {
                 return false;
             }
         }
         double total = 0.0;
-        for (Int k = 0; k < items_.time.size(1); ++k) {
-            total += std::max(items_.lower[k], part.spent[k] + items_.time[item][k]);
+        for (std::size_t k = 0; k < part.spent.size(); ++k) {
+            total += std::max(items_.lower[k], part.spent[k] + time[k]);
         }
         return total <= items_.limit;
     }
 
-    // The best of some rounds of the subgradient method, whose steps aim at what would end the search here; its prices stay with the part.
-    Priced reprice(Part& part) {
-        std::vector<double> price = part.price, slack(price.size());
-        Priced best{std::numeric_limits<double>::infinity(), {}, {}};
+    // Into `best_` the best of some rounds of the subgradient method, whose steps aim at what would end the search here; its prices stay with
+    // the part.
+    void reprice(Part& part) {
+        open_.gather(items_, table_, part.open);
+        price_ = part.price;
+        slack_.resize(price_.size());
+        best_.bound = std::numeric_limits<double>::infinity();
         double share = 1.0;
         for (int round = 0, idle = 0; round < PRICE_ROUNDS; ++round) {
-            Priced here = priced(part, price, slack);
-            const double above = here.bound - top_;
-            if (here.bound < best.bound) {
-                best = std::move(here);
-                part.price = price;
+            price(part);
+            const double above = here_.bound - top_;
+            if (here_.bound < best_.bound) {
+                std::swap(best_, here_);
+                part.price = price_;
                 idle = 0;
             } else if (++idle == IDLE_ROUNDS) {
                 share /= 2.0;
                 idle = 0;
             }
             double norm = 0.0;
-            for (std::size_t r = 0; r < price.size(); ++r) {
-                norm += price[r] > 0.0 || slack[r] < 0.0 ? slack[r] * slack[r] : 0.0;
+            for (std::size_t r = 0; r < price_.size(); ++r) {
+                norm += price_[r] > 0.0 || slack_[r] < 0.0 ? slack_[r] * slack_[r] : 0.0;
             }
-            if (best.bound <= top_ || norm == 0.0) {
+            if (best_.bound <= top_ || norm == 0.0) {
                 break;
             }
-            for (std::size_t r = 0; r < price.size(); ++r) {
-                price[r] = std::max(0.0, price[r] - share * above / norm * slack[r]);
+            for (std::size_t r = 0; r < price_.size(); ++r) {
+                price_[r] = std::max(0.0, price_[r] - share * above / norm * slack_[r]);
             }
         }
-        return best;
     }
 
-    // The Lagrangian bound of a part, and what it leaves of each resource.
-    Priced priced(const Part& part, const std::vector<double>& price, std::vector<double>& slack) {
-        const std::size_t items = part.open.size();
-        Priced found{part.worth, std::vector<double>(items), std::vector<double>(items)};
-        for (std::size_t r = 0; r < price.size(); ++r) {
-            slack[r] = items_.capacity - part.used[r];
-            found.bound += price[r] * slack[r];
+    // The Lagrangian bound of a part into `here_`, and into `slack_` what it leaves of each resource.
+    void price(const Part& part) {
+        double bound = part.worth;
+        for (std::size_t r = 0; r < price_.size(); ++r) {
+            slack_[r] = items_.capacity - part.used[r];
+            bound += price_[r] * slack_[r];
         }
-        for (std::size_t first = 0, end = 0; first < items; first = end) {
-            double most = 0.0;
-            Int chosen = -1;
-            for (end = first; end < items && table_[part.open[end]] == table_[part.open[first]]; ++end) {
-                found.score[end] = score(part.open[end], price);
-                if (found.score[end] > most) {
-                    most = found.score[end];
-                    chosen = part.open[end];
+        here_.bound = bound;
+        open_.price(price_, slack_, here_);
+        met_.counts[1] += static_cast<Int>(part.open.size()) + 1;
+    }
+
+    // Takes the items of the table that is worth most off the open ones, and drops those that can't be in a pattern worth enough.
+    void take_off(Part& part) const {
+        const std::vector<std::size_t>& ends = open_.ends();
+        const auto worth_while = [&](std::size_t i, std::size_t t) { return best_.bound - best_.most[t] + best_.score[i] > top_; };
+        std::size_t chosen = ends.size();
+        double most = -1.0;
+        for (std::size_t t = 0, i = 0; t < ends.size(); ++t) {
+            for (; i < ends[t]; ++i) {
+                if (worth_while(i, t) && best_.most[t] > most) {
+                    most = best_.most[t];
+                    chosen = t;
                 }
             }
-            std::fill(found.best.begin() + first, found.best.begin() + end, most);
-            found.bound += most;
-            for (std::size_t r = 0; chosen >= 0 && r < price.size(); ++r) {
-                slack[r] -= items_.use[chosen][r];
+        }
+        part.next.clear();
+        std::size_t left = 0;
+        for (std::size_t t = 0, i = 0; t < ends.size(); ++t) {
+            for (; i < ends[t]; ++i) {
+                if (worth_while(i, t) && t == chosen) {
+                    part.next.emplace_back(-best_.score[i], part.open[i]);
+                } else if (worth_while(i, t)) {
+                    part.open[left++] = part.open[i];
+                }
             }
         }
-        met_.counts[1] += static_cast<Int>(items) + 1;
-        return found;
+        part.open.resize(left);
+        std::sort(part.next.begin(), part.next.end());
     }
 
-    double score(Int item, const std::vector<double>& price) const {
-        const FixedFloats use = items_.use[item];
-        double worth = items_.value[item];
-        for (Int r = 0; r < use.size(); ++r) {
-            worth -= price[r] * use[r];
-        }
-        return worth;
-    }
-
-    // The items of the table that is worth most, the best first, which are open no more; nor is any that can't be in a pattern worth enough.
-    std::vector<Int> taken_off(Part& part, const Priced& priced) const {
-        const std::size_t items = part.open.size();
-        const auto worth_while = [&](std::size_t i) { return priced.bound - priced.best[i] + priced.score[i] > top_; };
-        Int table = -1;
-        double most = -1.0;
-        for (std::size_t i = 0; i < items; ++i) {
-            if (worth_while(i) && priced.best[i] > most) {
-                most = priced.best[i];
-                table = table_[part.open[i]];
-            }
-        }
-        std::vector<std::pair<double, Int>> off;
-        std::vector<Int> open, ordered;
-        for (std::size_t i = 0; i < items; ++i) {
-            if (worth_while(i) && table_[part.open[i]] == table) {
-                off.emplace_back(-priced.score[i], part.open[i]);
-            } else if (worth_while(i)) {
-                open.push_back(part.open[i]);
-            }
-        }
-        part.open = std::move(open);
-        std::sort(off.begin(), off.end());
-        for (const auto& [score, item] : off) {
-            ordered.push_back(item);
-        }
-        return ordered;
-    }
-
-    Part with_item(const Part& part, Int item) const {
-        Part with = part;
+    void take(const Part& part, Int item, Part& with) const {
+        with.used = part.used;
+        with.spent = part.spent;
+        with.price = part.price;
+        with.open = part.open;
+        with.taken = part.taken;
         for (Int r = 0; r < items_.use.size(1); ++r) {
             with.used[r] += items_.use[item][r];
         }
         for (Int k = 0; k < items_.time.size(1); ++k) {
             with.spent[k] += items_.time[item][k];
         }
-        with.worth += items_.value[item];
+        with.worth = part.worth + items_.value[item];
         with.taken.push_back(item);
-        return with;
     }
 
     const PricedItems& items_;
@@ -218,6 +276,10 @@ private:
     double top_;
     const Int most_steps_, enough_steps_;
     std::vector<Int> table_;
+    std::deque<Part> parts_;
+    OpenItems open_;
+    Priced here_, best_;
+    std::vector<double> price_, slack_;
 };
 
 // The most that a pattern above `threshold` is worth, from prices of resources that are near the best; `threshold` where there is none. Of
