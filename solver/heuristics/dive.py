@@ -1,8 +1,12 @@
-"""One dive: patterns that a linear program takes are given to devices, some at a time, until all tables are placed."""
+"""One dive: patterns that a linear program takes are given to devices, some at a time, until all tables are placed.
+
+Where a table is left without a place, the last choice that can be made otherwise is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +20,23 @@ AT_ONCE = 10
 held by `HALF`."""
 HALF = 0.5
 """Devices that must hold a pattern for it to be given to one beside the first."""
+CHOICES, MOST_DEAD_ENDS = 2, 30
+"""How many ways to go on are tried from one place, and how many times a dive finds no way on."""
+
+
+@dataclass
+class Turn:
+    """A place where a dive chooses, and all that it had chosen before."""
+
+    left: Floats
+    keep: Bools
+    option: Ints
+    given: dict[int, Ints]
+    open_devices: list[list[int]]
+    """Of each group."""
+    ways: list[list[tuple[int, Ints]]]
+    """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
+
 
 
 class Dive:
@@ -60,11 +81,19 @@ class Dive:
         if not all(group.has_room(self.device_class, self.upper) for group in groups):
             return None
         program = DiveProgram(self.device_class, self.upper, groups, self.keep, self.left, self.pool, meter)
+        turns, dead_ends = list[Turn](), 0
         while self.left.max() > PLACED:
             amount = yield from program.solve()
-            if amount is None or amount.max(initial=0.0) <= COVERED:
-                return None
-            self._give(program, amount)
+            if amount is not None and amount.max(initial=0.0) > COVERED:
+                turns.append(self._turn(program, amount))
+            else:
+                dead_ends += 1
+                turns = turns[: max((depth for depth, turn in enumerate(turns, 1) if turn.ways), default=0)]
+                if not turns or dead_ends > MOST_DEAD_ENDS:
+                    return None
+                self._return_to(turns[-1], groups)
+            for group, items in turns[-1].ways.pop():
+                self._fill(groups[group], items)
             program.restrict(self.keep, self.left)
         return self._assignment()
 
@@ -80,14 +109,23 @@ class Dive:
             groups.setdefault(held, OpenDevices([], held)).devices.append(int(device))
         return list(groups.values())
 
-    def _give(self, program: DiveProgram, amount: Floats) -> None:
-        """Gives the patterns that are held most to devices."""
+    def _turn(self, program: DiveProgram, amount: Floats) -> Turn:
+        """A choice between the patterns that are held most, each with others that many devices hold."""
         weight = np.exp(self.noise * self.random.standard_normal(len(amount)))
         order = np.argsort(-np.where(amount > COVERED, amount * weight, 0.0), kind="stable")
-        number = max(1, sum(len(group.devices) for group in program.groups) // AT_ONCE)
-        for index in [order[0], *(other for other in order[1:number] if amount[other] >= HALF)]:
-            number_of_group, items = program.patterns[index]
-            self._fill(program.groups[number_of_group], items)
+        together = order[: sum(len(group.devices) for group in program.groups) // AT_ONCE]
+        ways = [
+            [program.patterns[first], *(program.patterns[other] for other in together[rank + 1 :] if amount[other] >= HALF)]
+            for rank, first in enumerate(order[:CHOICES])
+            if amount[first] > COVERED
+        ]
+        devices = [list(group.devices) for group in program.groups]
+        return Turn(self.left.copy(), self.keep.copy(), self.option.copy(), dict(self.given), devices, ways[::-1])
+
+    def _return_to(self, turn: Turn, groups: list[OpenDevices]) -> None:
+        self.left, self.keep, self.option, self.given = turn.left.copy(), turn.keep.copy(), turn.option.copy(), dict(turn.given)
+        for group, devices in zip(groups, turn.open_devices, strict=True):
+            group.devices[:] = devices
 
     def _fill(self, group: OpenDevices, items: Ints) -> None:
         """Gives the pattern to a device of the group, if all of it is still to be placed."""

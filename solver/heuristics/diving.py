@@ -22,7 +22,7 @@ BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
 """Share of what lies between bound and plan by which a better plan is looked for at first, and after one is found."""
-PATIENCE, PATIENCE_STAGES, STEPS_PER_PATIENCE = 3.0, 20.0, 2e8
+PATIENCE, PATIENCE_STAGES, STEPS_PER_PATIENCE = 3.0, 10.0, 2e8
 """Dives at one reach, with one stage and with several, each counted by the share of the devices that it did not come to, then half the reach;
 and one more for so many steps of the meter."""
 WHOLE, STAYING = 0.2, (0.3, 0.7)
