@@ -38,6 +38,14 @@ class Turn:
     """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
 
 
+def takable(problem: Problem, plan: Assignment) -> Bools:
+    """[O] the options that a dive from a plan may take: tables that load nodes or the world there stay, and all else takes single devices."""
+    single = problem.option_scope == Scope.DEVICE
+    staying = plan.option[~single[plan.option]]
+    may = np.asarray(single & ~np.isin(problem.option_table, problem.option_table[staying]))
+    may[staying] = True
+    return may
+
 
 class Dive:
     """Options in `keep` [O], in at most `upper` [K] of time on every device."""

@@ -14,8 +14,8 @@ from emplace.solver.patterns.knapsack import most_violated
 from emplace.solver.patterns.master import PatternMaster
 from emplace.solver.progress import ShouldStop
 
-ROUNDS = 400
-"""Programs solved before one choice at most."""
+ROUNDS, ROUNDS_LATER = 400, 16
+"""Programs solved before the first choice, and before one of the others: where tables are still missing after so many, they mostly stay so."""
 PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
 PRICINGS_STAGES = PRICINGS[:2]
 """Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none. With several stages another
@@ -93,7 +93,7 @@ class DiveProgram:
     ) -> None:
         self.device_class, self.upper, self.groups, self.pool = device_class, upper, groups, pool
         self.keep, self.left, self.meter = keep, left, meter
-        self.worth = FIRST
+        self.worth, self.rounds = FIRST, ROUNDS
         self._build()
 
     def _build(self) -> None:
@@ -122,14 +122,14 @@ class DiveProgram:
 
     def solve(self) -> Generator[None, None, Floats | None]:
         """[patterns] how many devices hold each; None where some table is missing. Raises OutOfSteps."""
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             self._solve()
             if not self._price():
                 break
             yield
         else:
             self._solve()
-        self.worth = LATER
+        self.worth, self.rounds = LATER, ROUNDS_LATER
         return None if self.master.missing() > COVERED else self.master.amounts()
 
     def _solve(self) -> None:

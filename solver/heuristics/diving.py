@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from emplace.solver.budget import DIVE_STEPS
-from emplace.solver.heuristics.dive import Dive
+from emplace.solver.heuristics.dive import Dive, takable
 from emplace.solver.heuristics.dive_program import OutOfSteps, PatternPool, StepMeter
 from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
 from emplace.solver.model.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
@@ -22,9 +22,11 @@ BETTER, HARDLY_BETTER = 1e-4, 5e-4
 """How much better a plan must be to be looked for; where less than the second was looked for and not found, much more is again."""
 REACH = 0.5
 """Share of what lies between bound and plan by which a better plan is looked for at first, and after one is found."""
-PATIENCE, PATIENCE_STAGES, STEPS_PER_PATIENCE = 3.0, 10.0, 2e8
-"""Dives at one reach, with one stage and with several, each counted by the share of the devices that it did not come to, then half the reach;
-and one more for so many steps of the meter."""
+PATIENCE, STEPS_PER_PATIENCE = 3.0, 2e8
+"""Dives at one reach with one stage, each counted by the share of the devices that it did not come to, then half the reach; and one more for
+so many steps of the meter."""
+PATIENCE_STEPS = 3e8
+"""With several stages the steps at one reach, as many dives end where they begin and others go a long way; then half the reach."""
 WHOLE, STAYING = 0.2, (0.3, 0.7)
 """At a reach below the first, a dive begins with a part of the devices as they are in the plan, whose share is drawn from the
 second: a small step needs no other plan everywhere."""
@@ -55,7 +57,7 @@ class Dives:
         self._reach_for(REACH)
 
     def _reach_for(self, reach: float) -> None:
-        self.reach, self.failed, self.is_first = reach, 0.0, True
+        self.reach, self.failed, self.is_first, self.steps_before = reach, 0.0, True, self.meter.steps
         self.drawn: Iterator[DiveLimits | None] | None = None
 
     def improve(self, plan: Assignment, bound_us: float) -> Iterator[Assignment | None]:
@@ -64,11 +66,13 @@ class Dives:
         best_us = objective_us(problem, loads_of(problem, plan))
         try:
             self.meter.spend(DIVE_STEPS)
-            limits = yield from self._limits(best_us, bound_us)
+            limits = yield from self._limits(plan, best_us, bound_us)
             if limits is not None:
                 noise = 0.0 if self.is_first else NOISE
                 dive = Dive(problem, self.device_class, limits.keep, limits.upper, self.pool, self.random, noise)
-                dive.hold(plan, self._staying(plan, limits.upper) if self.reach < WHOLE else np.empty(0, dtype=np.int64))
+                dive.hold(
+                    plan, self._staying(plan, limits.upper) if self.lengths is None and self.reach < WHOLE else np.empty(0, dtype=np.int64)
+                )
                 found = yield from dive.run(self.meter)
         except OutOfSteps:
             found = None
@@ -79,18 +83,23 @@ class Dives:
             return
         self.is_first = False
         self.failed += 0.0 if dive is None else dive.unfilled()
-        patience = PATIENCE if problem.num_stages == 1 else PATIENCE_STAGES
-        if dive is None or self.failed > patience + self.meter.most_steps / STEPS_PER_PATIENCE:
+        if dive is None or self._is_spent():
             ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
             self._reach_for(REACH if ended else self.reach / 2)
 
-    def _limits(self, best_us: float, bound_us: float) -> Generator[None, None, DiveLimits | None]:
+    def _is_spent(self) -> bool:
+        """Whether enough was tried at this reach."""
+        if self.lengths is None:
+            return self.failed > PATIENCE + self.meter.most_steps / STEPS_PER_PATIENCE
+        return self.meter.steps - self.steps_before > PATIENCE_STEPS
+
+    def _limits(self, plan: Assignment, best_us: float, bound_us: float) -> Generator[None, None, DiveLimits | None]:
         """What the next dive keeps to; None where nothing is to be found at this reach. Raises OutOfSteps."""
         target_us = best_us - max(self.reach * (best_us - bound_us), BETTER * best_us)
         if self.lengths is None:
             candidates, _ = self.bounder.candidates(self.bound, target_us)
             return DiveLimits(candidates, np.array([target_us - self.bound.fixed_us]))
-        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER))
+        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER), takable(self.problem, plan))
         for limits in self.drawn:
             if limits is not None:
                 return limits

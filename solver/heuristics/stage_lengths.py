@@ -6,7 +6,7 @@ The lengths of a plan are of no use for a better one: patterns within less of ea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,12 +40,12 @@ class StageLengths:
         self.branching = Branching(problem, bounder, bound)
         self.patterns = PatternBound(problem, lambda: meter.ended, DRAWING_STEPS)
 
-    def draw(self, target_us: float, better_us: float) -> Iterator[DiveLimits | None]:
-        """Limits with a sum of `target_us`, or up to `better_us` where no shorter ones are met; nothing after a step without. Ends once all
-        descents of a round meet none. Raises OutOfSteps."""
+    def draw(self, target_us: float, better_us: float, may: Bools) -> Iterator[DiveLimits | None]:
+        """Limits with a sum of `target_us`, or up to `better_us` where no shorter ones are met, for options in `may` [O]; nothing after a step
+        without. Ends once all descents of a round meet none. Raises OutOfSteps."""
         region, is_met = self.branching.below(target_us), True
         while region is not None and is_met:
-            is_met, waiting = False, self.branching.parts(target_us, region)
+            is_met, waiting = False, [replace(part, keep=part.keep & may) for part in self.branching.parts(target_us, region)]
             self.random.shuffle(waiting)
             while waiting:
                 node = waiting.pop()
@@ -63,6 +63,7 @@ class StageLengths:
                 is_met = True
                 keep = placeable(self.problem, self.patterns.classes, node.keep, box)
                 yield DiveLimits(keep, longest + self._shares(longest) * max(box.value - longest.sum(), 0.0))
+                self.random.shuffle(waiting)
 
     def _shorter(self, node: BranchNode, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
         """Two parts of a node in random order: a stage by which patterns are longer than s is shorter, or s is longer. None where none is."""

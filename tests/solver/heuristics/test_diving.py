@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from emplace.solver.heuristics.dive import Dive
+from emplace.solver.heuristics.dive import Dive, takable
 from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import Dives, divable
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
@@ -113,8 +113,8 @@ def on_device(problem: Problem, plan: Assignment, device: int) -> list[int]:
     return sorted(int(option) for option, targets in pairs for target in targets if target == device)
 
 
-def finished(dive: Dive) -> Assignment | None:
-    steps = dive.run(StepMeter(EFFORT))
+def finished(dive: Dive, effort: int = EFFORT) -> Assignment | None:
+    steps = dive.run(StepMeter(effort))
     while True:
         try:
             next(steps)
@@ -136,6 +136,62 @@ def test_devices_that_stay_hold_what_they_held() -> None:
                 assert all(on_device(problem, found, device) == on_device(problem, start, device) for device in stay)
                 moved += found.targets != start.targets
     assert moved > 10
+
+
+FULL_US = 60
+
+
+def just_filled(seed: int) -> Problem:
+    """Tables of whole microseconds of which some placement fills each of 5 devices to the limit."""
+    rng = np.random.default_rng(seed)
+    parts = [np.diff([0, *np.sort(rng.choice(np.arange(1, FULL_US), 3, replace=False)), FULL_US]) for _ in range(5)]
+    time = rng.permutation(np.concatenate(parts)).astype(float)
+    count = len(time)
+    return Problem(
+        device_kind=np.zeros(5, dtype=np.int64),
+        device_node=np.zeros(5, dtype=np.int64),
+        device_is_trainer=np.ones(5, dtype=bool),
+        device_pool=np.zeros(5, dtype=np.int64),
+        hbm_capacity=np.full(5, 100),
+        ddr_capacity=np.array([100]),
+        constant_us=0.0,
+        stage_base_us=np.zeros(1),
+        option_table=np.arange(count),
+        option_scope=np.full(count, Scope.DEVICE),
+        option_kind=np.zeros(count, dtype=np.int64),
+        option_first_unit=np.arange(count + 1),
+        unit_time_us=time.reshape(-1, 1, 1),
+        unit_hbm_bytes=np.ones((count, 1), dtype=np.int64),
+        unit_ddr_bytes=np.zeros((count, 1), dtype=np.int64),
+    )
+
+
+def filled(seed: int) -> bool:
+    """Whether one dive fills all devices."""
+    problem = just_filled(seed)
+    everything = np.ones(problem.num_options, dtype=bool)
+    dive = Dive(problem, device_classes(problem)[0], everything, np.array([float(FULL_US)]), {}, np.random.default_rng(seed), 3.0)
+    found = finished(dive, 20 * EFFORT)
+    assert found is None or objective_us(problem, loads_of(problem, found)) == FULL_US
+    return found is not None
+
+
+def test_a_dive_that_finds_no_way_on_makes_its_last_choice_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [filled(seed) for seed in SEEDS]
+    monkeypatch.setattr("emplace.solver.heuristics.dive.MOST_DEAD_ENDS", 0)
+    at_once = [filled(seed) for seed in SEEDS]
+    assert not any(one and not other for one, other in zip(at_once, found, strict=True))
+    assert sum(at_once) < sum(found)
+
+
+def test_tables_that_load_single_devices_may_take_what_does_and_the_others_what_they_have() -> None:
+    for problem, start in [(problem, start) for problem in (alike(seed, shared=True) for seed in SEEDS) if (start := worst(problem))]:
+        may = takable(problem, start)
+        single = problem.option_scope == Scope.DEVICE
+        for table, option in enumerate(start.option):
+            of_table = problem.option_table == table
+            taken = single & of_table if single[option] else np.arange(problem.num_options) == option
+            assert np.array_equal(may & of_table, taken)
 
 
 def test_dives_that_keep_a_part_find_better_plans_too(monkeypatch: pytest.MonkeyPatch) -> None:

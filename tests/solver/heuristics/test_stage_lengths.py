@@ -9,7 +9,7 @@ import pytest
 
 from emplace.solver.heuristics.dive_program import OutOfSteps, StepMeter
 from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
-from emplace.solver.model.problem import Problem
+from emplace.solver.model.problem import Bools, Problem
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us
 from tests.solver.heuristics.test_diving import alike
@@ -23,8 +23,12 @@ def lengths(problem: Problem, seed: int = 0, most_steps: int = 20_000_000) -> St
     return StageLengths(problem, bounder, bounder.bound(), np.random.default_rng(seed), StepMeter(most_steps))
 
 
-def drawn(problem: Problem, target_us: float, better_us: float, seed: int = 0) -> list[DiveLimits]:
-    steps = islice(lengths(problem, seed).draw(target_us, better_us), 60)
+def all_options(problem: Problem) -> Bools:
+    return np.ones(problem.num_options, dtype=bool)
+
+
+def drawn(problem: Problem, target_us: float, better_us: float, seed: int = 0, may: Bools | None = None) -> list[DiveLimits]:
+    steps = islice(lengths(problem, seed).draw(target_us, better_us, all_options(problem) if may is None else may), 60)
     return [limits for limits in steps if limits is not None]
 
 
@@ -54,11 +58,23 @@ def test_they_differ_from_draw_to_draw() -> None:
     assert uppers != {tuple(limits.upper) for limits in drawn(problem, optimum * 1.1, optimum * 1.2, seed=1)}
 
 
+def test_only_options_that_may_be_taken_are_left_and_cover_all_tables() -> None:
+    for problem in FEASIBLE:
+        optimum = optimum_us(problem)
+        one, may = int(np.flatnonzero(problem.option_table == 0)[0]), all_options(problem)
+        may[problem.option_table == 0] = False
+        assert not drawn(problem, optimum * 1.1, optimum * 1.2, may=may)
+        may[one] = True
+        for limits in drawn(problem, optimum * 1.5, optimum * 1.6, may=may):
+            assert limits.keep[one]
+            assert not limits.keep[~may].any()
+
+
 def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
     for problem in FEASIBLE:
         fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
         low = fixed_us + 0.2 * (optimum_us(problem) - fixed_us)
-        assert not [limits for limits in lengths(problem).draw(low, low * 1.0001) if limits is not None]
+        assert not [limits for limits in lengths(problem).draw(low, low * 1.0001, all_options(problem)) if limits is not None]
 
 
 def test_drawing_ends_where_no_patterns_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +82,7 @@ def test_drawing_ends_where_no_patterns_are_found_soon(monkeypatch: pytest.Monke
     ended = 0
     for problem in FEASIBLE:
         optimum = optimum_us(problem)
-        steps = list(islice(lengths(problem).draw(optimum * 1.1, optimum * 1.2), 60))
+        steps = list(islice(lengths(problem).draw(optimum * 1.1, optimum * 1.2, all_options(problem)), 60))
         ended += len(steps) < 60
         assert all(np.isfinite(limits.upper).all() for limits in steps if limits is not None)
     assert 0 < ended < len(FEASIBLE)
@@ -76,4 +92,4 @@ def test_drawing_ends_with_the_steps() -> None:
     problem = FEASIBLE[0]
     optimum = optimum_us(problem)
     with pytest.raises(OutOfSteps):
-        list(lengths(problem, most_steps=1_000_000).draw(optimum * 1.1, optimum * 1.2))
+        list(lengths(problem, most_steps=1_000_000).draw(optimum * 1.1, optimum * 1.2, all_options(problem)))
