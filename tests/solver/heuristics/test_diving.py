@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
@@ -12,7 +13,7 @@ import pytest
 
 from emplace.solver.heuristics.dive import Dive, takable
 from emplace.solver.heuristics.dive_program import StepMeter
-from emplace.solver.heuristics.diving import Dives, divable
+from emplace.solver.heuristics.diving import REACH, Dives, divable
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bounder
@@ -177,11 +178,24 @@ def filled(seed: int) -> bool:
 
 
 def test_a_dive_that_finds_no_way_on_makes_its_last_choice_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [filled(seed) for seed in SEEDS]
+    assert all(filled(seed) for seed in SEEDS)
     monkeypatch.setattr("emplace.solver.heuristics.dive.MOST_DEAD_ENDS", 0)
-    at_once = [filled(seed) for seed in SEEDS]
-    assert not any(one and not other for one, other in zip(at_once, found, strict=True))
-    assert sum(at_once) < sum(found)
+    assert sum(filled(seed) for seed in SEEDS) < 0.9 * len(SEEDS)
+
+
+def test_with_several_stages_less_is_looked_for_once_enough_steps_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finds_nothing(self: Dive, meter: StepMeter) -> Iterator[None]:
+        meter.spend(100)
+        yield
+
+    monkeypatch.setattr(Dive, "run", finds_nothing)
+    problem, start = next((problem, start) for seed in SEEDS if (start := worst(problem := alike(seed, stages=3))) is not None)
+    bounder = Bounder(problem)
+    for steps, reach in ((10**18, REACH), (1, REACH / 2)):
+        monkeypatch.setattr("emplace.solver.heuristics.diving.PATIENCE_STEPS", steps)
+        dives = Dives(problem, bounder, bounder.bound(), 0, StepMeter(EFFORT))
+        assert not any(dives.improve(start, bounder.bound().value_us))
+        assert dives.reach == reach
 
 
 def test_tables_that_load_single_devices_may_take_what_does_and_the_others_what_they_have() -> None:
