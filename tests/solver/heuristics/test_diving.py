@@ -183,12 +183,14 @@ def test_a_dive_that_finds_no_way_on_makes_its_last_choice_otherwise(monkeypatch
     assert sum(filled(seed) for seed in SEEDS) < 0.9 * len(SEEDS)
 
 
-def test_with_several_stages_less_is_looked_for_once_enough_steps_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finds_nothing(self: Dive, meter: StepMeter) -> Iterator[None]:
-        meter.spend(100)
-        yield
+def in_vain(meter: StepMeter) -> Iterator[None]:
+    """A dive that finds nothing."""
+    meter.spend(100)
+    yield
 
-    monkeypatch.setattr(Dive, "run", finds_nothing)
+
+def test_with_several_stages_less_is_looked_for_once_enough_steps_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dive, "run", lambda _, meter: in_vain(meter))
     problem, start = next((problem, start) for seed in SEEDS if (start := worst(problem := alike(seed, stages=3))) is not None)
     bounder = Bounder(problem)
     for steps, reach in ((10**18, REACH), (1, REACH / 2)):
