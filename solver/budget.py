@@ -117,8 +117,8 @@ CP_SAT_SHARE = 0.15
 """The share of the second, by CP-SAT, which settles what is easy and what patterns say little about."""
 PROOF_ROUNDS = 10
 """The rest is spent in so many equal rounds: after each, both sides learn what the other found."""
-DIVE_SHARE = 0.88
-"""The share of dives in what betters a plan, where they apply; the rest is for placing parts of the plan anew."""
+DIVE_SHARE, DIVE_SHARE_STAGES = 0.75, 0.88
+"""The share of dives in what betters a plan, where they apply, with one stage and with several; the rest is for placing parts of the plan anew."""
 BEFORE_DIVES_SECONDS = 1.0
 """With several stages parts of the plan are placed anew for so long first: a dive draws how long stages last, which takes a while."""
 NEIGHBOURHOOD_SECONDS = 0.7

@@ -21,7 +21,8 @@ held by `HALF`."""
 HALF = 0.5
 """Devices that must hold a pattern for it to be given to one beside the first."""
 CHOICES, MOST_DEAD_ENDS = 2, 30
-"""How many ways to go on are tried from one place, and how many times a dive finds no way on."""
+"""How many ways to go on are tried from one place, and how many times a dive with several stages finds no way on. One with a single stage ends
+where it first does: another finds as much."""
 
 
 @dataclass
@@ -89,15 +90,15 @@ class Dive:
         if not all(group.has_room(self.device_class, self.upper) for group in groups):
             return None
         program = DiveProgram(self.device_class, self.upper, groups, self.keep, self.left, self.pool, meter)
-        turns, dead_ends = list[Turn](), 0
+        turns, dead_ends_left = list[Turn](), MOST_DEAD_ENDS if len(self.upper) > 1 else 0
         while self.left.max() > PLACED:
             amount = yield from program.solve()
             if amount is not None and amount.max(initial=0.0) > COVERED:
                 turns.append(self._turn(program, amount))
             else:
-                dead_ends += 1
+                dead_ends_left -= 1
                 turns = turns[: max((depth for depth, turn in enumerate(turns, 1) if turn.ways), default=0)]
-                if not turns or dead_ends > MOST_DEAD_ENDS:
+                if not turns or dead_ends_left < 0:
                     return None
                 self._return_to(turns[-1], groups)
             for group, items in turns[-1].ways.pop():

@@ -15,7 +15,8 @@ from emplace.solver.patterns.master import PatternMaster
 from emplace.solver.progress import ShouldStop
 
 ROUNDS, ROUNDS_LATER = 400, 16
-"""Programs solved before the first choice, and before one of the others: where tables are still missing after so many, they mostly stay so."""
+"""Programs solved at most before the first choice, and with several stages before one of the others: where tables are still missing after so
+many, they mostly stay so."""
 PRICINGS = ((20_000, 8), (200_000, 20), (1_000_000, 1))
 PRICINGS_STAGES = PRICINGS[:2]
 """Steps of one pricing, and how many patterns of different tables are asked for; the next where one finds none. With several stages another
@@ -129,7 +130,7 @@ class DiveProgram:
             yield
         else:
             self._solve()
-        self.worth, self.rounds = LATER, ROUNDS_LATER
+        self.worth, self.rounds = LATER, ROUNDS_LATER if len(self.upper) > 1 else ROUNDS
         return None if self.master.missing() > COVERED else self.master.amounts()
 
     def _solve(self) -> None:

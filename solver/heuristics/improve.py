@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from emplace.solver.budget import BEFORE_DIVES_SECONDS, DIVE_SHARE, DIVE_STEPS_PER_SECOND, NEIGHBOURHOOD_SECONDS, Budget
+from emplace.solver.budget import (
+    BEFORE_DIVES_SECONDS,
+    DIVE_SHARE,
+    DIVE_SHARE_STAGES,
+    DIVE_STEPS_PER_SECOND,
+    NEIGHBOURHOOD_SECONDS,
+    Budget,
+)
 from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import Dives, divable
 from emplace.solver.heuristics.large_neighbourhood import LargeNeighbourhood
@@ -56,9 +63,9 @@ class Improver:
 
     def _tries(self) -> Iterator[Assignment | None]:
         """Better plans than the best when they were begun, and nothing between them."""
-        before_s = BEFORE_DIVES_SECONDS if self.problem.num_stages > 1 else 0.0
+        before_s, share = (BEFORE_DIVES_SECONDS, DIVE_SHARE_STAGES) if self.problem.num_stages > 1 else (0.0, DIVE_SHARE)
         while self.best.solution is not None:
-            if self.can_dive and self.dived_s <= DIVE_SHARE * (self.counted_s - before_s):
+            if self.can_dive and self.dived_s <= share * (self.counted_s - before_s):
                 yield from self.dives.improve(self.best.solution, self.best.lower_bound_us)
                 yield None
             else:

@@ -143,7 +143,7 @@ FULL_US = 60
 
 
 def just_filled(seed: int) -> Problem:
-    """Tables of whole microseconds of which some placement fills each of 5 devices to the limit."""
+    """Tables of whole microseconds, and as long in a second stage, of which some placement fills each of 5 devices to the limit."""
     rng = np.random.default_rng(seed)
     parts = [np.diff([0, *np.sort(rng.choice(np.arange(1, FULL_US), 3, replace=False)), FULL_US]) for _ in range(5)]
     time = rng.permutation(np.concatenate(parts)).astype(float)
@@ -156,12 +156,12 @@ def just_filled(seed: int) -> Problem:
         hbm_capacity=np.full(5, 100),
         ddr_capacity=np.array([100]),
         constant_us=0.0,
-        stage_base_us=np.zeros(1),
+        stage_base_us=np.zeros(2),
         option_table=np.arange(count),
         option_scope=np.full(count, Scope.DEVICE),
         option_kind=np.zeros(count, dtype=np.int64),
         option_first_unit=np.arange(count + 1),
-        unit_time_us=time.reshape(-1, 1, 1),
+        unit_time_us=np.stack([time, time], axis=1)[:, None],
         unit_hbm_bytes=np.ones((count, 1), dtype=np.int64),
         unit_ddr_bytes=np.zeros((count, 1), dtype=np.int64),
     )
@@ -171,9 +171,9 @@ def filled(seed: int) -> bool:
     """Whether one dive fills all devices."""
     problem = just_filled(seed)
     everything = np.ones(problem.num_options, dtype=bool)
-    dive = Dive(problem, device_classes(problem)[0], everything, np.array([float(FULL_US)]), {}, np.random.default_rng(seed), 3.0)
+    dive = Dive(problem, device_classes(problem)[0], everything, np.full(2, float(FULL_US)), {}, np.random.default_rng(seed), 3.0)
     found = finished(dive, 20 * EFFORT)
-    assert found is None or objective_us(problem, loads_of(problem, found)) == FULL_US
+    assert found is None or objective_us(problem, loads_of(problem, found)) == 2 * FULL_US
     return found is not None
 
 
