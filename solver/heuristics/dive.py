@@ -34,7 +34,7 @@ class Turn:
     option: Ints
     given: dict[int, Ints]
     open_devices: list[list[int]]
-    """Of each group."""
+    """Devices of each group that nothing was given to."""
     ways: list[list[tuple[int, Ints]]]
     """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
 
