@@ -28,7 +28,7 @@ so many steps of the meter."""
 PATIENCE_STEPS = 3e8
 """With several stages the steps at one reach, as many dives end where they begin and others go a long way; then half the reach."""
 WHOLE, STAYING = 0.2, (0.3, 0.7)
-"""At a reach below the first, a dive begins with a part of the devices as they are in the plan, whose share is drawn from the
+"""At a reach below the first, a dive with one stage begins with a part of the devices as they are in the plan, whose share is drawn from the
 second: a small step needs no other plan everywhere."""
 NOISE = 0.2
 """Spread of the logarithm of what a choice is weighted by, in all dives at a reach but the first."""
