@@ -15,7 +15,7 @@ from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.keys import AccessScope
 from emplace.placement.model import ModelSpec
-from tests.app.asking import ONLY_SQLITE, StartWorker
+from tests.app.asking import ONLY_SQLITE, StartWorker, wait_for
 from tests.app.questions import a_host, model_data
 from tests.prices import bandwidth_prices
 
@@ -55,6 +55,7 @@ def test_a_plan_is_asked_for_waited_for_and_forgotten(api: httpx.Client, start_w
         client.delete(stored["id"])
         with pytest.raises(emplace.ToolError, match="answered 404"):
             client.get_plan(stored["id"])
+    wait_for(api, submitted.id, "done")
 
     async def ask() -> emplace.Plan:
         async with emplace.AsyncClient(str(api.base_url)) as client:
