@@ -1,6 +1,6 @@
 """One dive: patterns that a linear program takes are given to devices, some at a time, until all tables are placed.
 
-Where a table is left without a place, the last choice that can be made otherwise is.
+With several stages, where a table is left without a place, the last choice that can be made otherwise is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Turn:
     """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
 
 
-def takable(problem: Problem, plan: Assignment) -> Bools:
+def dive_options(problem: Problem, plan: Assignment) -> Bools:
     """[O] the options that a dive from a plan may take: tables that load nodes or the world there stay, and all else takes single devices."""
     single = problem.option_scope == Scope.DEVICE
     staying = plan.option[~single[plan.option]]

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from emplace.solver.budget import DIVE_STEPS
-from emplace.solver.heuristics.dive import Dive, takable
+from emplace.solver.heuristics.dive import Dive, dive_options
 from emplace.solver.heuristics.dive_program import OutOfSteps, PatternPool, StepMeter
 from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
 from emplace.solver.model.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
@@ -70,9 +70,7 @@ class Dives:
             if limits is not None:
                 noise = 0.0 if self.is_first else NOISE
                 dive = Dive(problem, self.device_class, limits.keep, limits.upper, self.pool, self.random, noise)
-                dive.hold(
-                    plan, self._staying(plan, limits.upper) if self.lengths is None and self.reach < WHOLE else np.empty(0, dtype=np.int64)
-                )
+                dive.hold(plan, self._staying(plan, limits.upper))
                 found = yield from dive.run(self.meter)
         except OutOfSteps:
             found = None
@@ -99,7 +97,7 @@ class Dives:
         if self.lengths is None:
             candidates, _ = self.bounder.candidates(self.bound, target_us)
             return DiveLimits(candidates, np.array([target_us - self.bound.fixed_us]))
-        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER), takable(self.problem, plan))
+        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER), dive_options(self.problem, plan))
         for limits in self.drawn:
             if limits is not None:
                 return limits
@@ -107,7 +105,9 @@ class Dives:
         return None
 
     def _staying(self, plan: Assignment, upper: Floats) -> Ints:
-        """Some of the devices that keep to the limits ([K]) in the plan."""
+        """Some of the devices that keep to the limits ([K]) in the plan, where the dive begins with a part of it; else none."""
+        if self.lengths is not None or self.reach >= WHOLE:
+            return np.empty(0, dtype=np.int64)
         time_us = loads_of(self.problem, plan).time_us[self.device_class.devices] - self.problem.stage_base_us
         devices = self.device_class.devices[(time_us <= upper).all(axis=1)]
         number = round(self.random.uniform(*STAYING) * len(self.device_class.devices))

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from emplace.solver.heuristics.dive import Dive, takable
+from emplace.solver.heuristics.dive import Dive, dive_options
 from emplace.solver.heuristics.dive_program import StepMeter
 from emplace.solver.heuristics.diving import REACH, Dives, divable
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
@@ -202,7 +202,7 @@ def test_with_several_stages_less_is_looked_for_once_enough_steps_found_nothing(
 
 def test_tables_that_load_single_devices_may_take_what_does_and_the_others_what_they_have() -> None:
     for problem, start in [(problem, start) for problem in (alike(seed, shared=True) for seed in SEEDS) if (start := worst(problem))]:
-        may = takable(problem, start)
+        may = dive_options(problem, start)
         single = problem.option_scope == Scope.DEVICE
         for table, option in enumerate(start.option):
             of_table = problem.option_table == table
