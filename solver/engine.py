@@ -41,6 +41,9 @@ SMALL_CHOICES = 30_000
 FEW_TABLES_PER_DEVICE, FEW_TABLES = 5, 500
 """Tables are few up to so many per device, and in all: where there are more, placing parts of a plan anew found nothing that the
 search had not, or is slow."""
+LONGER_THAN_FOUND, LEAST_SEARCHED = 2.0, 0.25
+"""Where something follows the local search, it ends once its work is so many times what it was when the best was found, and at least this
+share of what it may do."""
 LEAST_RISE = 0.05
 """A round of branch and bound that raises the bound by less than this share of what lies between it and the plan is followed by a
 round for another plan, the next such by two, then four."""
@@ -98,10 +101,11 @@ def solve(
     best = _searched(problem, bounder, bound, budget.of(search_s), monitor, search_s / budget.seconds)
     if best.limit is not Limit.WORK or not (size.has_few_tables or size.is_small):
         return best
+    left = budget.of(budget.seconds - min(best.counted_s, search_s))
     if size.is_assignment:
-        return _with_integer_program(bounder, bound, best, budget.of(budget.seconds - search_s), monitor)
+        return _with_integer_program(bounder, bound, best, left, monitor)
     proves = size.is_small or (is_claimed and problem.num_stages > 1)
-    return _with_gap_closed(bounder, bound, best, budget.of(budget.seconds - search_s), monitor, is_small=size.is_small, proves=proves)
+    return _with_gap_closed(bounder, bound, best, left, monitor, is_small=size.is_small, proves=proves)
 
 
 def choices(problem: Problem) -> int:
@@ -115,19 +119,30 @@ def choices(problem: Problem) -> int:
 
 
 def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, monitor: Monitor, share: float) -> Result[Assignment]:
-    """The best assignment that local search finds in this share of the time; in all of it, while it finds none."""
+    """The best assignment that local search finds in this share of the time, or sooner where it stands still; in all of it, while it finds none."""
     best, limit, here = Incumbent(None, math.inf, 0.0, 0), Limit.WORK, monitor.sharing(share)
     latest: dict[int, Incumbent] = {}
+    work = found_at = 0.0
     wanted = replace(budget, gap=max(budget.gap, _gap_wanted(bound, monitor)))
     for search in Race(problem, bounder, bound, wanted, here).searches():
-        best, latest[search.seed] = min(best, search.best, key=lambda each: each.objective_us), search.best
+        latest[search.seed] = search.best
+        work = add_up(each.work for each in latest.values())
+        if search.best.objective_us < best.objective_us:
+            best, found_at = search.best, work
         monitor.tell(best.objective_us, bound.value_us, "search")
         limit = _limit(best.objective_us, bound.value_us, budget, monitor)
         if limit is not Limit.WORK or (monitor if best.assignment is None else here).stopped():
             break
+        if share < 1 and best.assignment is not None and _stands_still(work, found_at, budget):
+            break
     bound_us = min(bound.value_us, best.objective_us)
-    moves, counted_s = sum(each.moves for each in latest.values()), add_up(each.work for each in latest.values()) / SEARCH_WORK_PER_SECOND
+    moves, counted_s = sum(each.moves for each in latest.values()), work / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
+
+
+def _stands_still(work: float, found_at: float, budget: Budget) -> bool:
+    """Whether local search, which has done so much work and found its best when it was `found_at`, has looked long enough for a better."""
+    return work > max(LONGER_THAN_FOUND * found_at, LEAST_SEARCHED * budget.seconds * SEARCH_WORK_PER_SECOND)
 
 
 def _with_integer_program(

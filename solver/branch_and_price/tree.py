@@ -30,6 +30,8 @@ UNEVEN, NARROW = 0.004, 0.0005
 """Shares of the value: by how much a pattern may be longer in a stage than s before a node is split at that stage; and by how much the
 lengths of a stage may differ before one is split at the stage where they differ most, if patterns don't cover all tables: it should hold
 nothing, and a narrower one is easier to refute."""
+FEW_WAYS = 16
+"""Where so many ways or fewer are left to choose an option for each table, a node is split at options: parts of one choice have no end."""
 LEAST_WEIGHT = 0.05
 """Weight of a table whose price is 0 in choosing which one to split; prices are at most 1."""
 LEAST_SHARE = 1e-6
@@ -164,12 +166,14 @@ class Tree:
     def _split(self, node: BranchNode, left: Bools, box: MakespanBox, found: NodeBound) -> list[BranchNode]:
         """Two parts of the node that together hold every placement of it."""
         excess, width = found.longest - found.makespan, box.upper - box.lower
-        if excess.max() > UNEVEN * box.value:
-            return split_stage(node, int(np.argmax(excess)), box, found)
-        if not found.is_covered and width.max() > NARROW * box.value:
-            return split_stage(node, int(np.argmax(width)), box, found)
         table = self.problem.option_table
-        has_choice = left & (np.bincount(table[left], minlength=self.problem.num_tables)[table] > 1)
+        choices = np.bincount(table[left], minlength=self.problem.num_tables)
+        if np.prod(choices, dtype=np.float64) > FEW_WAYS:
+            if excess.max() > UNEVEN * box.value:
+                return split_stage(node, int(np.argmax(excess)), box, found)
+            if not found.is_covered and width.max() > NARROW * box.value:
+                return split_stage(node, int(np.argmax(width)), box, found)
+        has_choice = left & (choices[table] > 1)
         weight = np.where(has_choice, np.minimum(found.share, 1 - found.share) * (LEAST_WEIGHT + found.prices.table[table]), -1.0)
         if weight.max() <= LEAST_SHARE:
             weight = np.where(has_choice, found.share, -1.0)

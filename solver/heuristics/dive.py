@@ -39,12 +39,17 @@ class Turn:
     """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
 
 
-def dive_options(problem: Problem, plan: Assignment) -> Bools:
-    """[O] the options that a dive from a plan may take: tables that load nodes or the world there stay, and all else takes single devices."""
+def held_tables(problem: Problem, plan: Assignment, *, must: bool) -> Bools:
+    """[T] the tables that load nodes or the world in a plan; with `must` those alone that can take no single devices."""
     single = problem.option_scope == Scope.DEVICE
-    staying = plan.option[~single[plan.option]]
-    may = np.asarray(single & ~np.isin(problem.option_table, problem.option_table[staying]))
-    may[staying] = True
+    held = ~single[plan.option]
+    return np.asarray(held & (np.bincount(problem.option_table[single], minlength=problem.num_tables) == 0) if must else held)
+
+
+def dive_options(problem: Problem, plan: Assignment, held: Bools) -> Bools:
+    """[O] the options that a dive from a plan may take: tables in `held` [T] have that of the plan, and all others take single devices."""
+    may = np.asarray((problem.option_scope == Scope.DEVICE) & ~held[problem.option_table])
+    may[plan.option[held]] = True
     return may
 
 
@@ -71,11 +76,10 @@ class Dive:
         self.given: dict[int, Ints] = {}
         """The items of each device that is filled."""
 
-    def hold(self, plan: Assignment, devices: Ints) -> None:
-        """Tables that load nodes or the world stay as in the plan, and so does all that is on `devices`; all else takes single
-        devices."""
+    def hold(self, plan: Assignment, held: Bools, devices: Ints) -> None:
+        """Tables in `held` [T] stay as in the plan, and so does all that is on `devices`; all else takes single devices."""
         single = self.problem.option_scope == Scope.DEVICE
-        for table in np.flatnonzero(~single[plan.option]):
+        for table in np.flatnonzero(held):
             self._take(int(plan.option[table]))
             self.left[table] = 0.0
             self.held[int(table)] = plan.targets[table]

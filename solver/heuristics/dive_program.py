@@ -24,6 +24,8 @@ dive is worth more than a last pattern."""
 MISSED, FIRST, LATER = 1e-4, 0.003, 0.02
 """How much more than a device a pattern must be worth: while tables are missing, before any device is filled, and then. A
 first program that only covers all tables leads to plans less often than one that is nearly the best."""
+AMPLE = 0.97
+"""Share of the devices left: a program that needs fewer goes no further."""
 OTHERS = 0.5
 """The least that a further pattern must be worth in prices without the tables of those before."""
 PatternPool = dict[tuple[int, ...], None]
@@ -54,7 +56,7 @@ class OpenDevices:
 
 
 class OutOfSteps(Exception):
-    """The steps are spent, or someone asked to stop, or GLOP solved no program."""
+    """The steps are spent, or someone asked to stop, or HiGHS solved no program."""
 
 
 @dataclass
@@ -116,22 +118,35 @@ class DiveProgram:
         for index, given in enumerate(self.pricing):
             if given is not None:
                 may[index, given.items] = True
-        for pattern, (index, items) in enumerate(self.patterns):
-            self.master.allow(pattern, bool(may[index, items].all()))
+        self.master.allow(self._within(may))
         self.master.require(np.where(left > PLACED, left, 0.0))
         self.master.limit_devices(np.array([len(group.devices) for group in self.groups]))
+
+    def _within(self, may: Bools) -> Bools:
+        """[patterns] those of which all items may be on a device of their group, by `may` [groups, I]."""
+        if not self.patterns:
+            return np.empty(0, dtype=bool)
+        number = np.array([len(items) for _, items in self.patterns])
+        group = np.repeat([index for index, _ in self.patterns], number)
+        items = np.concatenate([items for _, items in self.patterns])
+        return np.logical_and.reduceat(may[group, items], np.cumsum(number) - number)
 
     def solve(self) -> Generator[None, None, Floats | None]:
         """[patterns] how many devices hold each; None where some table is missing. Raises OutOfSteps."""
         for _ in range(self.rounds):
             self._solve()
-            if not self._price():
+            if self._is_ample() or not self._price():
                 break
             yield
         else:
             self._solve()
         self.worth, self.rounds = LATER, ROUNDS_LATER if len(self.upper) > 1 else ROUNDS
         return None if self.master.missing() > COVERED else self.master.amounts()
+
+    def _is_ample(self) -> bool:
+        """Whether all tables are covered, and many devices are left."""
+        devices = sum(len(group.devices) for group in self.groups)
+        return self.master.missing() <= COVERED and float(self.master.amounts().sum()) <= AMPLE * devices
 
     def _solve(self) -> None:
         self.meter.spend(PROGRAM_STEPS)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 
 from emplace.solver.budget import DIVE_STEPS
-from emplace.solver.heuristics.dive import Dive, dive_options
+from emplace.solver.heuristics.dive import Dive, dive_options, held_tables
 from emplace.solver.heuristics.dive_program import OutOfSteps, PatternPool, StepMeter
 from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
 from emplace.solver.model.problem import Assignment, Floats, Ints, Problem, Scope, fits, loads_of, objective_us
@@ -54,11 +54,13 @@ class Dives:
         self.random = np.random.default_rng(seed)
         self.pool: PatternPool = {}
         self.lengths = StageLengths(problem, bounder, bound, self.random, meter) if problem.num_stages > 1 else None
+        self.frees = False
+        """Whether the next dive takes tables off the nodes that they load in the plan: with several stages, by turns until one meets a better."""
         self._reach_for(REACH)
 
     def _reach_for(self, reach: float) -> None:
         self.reach, self.failed, self.is_first, self.steps_before = reach, 0.0, True, self.meter.steps
-        self.drawn: Iterator[DiveLimits | None] | None = None
+        self.drawn: dict[bool, Iterator[DiveLimits | None]] = {}
 
     def improve(self, plan: Assignment, bound_us: float) -> Iterator[Assignment | None]:
         """One dive: after each step nothing, and at its end a better placement if it met one."""
@@ -68,9 +70,10 @@ class Dives:
             self.meter.spend(DIVE_STEPS)
             limits = yield from self._limits(plan, best_us, bound_us)
             if limits is not None:
+                self.pool.update((tuple(items.tolist()), None) for items in limits.patterns)
                 noise = 0.0 if self.is_first else NOISE
                 dive = Dive(problem, self.device_class, limits.keep, limits.upper, self.pool, self.random, noise)
-                dive.hold(plan, self._staying(plan, limits.upper))
+                dive.hold(plan, held_tables(problem, plan, must=self.frees), self._staying(plan, limits.upper))
                 found = yield from dive.run(self.meter)
         except OutOfSteps:
             found = None
@@ -79,7 +82,7 @@ class Dives:
             self._reach_for(min(2 * self.reach, REACH))
             yield found
             return
-        self.is_first = False
+        self.is_first, self.frees = False, self.lengths is not None and not self.frees
         self.failed += 0.0 if dive is None else dive.unfilled()
         if dive is None or self._is_spent():
             ended = self.reach * (best_us - bound_us) < HARDLY_BETTER * best_us
@@ -97,11 +100,15 @@ class Dives:
         if self.lengths is None:
             candidates, _ = self.bounder.candidates(self.bound, target_us)
             return DiveLimits(candidates, np.array([target_us - self.bound.fixed_us]))
-        self.drawn = self.drawn or self.lengths.draw(target_us, best_us * (1 - BETTER), dive_options(self.problem, plan))
-        for limits in self.drawn:
-            if limits is not None:
-                return limits
-            yield
+        for frees in (self.frees, not self.frees):
+            self.frees = frees
+            if frees not in self.drawn:
+                may = dive_options(self.problem, plan, held_tables(self.problem, plan, must=frees))
+                self.drawn[frees] = self.lengths.draw(target_us, best_us * (1 - BETTER), may)
+            for limits in self.drawn[frees]:
+                if limits is not None:
+                    return limits
+                yield
         return None
 
     def _staying(self, plan: Assignment, upper: Floats) -> Ints:

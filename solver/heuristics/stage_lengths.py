@@ -6,13 +6,13 @@ The lengths of a plan are of no use for a better one: patterns within less of ea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from emplace.solver.budget import NODE_STEPS
 from emplace.solver.heuristics.dive_program import StepMeter
-from emplace.solver.model.problem import Bools, Floats, Problem
+from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
 from emplace.solver.patterns.branching import Branching, BranchNode, split_stage
 from emplace.solver.patterns.device_classes import MakespanBox, placeable
 from emplace.solver.patterns.node_bound import NodeBound, PatternBound
@@ -30,6 +30,8 @@ class DiveLimits:
     """[O] the options that it may take."""
     upper: Floats
     """[K] the most time of each stage on a device, in microseconds."""
+    patterns: list[Ints] = field(default_factory=list)
+    """Patterns within them that cover all tables, as far as they are known: the rising items of each."""
 
 
 class StageLengths:
@@ -39,6 +41,7 @@ class StageLengths:
         self.problem, self.bound, self.random, self.meter = problem, bound, random, meter
         self.branching = Branching(problem, bounder, bound)
         self.patterns = PatternBound(problem, lambda: meter.ended, DRAWING_STEPS)
+        self.single = (problem.option_scope == Scope.DEVICE)[self.patterns.classes[0].option]
 
     def draw(self, target_us: float, better_us: float, may: Bools) -> Iterator[DiveLimits | None]:
         """Limits with a sum of `target_us`, or up to `better_us` where no shorter ones are met, for options in `may` [O]; nothing after a step
@@ -62,7 +65,9 @@ class StageLengths:
                     continue
                 is_met = True
                 keep = placeable(self.problem, self.patterns.classes, node.keep, box)
-                yield DiveLimits(keep, longest + self._shares(longest) * max(box.value - longest.sum(), 0.0))
+                upper = longest + self._shares(longest) * max(box.value - longest.sum(), 0.0)
+                patterns = [items[self.single[items]] for items in self.patterns.held()]
+                yield DiveLimits(keep, upper, [items for items in patterns if len(items)])
                 self.random.shuffle(waiting)
 
     def _shorter(self, node: BranchNode, box: MakespanBox, found: NodeBound) -> list[BranchNode]:

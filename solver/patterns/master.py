@@ -1,4 +1,4 @@
-"""The covering program over patterns, in GLOP: it grows by patterns, and goes on from where it last ended.
+"""The covering program over patterns, in HiGHS: it grows by patterns, and goes on from where it last ended.
 
     minimise    missing_price * sum over t of missing[t]  +  pattern_price * sum over p of x[p]
     subject to  missing[t] + sum over p of coverage[p, t] x[p]  >=  required[t]       for each table t
@@ -14,16 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import highspy
 import numpy as np
 
-from emplace.placement.errors import MissingPackage
-from emplace.placement.sums import add_up
-from emplace.solver.model.problem import Floats, Ints
-
-try:
-    from ortools.linear_solver import pywraplp
-except ModuleNotFoundError:
-    raise MissingPackage("OR-Tools") from None
+from emplace.solver.model.problem import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -36,115 +30,123 @@ class Shared:
     """0 where the time of a pattern is limited by itself."""
 
 
+@dataclass(frozen=True)
+class Load:
+    """What a pattern takes of what devices share."""
+
+    kind: int
+    """The kind of device that holds it."""
+    time: Floats
+    """[K] of each stage."""
+    ddr: float
+
+
 class PatternMaster:
     """Tables, classes of devices and patterns are known by their numbers."""
 
     def __init__(self, tables: int, classes: int, *, missing_price: float, pattern_price: float, shared: Shared | None = None) -> None:
         self._pattern_price = pattern_price
-        self._lp = pywraplp.Solver.CreateSolver("GLOP")
-        self._infinity, goal = self._lp.infinity(), self._lp.Objective()
-        self._cover = [self._lp.Constraint(0.0, self._infinity) for _ in range(tables)]
-        self._devices = [self._lp.Constraint(-self._infinity, 0.0) for _ in range(classes)]
-        self._missing = [self._lp.NumVar(0.0, self._infinity, "") for _ in range(tables)]
-        for row, variable in zip(self._cover, self._missing, strict=True):
-            row.SetCoefficient(variable, 1.0)
-            goal.SetCoefficient(variable, missing_price)
-        goal.SetMinimization()
-        self._makespan: list[pywraplp.Variable] = []
-        self._time: list[list[pywraplp.Constraint]] = []
+        devices = np.empty(0) if shared is None else shared.devices_by_kind
+        self._kinds, self._stages = len(devices), 0 if shared is None else shared.stages
+        self._first_class, self._first_stage = tables, tables
+        """Rows of the tables come first, and columns of what is missing of them."""
+        self._ddr, self._first_pattern = tables + classes, tables + self._stages
+        self._budget, self._first_time = self._ddr + 1, self._ddr + 2
+        self._highs = highspy.Highs()
+        self._highs.silent()
+        self._highs.setOptionValue("threads", 1)  # by default it would start some for half the cores, and the simplex uses one
+        # What comes are patterns: the last solution stays one.
+        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
+        self._add_rows(np.zeros(tables), np.full(tables, np.inf))
+        self._add_rows(np.full(classes, -np.inf), np.zeros(classes))
         if shared is not None:
-            self._ddr = self._lp.Constraint(-self._infinity, 1.0)
-            if shared.stages:
-                self._add_makespans(shared)
-        self._amount: list[pywraplp.Variable] = []
+            upper = np.append([1.0, 0.0], np.zeros(self._kinds * self._stages))
+            self._add_rows(np.full(len(upper), -np.inf), upper)
+        for table in range(tables):
+            self._add_column(missing_price, np.array([table]), np.ones(1))
+        for stage in range(self._stages):
+            times = self._first_time + stage + self._stages * np.arange(self._kinds)
+            self._add_column(0.0, np.append(self._budget, times), np.append(1.0, -devices))
         self.is_solved = False
-
-    def _add_makespans(self, shared: Shared) -> None:
-        self._budget = self._lp.Constraint(-self._infinity, 0.0)
-        self._makespan = [self._lp.NumVar(0.0, self._infinity, "") for _ in range(shared.stages)]
-        self._time = [[self._lp.Constraint(-self._infinity, 0.0) for _ in self._makespan] for _ in shared.devices_by_kind]
-        for stage, makespan in enumerate(self._makespan):
-            self._budget.SetCoefficient(makespan, 1.0)
-            for rows, devices in zip(self._time, shared.devices_by_kind, strict=True):
-                rows[stage].SetCoefficient(makespan, -float(devices))
+        self._columns = self._duals = np.empty(0)
 
     def require(self, share: Floats) -> None:
         """Set how much of each table ([T]) is to be covered."""
-        for row, required in zip(self._cover, share, strict=True):
-            row.SetLb(float(required))
+        self._limit_rows(0, share, np.full(len(share), np.inf))
 
     def limit_devices(self, number: Ints) -> None:
         """Set how many devices there are of each class ([C])."""
-        for row, devices in zip(self._devices, number, strict=True):
-            row.SetUb(float(devices))
+        self._limit_rows(self._first_class, np.full(len(number), -np.inf), number.astype(np.float64))
 
     def limit_makespans(self, lower: Floats, upper: Floats, budget: float) -> None:
         """Set the limits of each makespan ([K]), and of their sum."""
-        self._budget.SetUb(budget)
-        for makespan, low, high in zip(self._makespan, lower, upper, strict=True):
-            makespan.SetBounds(float(low), float(max(low, high)))
+        self._limit_rows(self._budget, np.array([-np.inf]), np.array([budget]))
+        self._limit_columns(self._first_stage, lower, np.maximum(lower, upper))
 
-    def add(self, number: int, tables: Ints, coverage: Floats) -> int:
-        """A pattern of a class that covers so much of these different tables, as its number."""
-        variable = self._lp.NumVar(0.0, self._infinity, "")
-        self._lp.Objective().SetCoefficient(variable, self._pattern_price)
-        self._devices[number].SetCoefficient(variable, 1.0)
-        for table, share in zip(tables, coverage, strict=True):
-            self._cover[table].SetCoefficient(variable, float(share))
-        self._amount.append(variable)
-        return len(self._amount) - 1
+    def add(self, number: int, tables: Ints, coverage: Floats, load: Load | None = None) -> None:
+        """The next pattern: one of a class, that covers so much of these different tables."""
+        rows, shares = np.append(tables, self._first_class + number), np.append(coverage, 1.0)
+        if load is not None:
+            times = self._first_time + self._stages * load.kind + np.arange(self._stages)
+            rows, shares = np.concatenate([rows, [self._ddr], times]), np.concatenate([shares, [load.ddr], load.time[: self._stages]])
+        self._add_column(self._pattern_price, rows, shares)
 
-    def load(self, pattern: int, kind: int, time: Floats, ddr: float) -> None:
-        """What a pattern takes of each stage ([K]) on its kind of device, and of the system memory of all."""
-        variable = self._amount[pattern]
-        if ddr:
-            self._ddr.SetCoefficient(variable, ddr)
-        if self._makespan:
-            for row, amount in zip(self._time[kind], time, strict=True):
-                row.SetCoefficient(variable, float(amount))
-
-    def allow(self, pattern: int, allowed: bool) -> None:
-        """Whether the program may use a pattern."""
-        self._amount[pattern].SetUb(self._infinity if allowed else 0.0)
+    def allow(self, allowed: Bools) -> None:
+        """Which of the patterns ([patterns]) the program may use."""
+        if len(allowed):
+            self._limit_columns(self._first_pattern, np.zeros(len(allowed)), np.where(allowed, np.inf, 0.0))
 
     def solve(self) -> bool:
-        """Whether GLOP found the optimum; it gives up now and then."""
-        self.is_solved = self._lp.Solve() == pywraplp.Solver.OPTIMAL
+        """Whether HiGHS found the optimum."""
+        self._highs.run()
+        self.is_solved = self._highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        solution = self._highs.getSolution()
+        self._columns, self._duals = np.array(solution.col_value), np.array(solution.row_dual)
         return self.is_solved
 
     @property
     def value(self) -> float:
         """The objective of the optimum."""
-        return float(self._lp.Objective().Value())
-
-    def amount(self, pattern: int) -> float:
-        """How many devices hold a pattern."""
-        return float(self._amount[pattern].solution_value())
+        return float(self._highs.getInfo().objective_function_value)
 
     def amounts(self) -> Floats:
         """[patterns] how many devices hold each."""
-        return np.array([variable.solution_value() for variable in self._amount])
+        return self._columns[self._first_pattern :]
 
     def missing(self) -> float:
         """How much of all tables is not covered."""
-        return add_up(variable.solution_value() for variable in self._missing)
+        return float(self._columns[: self._first_stage].sum())
 
     def makespans(self) -> Floats:
         """[K]"""
-        return np.array([variable.solution_value() for variable in self._makespan])
+        return self._columns[self._first_stage : self._first_pattern]
 
     def table_prices(self) -> Floats:
         """[T] the dual value of covering more of each table."""
-        return np.array([max(row.dual_value(), 0.0) for row in self._cover])
+        return np.maximum(self._duals[: self._first_class], 0.0)
 
     def device_prices(self) -> Floats:
         """[C] the dual value of one more device of each class."""
-        return np.array([max(-row.dual_value(), 0.0) for row in self._devices])
+        return np.maximum(-self._duals[self._first_class : self._ddr], 0.0)
 
     def time_prices(self) -> Floats:
         """[G, K] the dual value of time on each kind of device in each stage."""
-        return np.array([[max(-row.dual_value(), 0.0) for row in rows] for rows in self._time])
+        return np.maximum(-self._duals[self._first_time :], 0.0).reshape(self._kinds, self._stages)
 
     def ddr_price(self) -> float:
         """The dual value of the system memory of all."""
-        return max(-float(self._ddr.dual_value()), 0.0)
+        return max(-float(self._duals[self._ddr]), 0.0)
+
+    def _add_rows(self, lower: Floats, upper: Floats) -> None:
+        none = np.empty(0, dtype=np.int32)
+        self._highs.addRows(len(lower), lower, upper, 0, none, none, np.empty(0))
+
+    def _add_column(self, price: float, rows: Ints, shares: Floats) -> None:
+        taken = np.flatnonzero(shares)
+        self._highs.addCol(price, 0.0, np.inf, len(taken), rows[taken].astype(np.int32), shares[taken])
+
+    def _limit_rows(self, first: int, lower: Floats, upper: Floats) -> None:
+        self._highs.changeRowsBounds(len(lower), np.arange(first, first + len(lower), dtype=np.int32), lower, upper)
+
+    def _limit_columns(self, first: int, lower: Floats, upper: Floats) -> None:
+        self._highs.changeColsBounds(len(lower), np.arange(first, first + len(lower), dtype=np.int32), lower, upper)

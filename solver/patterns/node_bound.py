@@ -21,7 +21,7 @@ from emplace.solver.patterns.device_classes import (
     pricing_problem,
 )
 from emplace.solver.patterns.knapsack import BestPatterns, most_violated
-from emplace.solver.patterns.master import PatternMaster, Shared
+from emplace.solver.patterns.master import Load, PatternMaster, Shared
 from emplace.solver.progress import ShouldStop
 
 ROUNDS = 150
@@ -30,7 +30,7 @@ PRICING_STEPS, PRICING_STEPS_STAGES = 3_000_000, 24_000_000
 """Steps of one pricing at most, with one stage and with several."""
 SMOOTHING = (0.3, 0.6, 0.85)
 """Weight of the best prices so far: column generation swings less. The next where a pricing neither finds a pattern nor ends."""
-MOST_COLUMNS = 800
+MOST_COLUMNS = 2000
 """Then start anew: a larger program costs more than finding its patterns again."""
 LEAST_AMOUNT = 1e-9
 """Devices that hold a pattern: it counts as held when there are more."""
@@ -96,7 +96,6 @@ class PatternBound:
         self.loads = np.empty((0, problem.num_stages))
         self.bytes = np.empty(0)
         self.column_class = np.empty(0, dtype=np.int64)
-        self.uses = np.empty((0, problem.num_options), dtype=bool)
         self.active = np.empty(0, dtype=bool)
         shared = Shared(self.by_kind, problem.num_stages if self.has_stages else 0)
         self.master = PatternMaster(problem.num_tables, len(self.classes), missing_price=1.0, pattern_price=0.0, shared=shared)
@@ -113,7 +112,7 @@ class PatternBound:
             return self._certified(box, start or nothing, 0)
         if len(self.columns) > MOST_COLUMNS:
             self._build()
-        active = self._activate(keep, box)
+        self._activate(keep, box)
         self._set_box(box)
         center, prices, steps, best, smoothing = start, start, 0, -np.inf, 0
         for _ in range(ROUNDS):
@@ -122,8 +121,8 @@ class PatternBound:
                 steps += PROGRAM_STEPS
                 if value <= CERTIFICATE_MARGIN:
                     return self._open(center or ideal, steps)
-                prices = self._between(center, ideal, SMOOTHING[smoothing], box, active)
-            slack, worth = self._slack(prices, box, active)
+                prices = self._between(center, ideal, SMOOTHING[smoothing], box)
+            slack, worth = self._slack(prices, box)
             if slack <= CERTIFICATE_MARGIN:
                 prices = None
                 continue
@@ -136,20 +135,27 @@ class PatternBound:
             smoothing = 0 if added else smoothing + 1
             if smoothing == len(SMOOTHING) or steps >= most_steps or self.should_stop():
                 break
-            active = self._activate(keep, box)
             prices = None
         self._solve()
         return self._open(center or prices or nothing, steps)
 
+    def held(self) -> list[Ints]:
+        """The rising items of each pattern that the last solution takes."""
+        return [np.sort(self.columns[pattern].items) for pattern in np.flatnonzero(self._amounts() > LEAST_AMOUNT)]
+
+    def _amounts(self) -> Floats:
+        """[patterns] how many devices hold each in the last solution; none where there was none."""
+        return self.master.amounts() if self.master.is_solved else np.zeros(len(self.columns))
+
     def _certified(self, box: MakespanBox, prices: Prices, steps: int) -> NodeBound:
         return NodeBound(True, False, np.zeros(self.problem.num_options), box.lower, box.lower, prices, steps)
 
-    def _between(self, center: Prices | None, ideal: Prices, weight: float, box: MakespanBox, active: Bools) -> Prices:
+    def _between(self, center: Prices | None, ideal: Prices, weight: float, box: MakespanBox) -> Prices:
         """The ideal prices drawn towards the best ones so far, unless that leaves nothing to prove."""
         if center is None:
             return ideal
         mixed = _mixed(center, ideal, weight)
-        return mixed if self._slack(mixed, box, active)[0] > CERTIFICATE_MARGIN else ideal
+        return mixed if self._slack(mixed, box)[0] > CERTIFICATE_MARGIN else ideal
 
     def _pricing_problems(self, keep: Bools, box: MakespanBox) -> list[PricingProblem | None] | None:
         """What devices of each class may hold; None where a table has no option left or a trainer no room for what all hold."""
@@ -162,14 +168,14 @@ class PatternBound:
             return None
         return found
 
-    def _slack(self, prices: Prices, box: MakespanBox, active: Bools) -> tuple[float, Floats]:
+    def _slack(self, prices: Prices, box: MakespanBox) -> tuple[float, Floats]:
         """How far these prices are from a certificate with the patterns so far, and the most that one of each class is worth."""
         per_column = self.coverages @ prices.table - self.bytes * prices.ddr
         kinds = np.array([each.kind for each in self.classes])
         if len(self.column_class):
             per_column -= (self.loads * prices.time[kinds[self.column_class]]).sum(axis=1)
         worth = np.zeros(len(self.classes))
-        np.maximum.at(worth, self.column_class[active], per_column[active])
+        np.maximum.at(worth, self.column_class[self.active], per_column[self.active])
         fixed = float(prices.table.sum()) - prices.ddr * self.ddr_total - self._dearest_makespans(prices, box)
         return fixed - float(self.count @ worth), worth
 
@@ -222,35 +228,29 @@ class PatternBound:
         np.add.at(coverage, device_class.table[items], device_class.coverage[items])
         load, held = device_class.time[items].sum(axis=0), float(device_class.ddr[items].sum())
         tables = np.flatnonzero(coverage)
-        pattern = self.master.add(index, tables, coverage[tables])
-        self.master.load(pattern, device_class.kind, load / self.scale, held / self.ddr_total)
-        uses = np.zeros((1, self.problem.num_options), dtype=bool)
-        uses[0, device_class.option[items]] = True
+        self.master.add(index, tables, coverage[tables], Load(device_class.kind, load / self.scale, held / self.ddr_total))
         self.columns.append(_Column(index, items, load))
         self.coverages = np.vstack([self.coverages, coverage])
         self.loads = np.vstack([self.loads, load])
         self.bytes = np.append(self.bytes, held)
         self.column_class = np.append(self.column_class, index)
-        self.uses = np.vstack([self.uses, uses])
         self.active = np.append(self.active, True)
         return True
 
-    def _activate(self, keep: Bools, box: MakespanBox) -> Bools:
-        """Let the program use the patterns of the box, and no others."""
+    def _activate(self, keep: Bools, box: MakespanBox) -> None:
+        """Let the program use the patterns of the box, and no others; those that are added from now on are of it."""
         within = (self.loads <= box.upper * (1 + 1e-12)).all(axis=1)
         within &= np.maximum(box.lower, self.loads).sum(axis=1) <= box.value * (1 + 1e-12)
-        active = np.asarray(within & ~self.uses[:, ~keep].any(axis=1))
-        for pattern in np.flatnonzero(active != self.active):
-            self.master.allow(int(pattern), bool(active[pattern]))
-        self.active = active
-        return active
+        kept = [bool(keep[self.classes[column.device_class].option[column.items]].all()) for column in self.columns]
+        self.active = within & np.array(kept, dtype=bool)
+        self.master.allow(self.active)
 
     def _set_box(self, box: MakespanBox) -> None:
         if self.has_stages:
             self.master.limit_makespans(box.lower / self.scale, box.upper / self.scale, box.value / self.scale)
 
     def _solve(self) -> tuple[float, Prices]:
-        """The covers that are missing, and the prices; none where GLOP gives up."""
+        """The covers that are missing, and the prices; none where HiGHS gives up."""
         stages = np.zeros((self.problem.num_kinds, self.problem.num_stages))
         if not self.master.solve():
             return 0.0, Prices(np.zeros(self.problem.num_tables), stages, 0.0)
@@ -264,12 +264,12 @@ class PatternBound:
             self._build()
         share = np.zeros(self.problem.num_options)
         longest = np.zeros(self.problem.num_stages)
-        for pattern in np.flatnonzero(self.active):
-            column, amount = self.columns[pattern], self.master.amount(int(pattern))
-            if amount > LEAST_AMOUNT:
-                here = self.classes[column.device_class]
-                np.add.at(share, here.option[column.items], amount * here.coverage[column.items])
-                longest = np.maximum(longest, column.time)
+        amount = self._amounts()
+        for pattern in np.flatnonzero(amount > LEAST_AMOUNT):
+            column = self.columns[pattern]
+            here = self.classes[column.device_class]
+            np.add.at(share, here.option[column.items], amount[pattern] * here.coverage[column.items])
+            longest = np.maximum(longest, column.time)
         makespan = self.master.makespans() * self.scale if self.has_stages and is_solved else longest
         is_covered = not is_solved or self.master.value <= CERTIFICATE_MARGIN
         return NodeBound(False, is_covered, share, makespan, longest, prices, steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -12,6 +14,8 @@ from benchmarks.generate import Case, draw, suite
 from emplace.solver import engine
 from emplace.solver.budget import SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
+from emplace.solver.local_search.race import Race
+from emplace.solver.local_search.search import Search
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
 from emplace.solver.progress import Monitor, Progress
 from emplace.solver.result import Limit, Result, gap_of
@@ -214,6 +218,26 @@ def test_with_several_stages_patterns_raise_the_bound_that_is_claimed(monkeypatc
     assert claimed.bound == "patterns"
     assert claimed.lower_bound_us > other.lower_bound_us * 1.003
     assert "patterns" not in other.bound
+
+
+def test_a_search_that_stands_still_leaves_the_rest_to_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks: list[Search] = []
+
+    class Counted(Race):
+        def searches(self) -> Iterator[Search]:
+            for search in super().searches():
+                chunks.append(search)
+                yield search
+
+    problem = draw(next(case for case in suite() if case.name == "m2x16-85-k5"))
+    limits = Budget(4.0, 0.0, 0)
+    monkeypatch.setattr(engine, "Race", Counted)
+    sooner, number = solve(problem, limits), len(chunks)
+    monkeypatch.setattr(engine, "LONGER_THAN_FOUND", math.inf)
+    later = solve(problem, limits)
+    assert number < 0.8 * (len(chunks) - number)
+    assert sooner.objective_us <= later.objective_us
+    assert sooner.counted_s == pytest.approx(limits.seconds)
 
 
 @pytest.mark.parametrize("seconds", [0.5, 4.0, 60.0])

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from ortools.linear_solver import pywraplp
 
 from emplace.solver.branch_and_price.prover import Prover
 from emplace.solver.branch_and_price.tree import Tree
@@ -15,6 +14,7 @@ from emplace.solver.budget import NODE_STEPS, Budget
 from emplace.solver.cp_sat import by_cp_sat
 from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
 from emplace.solver.patterns.device_classes import MakespanBox, device_classes
+from emplace.solver.patterns.master import PatternMaster
 from emplace.solver.patterns.node_bound import PatternBound
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder
@@ -108,17 +108,18 @@ def test_the_tree_proves_an_optimum_that_was_given(seed: int) -> None:
         assert tree.bound_us == pytest.approx(optimum, rel=1e-6)
 
 
-def test_where_glop_gives_up_the_tree_goes_on_and_nothing_is_printed(
+def test_where_a_program_is_not_solved_the_tree_goes_on_and_nothing_is_printed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    solve, calls = pywraplp.Solver.Solve, 0
+    solve, calls = PatternMaster.solve, 0
 
-    def gives_up_at_times(solver: pywraplp.Solver) -> int:
+    def gives_up_at_times(master: PatternMaster) -> bool:
         nonlocal calls
         calls += 1
-        return int(solve(solver)) if calls % 3 else pywraplp.Solver.ABNORMAL
+        master.is_solved = solve(master) and calls % 3 > 0
+        return master.is_solved
 
-    monkeypatch.setattr(pywraplp.Solver, "Solve", gives_up_at_times)
+    monkeypatch.setattr(PatternMaster, "solve", gives_up_at_times)
     for problem, optimum in (known(seed) for seed in range(0, 300, 6)):
         if np.isfinite(optimum):
             assert closed(problem, optimum * 1.2).bound_us == pytest.approx(optimum, rel=1e-6)

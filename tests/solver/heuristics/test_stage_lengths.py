@@ -9,7 +9,8 @@ import pytest
 
 from emplace.solver.heuristics.dive_program import OutOfSteps, StepMeter
 from emplace.solver.heuristics.stage_lengths import DiveLimits, StageLengths
-from emplace.solver.model.problem import Bools, Problem
+from emplace.solver.model.problem import Bools, Problem, Scope
+from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us
 from tests.solver.heuristics.test_diving import alike
@@ -68,6 +69,23 @@ def test_only_options_that_may_be_taken_are_left_and_cover_all_tables() -> None:
         for limits in drawn(problem, optimum * 1.5, optimum * 1.6, may=may):
             assert limits.keep[one]
             assert not limits.keep[~may].any()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_patterns_met_there_are_of_single_devices_within_the_limits_and_cover_what_takes_them(shared: bool) -> None:
+    of_single = 0
+    for problem in FEASIBLE if not shared else [alike(seed, shared=True, stages=2) for seed in SEEDS]:
+        optimum, given = optimum_us(problem), device_classes(problem)[0]
+        single = problem.option_scope == Scope.DEVICE
+        for limits in drawn(problem, optimum * 1.1, optimum * 1.2) if np.isfinite(optimum) else []:
+            for items in limits.patterns:
+                assert (given.time[items].sum(axis=0) <= limits.upper * (1 + 1e-9)).all()
+                assert limits.keep[given.option[items]].all()
+                assert single[given.option[items]].all()
+            covered = {int(table) for items in limits.patterns for table in given.table[items]}
+            assert shared or covered == set(range(problem.num_tables))
+            of_single += len(covered)
+    assert of_single > 100
 
 
 def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
