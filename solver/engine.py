@@ -42,8 +42,8 @@ FEW_TABLES_PER_DEVICE, FEW_TABLES = 5, 500
 """Tables are few up to so many per device, and in all: where there are more, placing parts of a plan anew found nothing that the
 search had not, or is slow."""
 LONGER_THAN_FOUND, LEAST_SEARCHED = 2.0, 0.25
-"""Where something follows the local search, it ends once its work is so many times what it was when the best was found, and at least this
-share of what it may do."""
+"""Where restarts are many and something follows them, they end once their work is so many times what it was when the best was found, and at
+least this share of what they may do."""
 LEAST_RISE = 0.05
 """A round of branch and bound that raises the bound by less than this share of what lies between it and the plan is followed by a
 round for another plan, the next such by two, then four."""
@@ -124,7 +124,8 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
     latest: dict[int, Incumbent] = {}
     work = found_at = 0.0
     wanted = replace(budget, gap=max(budget.gap, _gap_wanted(bound, monitor)))
-    for search in Race(problem, bounder, bound, wanted, here).searches():
+    race = Race(problem, bounder, bound, wanted, here)
+    for search in race.searches():
         latest[search.seed] = search.best
         work = add_up(each.work for each in latest.values())
         if search.best.objective_us < best.objective_us:
@@ -133,16 +134,16 @@ def _searched(problem: Problem, bounder: Bounder, bound: Bound, budget: Budget, 
         limit = _limit(best.objective_us, bound.value_us, budget, monitor)
         if limit is not Limit.WORK or (monitor if best.assignment is None else here).stopped():
             break
-        if share < 1 and best.assignment is not None and _stands_still(work, found_at, budget):
+        if share < 1 and race.has_many_restarts and best.assignment is not None and _stands_still(work, found_at, race):
             break
     bound_us = min(bound.value_us, best.objective_us)
     moves, counted_s = sum(each.moves for each in latest.values()), work / SEARCH_WORK_PER_SECOND
     return Result(best.assignment, best.objective_us, bound_us, bound.name, limit, moves, counted_s)
 
 
-def _stands_still(work: float, found_at: float, budget: Budget) -> bool:
-    """Whether local search, which has done so much work and found its best when it was `found_at`, has looked long enough for a better."""
-    return work > max(LONGER_THAN_FOUND * found_at, LEAST_SEARCHED * budget.seconds * SEARCH_WORK_PER_SECOND)
+def _stands_still(work: float, found_at: float, race: Race) -> bool:
+    """Whether a race, which has done so much work and found its best when it was `found_at`, has looked long enough for a better."""
+    return work > max(LONGER_THAN_FOUND * found_at, LEAST_SEARCHED * race.work)
 
 
 def _with_integer_program(

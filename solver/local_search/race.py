@@ -58,10 +58,19 @@ class Race:
 
     def searches(self) -> Iterator[Search]:
         """The search that has just done a chunk; what is not shared, the best one gets besides."""
-        restarts = max(1, round(self.work / (RESTART_WORK * self.problem.num_tables)))
         if self.problem.num_stages == 1:
-            return self._one_by_one(restarts)
-        return self._in_heats() if restarts < HEATS[0] else self._from_the_best_start(restarts)
+            return self._one_by_one(self.restarts)
+        return self._from_the_best_start(self.restarts) if self.has_many_restarts else self._in_heats()
+
+    @property
+    def restarts(self) -> int:
+        """How many whole searches there is work for."""
+        return max(1, round(self.work / (RESTART_WORK * self.problem.num_tables)))
+
+    @property
+    def has_many_restarts(self) -> bool:
+        """Whether there is work for so many that some which find nothing better say something of the next."""
+        return self.restarts >= HEATS[0]
 
     @property
     def work(self) -> float:

@@ -40,7 +40,9 @@ def at_once(patterns: list[Pattern], allowed: Bools, required: Floats, devices: 
     cost = np.concatenate([np.full(TABLES, MISSING_PRICE), np.zeros(STAGES), np.full(len(patterns), PATTERN_PRICE)])
     bounds = [(0, None)] * TABLES + list(zip(lower, upper, strict=True)) + [(0, None if each else 0) for each in allowed]
     rest = np.concatenate([devices, [1.0, budget], np.zeros(CLASSES * STAGES)])
-    return float(linprog(cost, np.vstack([-above, below]), np.append(-required, rest), bounds=bounds).fun)
+    optimum = linprog(cost, np.vstack([-above, below]), np.append(-required, rest), bounds=bounds).fun
+    assert optimum is not None
+    return optimum
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -80,7 +82,7 @@ def test_prices_say_at_least_what_a_little_more_or_less_of_a_limit_costs(seed: i
     rng = np.random.default_rng(seed)
     patterns = [drawn(rng) for _ in range(12)]
 
-    def solved(required: Floats, devices: Floats) -> PatternMaster:
+    def solved(required: Floats, devices: Ints) -> PatternMaster:
         master = PatternMaster(TABLES, CLASSES, missing_price=MISSING_PRICE, pattern_price=PATTERN_PRICE, shared=Shared(DEVICES, STAGES))
         for pattern in patterns:
             master.add(*pattern)
@@ -90,12 +92,13 @@ def test_prices_say_at_least_what_a_little_more_or_less_of_a_limit_costs(seed: i
         assert master.solve()
         return master
 
-    required, devices = np.full(TABLES, 0.9), DEVICES.astype(np.float64)
+    required, devices = np.full(TABLES, 0.9), DEVICES
     master = solved(required, devices)
     for table, price in enumerate(master.table_prices()):
         cost = solved(required + little * np.eye(TABLES)[table], devices).value - master.value
         assert cost >= little * price - 1e-9
     for number, price in enumerate(master.device_prices()):
-        cost = solved(required, devices + little * np.eye(CLASSES)[number]).value - master.value
-        assert cost >= -little * price - 1e-9
+        more = 1 if little > 0 else -1
+        cost = solved(required, devices + more * (np.arange(CLASSES) == number)).value - master.value
+        assert cost >= -more * price - 1e-9
     assert master.table_prices().any()
