@@ -12,7 +12,7 @@ from emplace.solver.patterns.master import Load, PatternMaster, Shared
 TABLES, CLASSES, STAGES = 6, 2, 3
 MISSING_PRICE, PATTERN_PRICE = 7.0, 1.0
 DEVICES = np.array([3, 2])
-"""Of each class; a class is a kind."""
+"""How many there are of each class; a class is a kind."""
 Pattern = tuple[int, Ints, Floats, Load]
 
 
