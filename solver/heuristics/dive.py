@@ -39,11 +39,11 @@ class Turn:
     """What is not tried yet, the likeliest last: patterns that are given together, each to a device of a group."""
 
 
-def held_tables(problem: Problem, plan: Assignment, *, must: bool) -> Bools:
-    """[T] the tables that load nodes or the world in a plan; with `must` those alone that can take no single devices."""
+def held_tables(problem: Problem, plan: Assignment, *, frees: bool) -> Bools:
+    """[T] the tables that load nodes or the world in a plan; with `frees` those alone that can take no single devices."""
     single = problem.option_scope == Scope.DEVICE
     held = ~single[plan.option]
-    return np.asarray(held & (np.bincount(problem.option_table[single], minlength=problem.num_tables) == 0) if must else held)
+    return np.asarray(held & (np.bincount(problem.option_table[single], minlength=problem.num_tables) == 0) if frees else held)
 
 
 def dive_options(problem: Problem, plan: Assignment, held: Bools) -> Bools:

@@ -73,7 +73,7 @@ class Dives:
                 self.pool.update((tuple(items.tolist()), None) for items in limits.patterns)
                 noise = 0.0 if self.is_first else NOISE
                 dive = Dive(problem, self.device_class, limits.keep, limits.upper, self.pool, self.random, noise)
-                dive.hold(plan, held_tables(problem, plan, must=self.frees), self._staying(plan, limits.upper))
+                dive.hold(plan, held_tables(problem, plan, frees=self.frees), self._staying(plan, limits.upper))
                 found = yield from dive.run(self.meter)
         except OutOfSteps:
             found = None
@@ -103,7 +103,7 @@ class Dives:
         for frees in (self.frees, not self.frees):
             self.frees = frees
             if frees not in self.drawn:
-                may = dive_options(self.problem, plan, held_tables(self.problem, plan, must=frees))
+                may = dive_options(self.problem, plan, held_tables(self.problem, plan, frees=frees))
                 self.drawn[frees] = self.lengths.draw(target_us, best_us * (1 - BETTER), may)
             for limits in self.drawn[frees]:
                 if limits is not None:

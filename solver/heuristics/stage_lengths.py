@@ -66,7 +66,7 @@ class StageLengths:
                 is_met = True
                 keep = placeable(self.problem, self.patterns.classes, node.keep, box)
                 upper = longest + self._shares(longest) * max(box.value - longest.sum(), 0.0)
-                patterns = [items[self.single[items]] for items in self.patterns.held()]
+                patterns = [items[self.single[items]] for items in self.patterns.taken()]
                 yield DiveLimits(keep, upper, [items for items in patterns if len(items)])
                 self.random.shuffle(waiting)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from emplace.solver.highs import add_rows, new_program, use_primal_simplex
 from emplace.solver.model.problem import Bools, Floats, Ints
 
 
@@ -52,16 +53,13 @@ class PatternMaster:
         """Rows of the tables come first, and columns of what is missing of them."""
         self._ddr, self._first_pattern = tables + classes, tables + self._stages
         self._budget, self._first_time = self._ddr + 1, self._ddr + 2
-        self._highs = highspy.Highs()
-        self._highs.silent()
-        self._highs.setOptionValue("threads", 1)  # by default it would start some for half the cores, and the simplex uses one
-        # What comes are patterns: the last solution stays one.
-        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
-        self._add_rows(np.zeros(tables), np.full(tables, np.inf))
-        self._add_rows(np.full(classes, -np.inf), np.zeros(classes))
+        self._highs = new_program()
+        use_primal_simplex(self._highs)
+        add_rows(self._highs, np.zeros(tables), np.full(tables, np.inf))
+        add_rows(self._highs, np.full(classes, -np.inf), np.zeros(classes))
         if shared is not None:
             upper = np.append([1.0, 0.0], np.zeros(self._kinds * self._stages))
-            self._add_rows(np.full(len(upper), -np.inf), upper)
+            add_rows(self._highs, np.full(len(upper), -np.inf), upper)
         for table in range(tables):
             self._add_column(missing_price, np.array([table]), np.ones(1))
         for stage in range(self._stages):
@@ -136,10 +134,6 @@ class PatternMaster:
     def ddr_price(self) -> float:
         """The dual value of the system memory of all."""
         return max(-float(self._duals[self._ddr]), 0.0)
-
-    def _add_rows(self, lower: Floats, upper: Floats) -> None:
-        none = np.empty(0, dtype=np.int32)
-        self._highs.addRows(len(lower), lower, upper, 0, none, none, np.empty(0))
 
     def _add_column(self, price: float, rows: Ints, shares: Floats) -> None:
         taken = np.flatnonzero(shares)

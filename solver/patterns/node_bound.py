@@ -139,7 +139,7 @@ class PatternBound:
         self._solve()
         return self._open(center or prices or nothing, steps)
 
-    def held(self) -> list[Ints]:
+    def taken(self) -> list[Ints]:
         """The rising items of each pattern that the last solution takes."""
         return [np.sort(self.columns[pattern].items) for pattern in np.flatnonzero(self._amounts() > LEAST_AMOUNT)]
 

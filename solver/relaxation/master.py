@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
+from emplace.solver.highs import add_rows, new_program, use_primal_simplex
 from emplace.solver.model.problem import Bools, Floats, Ints
 from emplace.solver.relaxation.program import Rows
 
@@ -47,11 +48,9 @@ class OptionMaster:
         overload = np.zeros((len(soft), len(limit)))
         overload[np.arange(len(soft)), soft] = -1.0
         self._stages, self._first_option, self._first_table = stages, stages + len(soft), len(limit)
-        self._highs = highspy.Highs()
-        self._highs.silent()
-        self._highs.setOptionValue("threads", 1)  # by default it would start some for half the cores, and the simplex uses one
-        self._add_rows(np.full(len(limit), -np.inf), limit)
-        self._add_rows(np.ones(tables), np.ones(tables))
+        self._highs = new_program()
+        add_rows(self._highs, np.full(len(limit), -np.inf), limit)
+        add_rows(self._highs, np.ones(tables), np.ones(tables))
         self._add_columns(lower / scale, makespan)
         self._add_columns(np.zeros(len(soft)), overload)
 
@@ -81,7 +80,7 @@ class OptionMaster:
         ]
         basis.valid = True
         self._highs.setBasis(basis)
-        self._use_primal_simplex()
+        use_primal_simplex(self._highs)
 
     def solve(self, price: Floats, *, elastic: bool, seconds: float = np.inf) -> Optimum | None:
         """None where it takes longer than `seconds`. With `elastic` the objective is the overload, and nothing else.
@@ -101,12 +100,8 @@ class OptionMaster:
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"the linear program was not solved: {self._highs.modelStatusToString(status)}")
         # What comes are options and prices: the last solution stays one.
-        self._use_primal_simplex()
+        use_primal_simplex(self._highs)
         return self._optimum(1.0 if elastic else self._scale)
-
-    def _use_primal_simplex(self) -> None:
-        """From where it is to start."""
-        self._highs.setOptionValue("simplex_strategy", int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal))
 
     def _optimum(self, unit: float) -> Optimum:
         """In the units of the rows; the objective is in `unit`."""
@@ -120,10 +115,6 @@ class OptionMaster:
             overload=float(column[self._stages : self._first_option].sum()),
             dual=np.append(dual[:rows] / _weight(self._rows, self._scale), on_budget),
         )
-
-    def _add_rows(self, lower: Floats, upper: Floats) -> None:
-        none = np.empty(0, dtype=np.int32)
-        self._highs.addRows(len(lower), lower, upper, 0, none, none, np.empty(0))
 
     def _add_columns(self, lower: Floats, share: Floats, tables: Ints | None = None) -> None:
         """Columns of at least `lower` that take `share` [columns, limits], and each is one of a table's choices."""

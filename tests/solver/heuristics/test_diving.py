@@ -144,7 +144,7 @@ def test_devices_that_stay_hold_what_they_held() -> None:
         everything = np.ones(problem.num_options, dtype=bool)
         for stay in ([0], [0, 1]):
             dive = Dive(problem, device_classes(problem)[0], everything, upper, {}, np.random.default_rng(0), 0.2)
-            dive.hold(start, held_tables(problem, start, must=False), np.array(stay))
+            dive.hold(start, held_tables(problem, start, frees=False), np.array(stay))
             found = finished(dive)
             if found is not None:
                 assert fits(problem, loads_of(problem, found))
@@ -230,16 +230,16 @@ def test_with_several_stages_less_is_looked_for_once_enough_steps_found_nothing(
         assert dives.reach == reach
 
 
-@pytest.mark.parametrize("must", [False, True])
-def test_held_tables_have_what_they_had_and_the_others_take_single_devices(must: bool) -> None:
+@pytest.mark.parametrize("frees", [False, True])
+def test_held_tables_have_what_they_had_and_the_others_take_single_devices(frees: bool) -> None:
     held_of_all = 0
     for problem, start in [(problem, start) for problem in (alike(seed, shared=True) for seed in SEEDS) if (start := worst(problem))]:
-        held = held_tables(problem, start, must=must)
+        held = held_tables(problem, start, frees=frees)
         may = dive_options(problem, start, held)
         single = problem.option_scope == Scope.DEVICE
         for table, option in enumerate(start.option):
             of_table = problem.option_table == table
-            assert held[table] == (not single[option] and not (must and (single & of_table).any()))
+            assert held[table] == (not single[option] and not (frees and (single & of_table).any()))
             taken = np.arange(problem.num_options) == option if held[table] else single & of_table
             assert np.array_equal(may & of_table, taken)
         held_of_all += int(held.sum())
