@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from dataclasses import astuple
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
 from itertools import permutations, product
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
-from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us, target_devices
+from emplace.solver.model.problem import Assignment, Floats, Ints, Problem, Scope, loads_of, target_devices
+
+Way = tuple[int, tuple[int, ...]]
+"""An option and the targets of its units."""
 
 
 def every_assignment(problem: Problem) -> Iterator[Assignment]:
-    choices = [
-        [(option, targets) for option in np.flatnonzero(problem.option_table == table) for targets in _targets(problem, int(option))]
+    for chosen in product(*_ways(problem)):
+        yield _assignment(chosen)
+
+
+def _ways(problem: Problem) -> list[list[Way]]:
+    """[T] the ways to place each table."""
+    return [
+        [(int(option), targets) for option in np.flatnonzero(problem.option_table == table) for targets in _targets(problem, int(option))]
         for table in range(problem.num_tables)
     ]
-    for chosen in product(*choices):
-        yield Assignment(np.array([option for option, _ in chosen], dtype=np.int64), tuple(targets for _, targets in chosen))
+
+
+def _assignment(chosen: Sequence[Way]) -> Assignment:
+    return Assignment(np.array([option for option, _ in chosen], dtype=np.int64), tuple(targets for _, targets in chosen))
 
 
 def _targets(problem: Problem, option: int) -> Iterator[tuple[int, ...]]:
@@ -36,8 +48,36 @@ def _targets(problem: Problem, option: int) -> Iterator[tuple[int, ...]]:
 
 def fitting(problem: Problem) -> list[tuple[float, Assignment]]:
     """Every assignment that fits, with its objective in microseconds."""
-    loaded = ((assignment, loads_of(problem, assignment)) for assignment in every_assignment(problem))
-    return [(objective_us(problem, loads), assignment) for assignment, loads in loaded if fits(problem, loads)]
+    values_us, chosen = _fitting(problem)
+    ways = _ways(problem)
+    return [
+        (value_us, _assignment([of_table[way] for of_table, way in zip(ways, numbers, strict=True)]))
+        for value_us, numbers in zip(values_us.tolist(), chosen.tolist(), strict=True)
+    ]
+
+
+def _fitting(problem: Problem) -> tuple[Floats, Ints]:
+    """[N] microseconds and [N, T] the number of each table's way, table after table, without those that no longer fit."""
+    unloaded = replace(problem, stage_base_us=np.zeros(problem.num_stages))
+    pool = np.arange(len(problem.ddr_capacity))[:, None] == problem.device_pool
+    chosen = np.zeros((1, 0), dtype=np.int64)
+    time_us = np.repeat(problem.stage_base_us[None, None, :], problem.num_devices, axis=1)
+    hbm, ddr = np.zeros((1, problem.num_devices), dtype=np.int64), np.zeros((1, len(pool)), dtype=np.int64)
+    for ways in _ways(problem):
+        added = [loads_of(unloaded, _assignment([way])) for way in ways]
+        before, way = (number.ravel() for number in np.indices((len(chosen), len(ways))))
+        hbm = hbm[before] + _stacked([loads.hbm_bytes for loads in added], hbm)[way]
+        ddr = ddr[before] + _stacked([pool @ loads.ddr_bytes for loads in added], ddr)[way]
+        held = (hbm <= problem.hbm_capacity).all(axis=1) & (ddr <= problem.ddr_capacity).all(axis=1)
+        before, way, hbm, ddr = before[held], way[held], hbm[held], ddr[held]
+        time_us = time_us[before] + _stacked([loads.time_us for loads in added], time_us)[way]
+        chosen = np.column_stack([chosen[before], way])
+    return problem.constant_us + time_us.max(axis=1).sum(axis=1), chosen
+
+
+def _stacked(ways: list[Any], like: Any) -> Any:
+    """[W, ...] one row for each way, also where there is none."""
+    return np.array(ways, dtype=like.dtype).reshape(len(ways), *like.shape[1:])
 
 
 _OPTIMA: dict[bytes, float] = {}
@@ -47,7 +87,7 @@ def optimum_us(problem: Problem) -> float:
     """Infinity where nothing fits. Several tests try the same problems: each is enumerated once."""
     key = pickle.dumps(astuple(problem))
     if key not in _OPTIMA:
-        _OPTIMA[key] = min((value for value, _ in fitting(problem)), default=np.inf)
+        _OPTIMA[key] = float(_fitting(problem)[0].min(initial=np.inf))
     return _OPTIMA[key]
 
 

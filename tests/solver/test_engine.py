@@ -14,7 +14,7 @@ from benchmarks.generate import Case, draw, suite
 from emplace.solver import engine
 from emplace.solver.budget import SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
-from emplace.solver.local_search.race import Race
+from emplace.solver.local_search.race import RESTART_WORK, Race
 from emplace.solver.local_search.search import Search
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
 from emplace.solver.progress import Monitor, Progress
@@ -230,7 +230,8 @@ def test_a_search_that_stands_still_leaves_the_rest_to_what_follows(monkeypatch:
                 yield search
 
     problem = draw(next(case for case in suite() if case.name == "m2x16-85-k5"))
-    limits = Budget(4.0, 0.0, 0)
+    limits = Budget(0.5, 0.0, 0)
+    monkeypatch.setattr("emplace.solver.local_search.race.RESTART_WORK", RESTART_WORK / 8)
     monkeypatch.setattr(engine, "Race", Counted)
     sooner, number = solve(problem, limits), len(chunks)
     monkeypatch.setattr(engine, "LONGER_THAN_FOUND", math.inf)

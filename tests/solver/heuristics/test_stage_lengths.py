@@ -15,7 +15,7 @@ from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us
 from tests.solver.heuristics.test_diving import alike
 
-SEEDS = range(30)
+SEEDS = range(12)
 FEASIBLE = [problem for problem in (alike(seed, stages=3) for seed in SEEDS) if np.isfinite(optimum_us(problem))]
 
 
@@ -85,7 +85,7 @@ def test_the_patterns_met_there_are_of_single_devices_within_the_limits_and_cove
             covered = {int(table) for items in limits.patterns for table in given.table[items]}
             assert shared or covered == set(range(problem.num_tables))
             of_single += len(covered)
-    assert of_single > 100
+    assert of_single > 50
 
 
 def test_none_are_drawn_where_patterns_do_not_cover_all_tables() -> None:
