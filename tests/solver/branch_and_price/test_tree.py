@@ -20,6 +20,7 @@ from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.result import Limit, Result
 from tests.solver.brute_force import optimum_us, random_problem
+from tests.solver.plain_problems import plain_problem
 
 SEEDS = range(300)
 
@@ -135,22 +136,13 @@ def packing() -> Problem:
     shares = ((Scope.DEVICE, 1, 1.0, 1.0), (Scope.DEVICE, 2, 0.7, 0.5), (Scope.WORLD, 1, 0.4, 0.125))
     units = [(t, s, n, time[t] * ts, int(hbm[t] * hs)) for t in range(tables) for s, n, ts, hs in shares]
     per_unit = [unit for unit in units for _ in range(unit[2])]
-    return Problem(
-        device_kind=np.zeros(devices, dtype=np.int64),
-        device_node=np.zeros(devices, dtype=np.int64),
-        device_is_trainer=np.ones(devices, dtype=bool),
-        device_pool=np.zeros(devices, dtype=np.int64),
-        hbm_capacity=np.full(devices, int(hbm.sum() / devices / 0.9)),
-        ddr_capacity=np.array([0]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
+    return plain_problem(
+        np.array([unit[3] for unit in per_unit])[:, None, None],
+        np.full(devices, int(hbm.sum() / devices / 0.9)),
+        np.array([unit[4] for unit in per_unit])[:, None],
         option_table=np.array([unit[0] for unit in units]),
-        option_scope=np.array([unit[1] for unit in units], dtype=np.int64),
-        option_kind=np.array([0 if unit[1] is Scope.DEVICE else -1 for unit in units]),
+        option_scope=np.array([unit[1] for unit in units]),
         option_first_unit=np.append(0, np.cumsum([unit[2] for unit in units])),
-        unit_time_us=np.array([unit[3] for unit in per_unit])[:, None, None],
-        unit_hbm_bytes=np.array([unit[4] for unit in per_unit])[:, None],
-        unit_ddr_bytes=np.zeros((len(per_unit), 1), dtype=np.int64),
     )
 
 

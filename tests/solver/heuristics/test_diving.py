@@ -18,6 +18,7 @@ from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads
 from emplace.solver.patterns.device_classes import device_classes
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import fitting, random_problem, worst
+from tests.solver.plain_problems import plain_problem
 
 SEEDS = range(30)
 EFFORT = 6_000_000
@@ -33,22 +34,16 @@ def alike(seed: int, shared: bool = False, stages: int = 1) -> Problem:
     scope = rng.choice([Scope.DEVICE, Scope.DEVICE, Scope.NODE, Scope.WORLD], count) if shared else np.zeros(count, dtype=np.int64)
     units[scope != Scope.DEVICE] = 1
     time, hbm = rng.integers(1, 40, (count, 1, stages)).astype(float), rng.integers(0, 60, (count, 1))
-    return Problem(
-        device_kind=np.zeros(devices, dtype=np.int64),
+    return plain_problem(
+        np.repeat(time, units, axis=0),
+        np.full(devices, int(rng.integers(40, 120))),
+        np.repeat(hbm, units, axis=0),
         device_node=np.arange(devices) % (2 if devices == 4 else 1),
-        device_is_trainer=np.ones(devices, dtype=bool),
-        device_pool=np.zeros(devices, dtype=np.int64),
-        hbm_capacity=np.full(devices, int(rng.integers(40, 120))),
-        ddr_capacity=np.array([1000]),
         constant_us=3.0,
         stage_base_us=rng.integers(0, 5, stages).astype(float),
         option_table=np.repeat(np.arange(3), options),
         option_scope=scope,
-        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
         option_first_unit=np.append(0, np.cumsum(units)),
-        unit_time_us=np.repeat(time, units, axis=0),
-        unit_hbm_bytes=np.repeat(hbm, units, axis=0),
-        unit_ddr_bytes=np.zeros((int(units.sum()), 1), dtype=np.int64),
     )
 
 
@@ -161,24 +156,7 @@ def just_filled(seed: int) -> Problem:
     rng = np.random.default_rng(seed)
     parts = [np.diff([0, *np.sort(rng.choice(np.arange(1, FULL_US), 3, replace=False)), FULL_US]) for _ in range(5)]
     time = rng.permutation(np.concatenate(parts)).astype(float)
-    count = len(time)
-    return Problem(
-        device_kind=np.zeros(5, dtype=np.int64),
-        device_node=np.zeros(5, dtype=np.int64),
-        device_is_trainer=np.ones(5, dtype=bool),
-        device_pool=np.zeros(5, dtype=np.int64),
-        hbm_capacity=np.full(5, 100),
-        ddr_capacity=np.array([100]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(2),
-        option_table=np.arange(count),
-        option_scope=np.full(count, Scope.DEVICE),
-        option_kind=np.zeros(count, dtype=np.int64),
-        option_first_unit=np.arange(count + 1),
-        unit_time_us=np.stack([time, time], axis=1)[:, None],
-        unit_hbm_bytes=np.ones((count, 1), dtype=np.int64),
-        unit_ddr_bytes=np.zeros((count, 1), dtype=np.int64),
-    )
+    return plain_problem(np.stack([time, time], axis=1)[:, None], np.full(5, 100), 1)
 
 
 def filled(seed: int) -> bool:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from emplace.solver.heuristics.greedy import pack
-from emplace.solver.model.problem import Problem, Scope, fits, loads_of
+from emplace.solver.model.problem import fits, loads_of
 from tests.solver.brute_force import optimum_us, random_problem
+from tests.solver.plain_problems import plain_problem
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -40,22 +41,12 @@ def test_finds_most_tight_ones() -> None:
 
 def test_an_option_that_fits_in_part_leaves_nothing_behind() -> None:
     """The first table is faster in two pieces, the second of which fits nowhere. Whole, it leaves room for the other table."""
-    problem = Problem(
-        device_kind=np.zeros(2, dtype=np.int64),
-        device_node=np.zeros(2, dtype=np.int64),
-        device_is_trainer=np.ones(2, dtype=bool),
-        device_pool=np.zeros(2, dtype=np.int64),
-        hbm_capacity=np.array([100, 41]),
-        ddr_capacity=np.zeros(1, dtype=np.int64),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
+    problem = plain_problem(
+        np.array([0.1, 0.1, 5.0, 0.01]).reshape(4, 1, 1),
+        [100, 41],
+        [[60], [60], [40], [60]],
         option_table=np.array([0, 0, 1]),
-        option_scope=np.full(3, int(Scope.DEVICE)),
-        option_kind=np.zeros(3, dtype=np.int64),
         option_first_unit=np.array([0, 2, 3, 4]),
-        unit_time_us=np.array([0.1, 0.1, 5.0, 0.01]).reshape(4, 1, 1),
-        unit_hbm_bytes=np.array([60, 60, 40, 60]).reshape(4, 1),
-        unit_ddr_bytes=np.zeros((4, 1), dtype=np.int64),
     )
     assignment = pack(problem)
     assert assignment is not None

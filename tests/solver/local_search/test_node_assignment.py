@@ -11,31 +11,23 @@ import pytest
 from emplace.solver.local_search.node_assignment import nodes_chosen
 from emplace.solver.model.flat import flatten
 from emplace.solver.model.problem import Floats, Ints, Problem, Scope
+from tests.solver.plain_problems import plain_problem
 
 NODES, PER_NODE, QUANTUM = 3, 2, 10.0
 
 
 def problem_of(on_node: list[float], on_device: list[float], kinds: int = 1) -> Problem:
     """One stage and one option a table: first the tables that load a whole node, then those on single devices."""
-    devices, tables = NODES * PER_NODE, len(on_node) + len(on_device)
+    devices = NODES * PER_NODE
     time = np.array([*on_node, *on_device])[:, None, None]
     scope = np.array([Scope.NODE] * len(on_node) + [Scope.DEVICE] * len(on_device), dtype=np.int64)
-    return Problem(
+    return plain_problem(
+        np.repeat(time, kinds, axis=1),
+        np.full(devices, 1000),
+        1,
         device_kind=np.arange(devices) % kinds,
         device_node=np.repeat(np.arange(NODES), PER_NODE),
-        device_is_trainer=np.ones(devices, dtype=bool),
-        device_pool=np.zeros(devices, dtype=np.int64),
-        hbm_capacity=np.full(devices, 1000),
-        ddr_capacity=np.array([0]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
-        option_table=np.arange(tables),
         option_scope=scope,
-        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
-        option_first_unit=np.arange(tables + 1),
-        unit_time_us=np.repeat(time, kinds, axis=1),
-        unit_hbm_bytes=np.ones((tables, kinds), dtype=np.int64),
-        unit_ddr_bytes=np.zeros((tables, kinds), dtype=np.int64),
     )
 
 

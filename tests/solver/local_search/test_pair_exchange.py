@@ -13,26 +13,17 @@ from emplace.solver.local_search.state import LoadLimits, SearchState, empty_jou
 from emplace.solver.model.flat import FlatProblem, flatten, restricted, to_assignment
 from emplace.solver.model.problem import Problem, Scope
 from emplace.solver.native import recount, resplit_pairs
+from tests.solver.plain_problems import plain_problem
 
 
 def problem_of(times_us: list[float], ddr_bytes: list[int], ddr_capacity: int) -> Problem:
     """Two nodes of one device each; every table has one unit, in system memory, for one device."""
-    tables = len(times_us)
-    return Problem(
-        device_kind=np.zeros(2, dtype=np.int64),
+    return plain_problem(
+        np.array(times_us)[:, None, None],
+        [10, 10],
         device_node=np.arange(2),
-        device_is_trainer=np.ones(2, dtype=bool),
         device_pool=np.arange(2),
-        hbm_capacity=np.full(2, 10),
         ddr_capacity=np.full(2, ddr_capacity),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
-        option_table=np.arange(tables),
-        option_scope=np.full(tables, Scope.DEVICE, dtype=np.int64),
-        option_kind=np.zeros(tables, dtype=np.int64),
-        option_first_unit=np.arange(tables + 1),
-        unit_time_us=np.array(times_us)[:, None, None],
-        unit_hbm_bytes=np.zeros((tables, 1), dtype=np.int64),
         unit_ddr_bytes=np.array(ddr_bytes)[:, None],
     )
 

@@ -7,31 +7,17 @@ import pytest
 
 from emplace.solver.local_search.state import LoadLimits, SearchState, empty_state, limits_of
 from emplace.solver.model.flat import FlatProblem, flatten
-from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.model.problem import Problem
 from emplace.solver.native import greedy, recount
+from tests.solver.plain_problems import plain_problem
 
 LOAD_COLUMNS = 2
 
 
 def two_units_on_two_devices(may_use: list[bool]) -> Problem:
     """One table with one option, of two units, on the devices that it may use."""
-    return Problem(
-        device_kind=np.zeros(2, dtype=np.int64),
-        device_node=np.zeros(2, dtype=np.int64),
-        device_is_trainer=np.ones(2, dtype=bool),
-        device_pool=np.zeros(2, dtype=np.int64),
-        hbm_capacity=np.full(2, 10),
-        ddr_capacity=np.full(1, 10),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
-        option_table=np.zeros(1, dtype=np.int64),
-        option_scope=np.full(1, Scope.DEVICE, dtype=np.int64),
-        option_kind=np.zeros(1, dtype=np.int64),
-        option_first_unit=np.array([0, 2]),
-        unit_time_us=np.ones((2, 1, 1)),
-        unit_hbm_bytes=np.ones((2, 1), dtype=np.int64),
-        unit_ddr_bytes=np.zeros((2, 1), dtype=np.int64),
-        allowed=np.array([may_use]),
+    return plain_problem(
+        np.ones((2, 1, 1)), [10, 10], 1, ddr_capacity=np.full(1, 10), option_first_unit=np.array([0, 2]), allowed=np.array([may_use])
     )
 
 

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.model.problem import Problem
 from emplace.solver.patterns.device_classes import MakespanBox
 from emplace.solver.patterns.node_bound import PatternBound
+from tests.solver.plain_problems import plain_problem
 
 SEEDS = range(80)
 
@@ -25,22 +26,13 @@ def staged(seed: int) -> Problem:
     time = rng.uniform(1, 10, (tables, kinds, stages)) * (rng.random((tables, 1, stages)) < 0.7)
     hbm = rng.integers(10, 60, tables)
     dealt = np.bincount(np.arange(tables) % devices, hbm)
-    return Problem(
+    return plain_problem(
+        np.repeat(time, kinds, axis=0),
+        np.full(devices, int(dealt.max() * rng.uniform(1.0, 2.0))),
+        np.repeat(hbm, kinds)[:, None],
         device_kind=np.arange(devices) % kinds,
-        device_node=np.zeros(devices, dtype=np.int64),
-        device_is_trainer=np.ones(devices, dtype=bool),
-        device_pool=np.zeros(devices, dtype=np.int64),
-        hbm_capacity=np.full(devices, int(dealt.max() * rng.uniform(1.0, 2.0))),
-        ddr_capacity=np.array([1000]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(stages),
         option_table=np.repeat(np.arange(tables), kinds),
-        option_scope=np.full(tables * kinds, Scope.DEVICE, dtype=np.int64),
         option_kind=np.tile(np.arange(kinds), tables),
-        option_first_unit=np.arange(tables * kinds + 1),
-        unit_time_us=np.repeat(time, kinds, axis=0),
-        unit_hbm_bytes=np.repeat(hbm, kinds)[:, None] * np.ones(kinds, dtype=np.int64),
-        unit_ddr_bytes=np.zeros((tables * kinds, kinds), dtype=np.int64),
     )
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw
-from emplace.solver.model.problem import Assignment, Problem, Scope, fits, loads_of, objective_us
+from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
 from emplace.solver.relaxation.bound import CUTS_PER_STAGE, ENOUGH_CUTS, Bounder, bound_at_once
 from emplace.solver.relaxation.column_generation import lagrangian, relax
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 from emplace.solver.relaxation.region import Region
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
+from tests.solver.plain_problems import plain_problem
 from tests.solver.random_problems import rich_problem
 
 SEEDS = range(60)
@@ -119,22 +120,14 @@ def test_two_gigabytes_too_many_are_proven_not_to_fit(load: float) -> None:
 
 def test_memory_that_a_kind_of_device_cannot_reach_holds_none_of_its_tables() -> None:
     """Two tables in the system memory of a trainer, which has room for one; a server beside it has room for both."""
-    table, unit = np.arange(2), np.arange(3)
-    problem = Problem(
-        device_kind=np.array([0, 1]),
-        device_node=np.array([0, 1]),
+    problem = plain_problem(
+        np.ones((2, 2, 1)),
+        [0, 0],
+        device_kind=np.arange(2),
+        device_node=np.arange(2),
         device_is_trainer=np.array([True, False]),
-        device_pool=np.array([0, 1]),
-        hbm_capacity=np.array([0, 0]),
+        device_pool=np.arange(2),
         ddr_capacity=np.array([10, 1000]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(1),
-        option_table=table,
-        option_scope=np.full(2, int(Scope.DEVICE)),
-        option_kind=np.zeros(2, dtype=np.int64),
-        option_first_unit=unit,
-        unit_time_us=np.ones((2, 2, 1)),
-        unit_hbm_bytes=np.zeros((2, 2), dtype=np.int64),
         unit_ddr_bytes=np.array([[8, 0], [8, 0]]),
     )
     assert not Bounder(problem).bound().feasible

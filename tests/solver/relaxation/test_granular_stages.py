@@ -12,6 +12,7 @@ from emplace.solver.model.problem import Floats, Ints, Problem, Scope
 from emplace.solver.presolve.granularity import common_divisor
 from emplace.solver.relaxation.bound import Bounder
 from tests.solver.brute_force import optimum_us
+from tests.solver.plain_problems import plain_problem
 
 STEP_US = 10.0
 SEEDS = range(150)
@@ -103,23 +104,16 @@ def _alike(steps: list[float]) -> Problem:
 
 def _with(times: Floats, table: Ints, scope: Ints, node: Ints) -> Problem:
     """Like devices on `node` with room for all, options of one unit each."""
-    options, devices = len(times), len(node)
-    return Problem(
-        device_kind=np.zeros(devices, dtype=np.int64),
+    ddr_capacity = np.zeros(len(np.unique(node)), dtype=np.int64)
+    return plain_problem(
+        times[:, None, :],
+        np.full(len(node), len(times)),
+        1,
         device_node=node,
-        device_is_trainer=np.ones(devices, dtype=bool),
         device_pool=node,
-        hbm_capacity=np.full(devices, options),
-        ddr_capacity=np.zeros(len(np.unique(node)), dtype=np.int64),
-        constant_us=0.0,
-        stage_base_us=np.zeros(2),
+        ddr_capacity=ddr_capacity,
         option_table=table,
         option_scope=scope,
-        option_kind=np.where(scope == Scope.DEVICE, 0, -1),
-        option_first_unit=np.arange(options + 1),
-        unit_time_us=times[:, None, :],
-        unit_hbm_bytes=np.ones((options, 1), dtype=np.int64),
-        unit_ddr_bytes=np.zeros((options, 1), dtype=np.int64),
     )
 
 

@@ -12,12 +12,13 @@ from benchmarks.generate import draw, suite
 from emplace.solver.budget import Budget
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.engine import solve
-from emplace.solver.model.problem import Problem, Scope
+from emplace.solver.model.problem import Problem
 from emplace.solver.relaxation.bound import Bounder
 from emplace.solver.relaxation.large_units import LargeUnits
 from emplace.solver.relaxation.region import Region
 from emplace.solver.relaxation.stage_boxes import StageBoxes
 from tests.solver.brute_force import optimum_us
+from tests.solver.plain_problems import plain_problem
 from tests.solver.random_problems import large_unit_problem, rich_problem
 
 SEEDS = range(40)
@@ -106,23 +107,7 @@ def test_room_that_no_table_has_is_no_room(seed: int) -> None:
 def test_units_that_are_not_alike_may_each_be_where_they_fit() -> None:
     """The third table's first unit fits beside the first table, its second beside the second, and the first two tables not on one device."""
     loads = np.array([[90.0, 0.0], [0.0, 60.0], [0.0, 60.0], [90.0, 0.0]])
-    problem = Problem(
-        device_kind=np.zeros(2, dtype=np.int64),
-        device_node=np.zeros(2, dtype=np.int64),
-        device_is_trainer=np.ones(2, dtype=bool),
-        device_pool=np.zeros(2, dtype=np.int64),
-        hbm_capacity=np.array([100, 100]),
-        ddr_capacity=np.array([0]),
-        constant_us=0.0,
-        stage_base_us=np.zeros(2),
-        option_table=np.arange(3),
-        option_scope=np.full(3, int(Scope.DEVICE)),
-        option_kind=np.zeros(3, dtype=np.int64),
-        option_first_unit=np.array([0, 1, 2, 4]),
-        unit_time_us=loads[:, None],
-        unit_hbm_bytes=np.array([[60], [60], [10], [10]]),
-        unit_ddr_bytes=np.zeros((4, 1), dtype=np.int64),
-    )
+    problem = plain_problem(loads[:, None], [100, 100], [[60], [60], [10], [10]], option_first_unit=np.array([0, 1, 2, 4]))
     bounder = Bounder(problem)
     assert optimum_us(problem) == 150.0
     assert bounder.raised(bounder.bound()).value_us == pytest.approx(150.0)
