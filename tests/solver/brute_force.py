@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from itertools import permutations, product
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -58,26 +57,24 @@ def fitting(problem: Problem) -> list[tuple[float, Assignment]]:
 
 def _fitting(problem: Problem) -> tuple[Floats, Ints]:
     """[N] microseconds and [N, T] the number of each table's way, table after table, without those that no longer fit."""
+    every = _ways(problem)
+    if not all(every):
+        return np.empty(0), np.empty((0, len(every)), dtype=np.int64)
     unloaded = replace(problem, stage_base_us=np.zeros(problem.num_stages))
     pool = np.arange(len(problem.ddr_capacity))[:, None] == problem.device_pool
     chosen = np.zeros((1, 0), dtype=np.int64)
     time_us = np.repeat(problem.stage_base_us[None, None, :], problem.num_devices, axis=1)
     hbm, ddr = np.zeros((1, problem.num_devices), dtype=np.int64), np.zeros((1, len(pool)), dtype=np.int64)
-    for ways in _ways(problem):
+    for ways in every:
         added = [loads_of(unloaded, _assignment([way])) for way in ways]
         before, way = (number.ravel() for number in np.indices((len(chosen), len(ways))))
-        hbm = hbm[before] + _stacked([loads.hbm_bytes for loads in added], hbm)[way]
-        ddr = ddr[before] + _stacked([pool @ loads.ddr_bytes for loads in added], ddr)[way]
+        hbm = hbm[before] + np.array([loads.hbm_bytes for loads in added])[way]
+        ddr = ddr[before] + np.array([pool @ loads.ddr_bytes for loads in added])[way]
         held = (hbm <= problem.hbm_capacity).all(axis=1) & (ddr <= problem.ddr_capacity).all(axis=1)
         before, way, hbm, ddr = before[held], way[held], hbm[held], ddr[held]
-        time_us = time_us[before] + _stacked([loads.time_us for loads in added], time_us)[way]
+        time_us = time_us[before] + np.array([loads.time_us for loads in added])[way]
         chosen = np.column_stack([chosen[before], way])
     return problem.constant_us + time_us.max(axis=1).sum(axis=1), chosen
-
-
-def _stacked(ways: list[Any], like: Any) -> Any:
-    """[W, ...] one row for each way, also where there is none."""
-    return np.array(ways, dtype=like.dtype).reshape(len(ways), *like.shape[1:])
 
 
 _OPTIMA: dict[bytes, float] = {}

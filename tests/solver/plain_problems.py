@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from emplace.solver.model.problem import Floats, Problem, Scope
 
 
-def plain_problem(unit_time_us: Floats, hbm_capacity: ArrayLike, unit_hbm_bytes: ArrayLike = 0, **others: Any) -> Problem:
+def plain_problem(unit_time_us: Floats, *, hbm_capacity: ArrayLike, unit_hbm_bytes: ArrayLike = 0, **others: Any) -> Problem:
     """Trainers alike on one node, with one pool of system memory, and tables of one option, of one unit, for a single device; `others` says
     what is otherwise. Times are [U, G, K], and bytes [U, G] or what can be spread out to that."""
     units, kinds, stages = unit_time_us.shape

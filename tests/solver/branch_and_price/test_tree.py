@@ -138,8 +138,8 @@ def packing() -> Problem:
     per_unit = [unit for unit in units for _ in range(unit[2])]
     return plain_problem(
         np.array([unit[3] for unit in per_unit])[:, None, None],
-        np.full(devices, int(hbm.sum() / devices / 0.9)),
-        np.array([unit[4] for unit in per_unit])[:, None],
+        hbm_capacity=np.full(devices, int(hbm.sum() / devices / 0.9)),
+        unit_hbm_bytes=np.array([unit[4] for unit in per_unit])[:, None],
         option_table=np.array([unit[0] for unit in units]),
         option_scope=np.array([unit[1] for unit in units]),
         option_first_unit=np.append(0, np.cumsum([unit[2] for unit in units])),

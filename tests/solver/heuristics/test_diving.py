@@ -36,8 +36,8 @@ def alike(seed: int, shared: bool = False, stages: int = 1) -> Problem:
     time, hbm = rng.integers(1, 40, (count, 1, stages)).astype(float), rng.integers(0, 60, (count, 1))
     return plain_problem(
         np.repeat(time, units, axis=0),
-        np.full(devices, int(rng.integers(40, 120))),
-        np.repeat(hbm, units, axis=0),
+        hbm_capacity=np.full(devices, int(rng.integers(40, 120))),
+        unit_hbm_bytes=np.repeat(hbm, units, axis=0),
         device_node=np.arange(devices) % (2 if devices == 4 else 1),
         constant_us=3.0,
         stage_base_us=rng.integers(0, 5, stages).astype(float),
@@ -156,7 +156,7 @@ def just_filled(seed: int) -> Problem:
     rng = np.random.default_rng(seed)
     parts = [np.diff([0, *np.sort(rng.choice(np.arange(1, FULL_US), 3, replace=False)), FULL_US]) for _ in range(5)]
     time = rng.permutation(np.concatenate(parts)).astype(float)
-    return plain_problem(np.stack([time, time], axis=1)[:, None], np.full(5, 100), 1)
+    return plain_problem(np.stack([time, time], axis=1)[:, None], hbm_capacity=np.full(5, 100), unit_hbm_bytes=1)
 
 
 def filled(seed: int) -> bool:

@@ -43,8 +43,8 @@ def test_an_option_that_fits_in_part_leaves_nothing_behind() -> None:
     """The first table is faster in two pieces, the second of which fits nowhere. Whole, it leaves room for the other table."""
     problem = plain_problem(
         np.array([0.1, 0.1, 5.0, 0.01]).reshape(4, 1, 1),
-        [100, 41],
-        [[60], [60], [40], [60]],
+        hbm_capacity=[100, 41],
+        unit_hbm_bytes=[[60], [60], [40], [60]],
         option_table=np.array([0, 0, 1]),
         option_first_unit=np.array([0, 2, 3, 4]),
     )

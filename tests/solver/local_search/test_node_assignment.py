@@ -23,8 +23,8 @@ def problem_of(on_node: list[float], on_device: list[float], kinds: int = 1) -> 
     scope = np.array([Scope.NODE] * len(on_node) + [Scope.DEVICE] * len(on_device), dtype=np.int64)
     return plain_problem(
         np.repeat(time, kinds, axis=1),
-        np.full(devices, 1000),
-        1,
+        hbm_capacity=np.full(devices, 1000),
+        unit_hbm_bytes=1,
         device_kind=np.arange(devices) % kinds,
         device_node=np.repeat(np.arange(NODES), PER_NODE),
         option_scope=scope,

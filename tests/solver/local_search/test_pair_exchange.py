@@ -20,7 +20,7 @@ def problem_of(times_us: list[float], ddr_bytes: list[int], ddr_capacity: int) -
     """Two nodes of one device each; every table has one unit, in system memory, for one device."""
     return plain_problem(
         np.array(times_us)[:, None, None],
-        [10, 10],
+        hbm_capacity=[10, 10],
         device_node=np.arange(2),
         device_pool=np.arange(2),
         ddr_capacity=np.full(2, ddr_capacity),

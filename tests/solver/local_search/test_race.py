@@ -75,7 +75,7 @@ def test_few_tables_go_on_from_the_start_that_its_trial_shows_to_be_the_best(mon
     number = HEATS[0]
     problem = merge_stages(draw(FEW))
     monkeypatch.setattr(race_module, "RESTART_WORK", RESTART_WORK / 2)
-    restart = RESTART_WORK / 2 * problem.num_tables
+    restart = race_module.RESTART_WORK * problem.num_tables
     budget = Budget(number * restart / SEARCH_WORK_PER_SECOND, 0.0, seed=1)
     bounder = Bounder(problem)
     searches: list[Search] = []

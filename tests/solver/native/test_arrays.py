@@ -17,7 +17,12 @@ LOAD_COLUMNS = 2
 def two_units_on_two_devices(may_use: list[bool]) -> Problem:
     """One table with one option, of two units, on the devices that it may use."""
     return plain_problem(
-        np.ones((2, 1, 1)), [10, 10], 1, ddr_capacity=np.full(1, 10), option_first_unit=np.array([0, 2]), allowed=np.array([may_use])
+        np.ones((2, 1, 1)),
+        hbm_capacity=[10, 10],
+        unit_hbm_bytes=1,
+        ddr_capacity=np.full(1, 10),
+        option_first_unit=np.array([0, 2]),
+        allowed=np.array([may_use]),
     )
 
 

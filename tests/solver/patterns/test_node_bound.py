@@ -28,8 +28,8 @@ def staged(seed: int) -> Problem:
     dealt = np.bincount(np.arange(tables) % devices, hbm)
     return plain_problem(
         np.repeat(time, kinds, axis=0),
-        np.full(devices, int(dealt.max() * rng.uniform(1.0, 2.0))),
-        np.repeat(hbm, kinds)[:, None],
+        hbm_capacity=np.full(devices, int(dealt.max() * rng.uniform(1.0, 2.0))),
+        unit_hbm_bytes=np.repeat(hbm, kinds)[:, None],
         device_kind=np.arange(devices) % kinds,
         option_table=np.repeat(np.arange(tables), kinds),
         option_kind=np.tile(np.arange(kinds), tables),

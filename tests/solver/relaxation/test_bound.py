@@ -122,7 +122,7 @@ def test_memory_that_a_kind_of_device_cannot_reach_holds_none_of_its_tables() ->
     """Two tables in the system memory of a trainer, which has room for one; a server beside it has room for both."""
     problem = plain_problem(
         np.ones((2, 2, 1)),
-        [0, 0],
+        hbm_capacity=[0, 0],
         device_kind=np.arange(2),
         device_node=np.arange(2),
         device_is_trainer=np.array([True, False]),

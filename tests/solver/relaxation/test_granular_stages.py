@@ -104,14 +104,13 @@ def _alike(steps: list[float]) -> Problem:
 
 def _with(times: Floats, table: Ints, scope: Ints, node: Ints) -> Problem:
     """Like devices on `node` with room for all, options of one unit each."""
-    ddr_capacity = np.zeros(len(np.unique(node)), dtype=np.int64)
     return plain_problem(
         times[:, None, :],
-        np.full(len(node), len(times)),
-        1,
+        hbm_capacity=np.full(len(node), len(times)),
+        unit_hbm_bytes=1,
         device_node=node,
         device_pool=node,
-        ddr_capacity=ddr_capacity,
+        ddr_capacity=np.zeros(len(np.unique(node)), dtype=np.int64),
         option_table=table,
         option_scope=scope,
     )

@@ -107,7 +107,12 @@ def test_room_that_no_table_has_is_no_room(seed: int) -> None:
 def test_units_that_are_not_alike_may_each_be_where_they_fit() -> None:
     """The third table's first unit fits beside the first table, its second beside the second, and the first two tables not on one device."""
     loads = np.array([[90.0, 0.0], [0.0, 60.0], [0.0, 60.0], [90.0, 0.0]])
-    problem = plain_problem(loads[:, None], [100, 100], [[60], [60], [10], [10]], option_first_unit=np.array([0, 1, 2, 4]))
+    problem = plain_problem(
+        loads[:, None],
+        hbm_capacity=[100, 100],
+        unit_hbm_bytes=[[60], [60], [10], [10]],
+        option_first_unit=np.array([0, 1, 2, 4]),
+    )
     bounder = Bounder(problem)
     assert optimum_us(problem) == 150.0
     assert bounder.raised(bounder.bound()).value_us == pytest.approx(150.0)
