@@ -32,8 +32,13 @@ class Budget:
 
     @property
     def enough(self) -> float:
-        """The gap to stop at: the one that was asked for, and never a finer one than rounding leaves."""
-        return max(self.gap, MET)
+        """The gap to stop at."""
+        return enough_gap(self.gap)
+
+
+def enough_gap(asked: float) -> float:
+    """The gap to stop at: the one that was asked for, and never a finer one than rounding leaves."""
+    return max(asked, MET)
 
 
 # Tolerances: when plan and bound meet
@@ -64,7 +69,7 @@ PLACED, COVERED = 1e-9, 1e-6
 
 # Tolerances: how finely a bound is found
 
-BOUND_PRECISION, STEPPED_PRECISION = 5e-4, 1e-3
+BOUND_PRECISION, STEPPED_PRECISION = 5e-4, 5e-4
 """Shares of the bound to which the largest value that is ruled out is found; and where a stage lasts whole steps, which starts anew."""
 LEAST_VIOLATION = 1e-4
 """Share of the makespan: cuts violated by less are not worth a row."""

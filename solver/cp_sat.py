@@ -15,7 +15,7 @@ from emplace.solver.budget import COUNTED_LITERAL_S, COUNTED_OPTION_S, COUNTED_U
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope, loaded_devices, loads_of, objective_us, target_devices
 from emplace.solver.or_tools import cp_model
 from emplace.solver.progress import Monitor, ShouldStop
-from emplace.solver.result import Limit, Result
+from emplace.solver.result import Result, settled
 
 _TICKS = 2**30
 """The longest stage in CP-SAT's ticks: rounding loses at most a tick a table and stage."""
@@ -50,16 +50,16 @@ def by_cp_sat(
     watch = _Watch(model, monitor)
     solver.parameters.ignore_subsolvers.extend(_LEFT_OUT)
     solver.best_bound_callback = watch.on_bound
-    status = _solved(solver, model.cp, watch, monitor)
+    status = solve_until(monitor.stopped, solver, model.cp, watch)
     counted_s = model.counted_s + COUNTED_UNIT_S * solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
         return Result.infeasible("cp-sat", counted_s=counted_s)
-    limit = Limit.NONE if status == cp_model.OPTIMAL else monitor.limit
     bound_us = model.microseconds(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Result(None, math.inf, bound_us, "cp-sat", limit, counted_s=counted_s)
+        return Result(None, math.inf, bound_us, "cp-sat", monitor.limit, counted_s=counted_s)
     assignment = model.read(solver)
     objective = objective_us(problem, loads_of(problem, assignment))
+    limit = settled(objective, bound_us) if status == cp_model.OPTIMAL else monitor.limit
     return Result(assignment, objective, min(bound_us, objective), "cp-sat", limit, counted_s=counted_s)
 
 
@@ -78,13 +78,15 @@ def new_solver() -> cp_model.CpSolver:
     return solver
 
 
-def _solved(solver: cp_model.CpSolver, model: cp_model.CpModel, watch: _Watch, monitor: Monitor) -> cp_model.CpSolverStatus:
+def solve_until(
+    should_stop: ShouldStop, solver: cp_model.CpSolver, model: cp_model.CpModel, watch: cp_model.CpSolverSolutionCallback | None = None
+) -> cp_model.CpSolverStatus:
     """The status. CP-SAT may be silent for long, so it works on a thread of its own, and this one hears who asks to stop, and Ctrl-C."""
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(solver.solve, model, watch)
         try:
             while not wait([running], _POLL_SECONDS).done:
-                if monitor.stopped():
+                if should_stop():
                     solver.stop_search()
         finally:
             while not running.done():

@@ -162,7 +162,7 @@ def _with_integer_program(
     exact = by_cp_sat(with_options(problem, keep), budget, monitor, start)
     solution = None if exact.solution is None else replace(exact.solution, option=kept[exact.solution.option])
     best = replace(exact, solution=solution).merged_with(found)
-    best = best if best.limit is Limit.NONE else _ended(best, budget, monitor)
+    best = best if best.is_settled else _ended(best, budget, monitor)
     return replace(best, moves=found.moves, counted_s=found.counted_s + budget.seconds)
 
 
@@ -180,29 +180,31 @@ def _with_gap_closed(
     if is_small and found.solution is None:
         last = by_cp_sat(problem, budget, monitor).merged_with(found)
         return replace(last, counted_s=found.counted_s + budget.seconds)
-    settled = threading.Event()
-    until_settled = monitor.until(settled.is_set)
-    one, other = (Improver(problem, bounder, bound, found, replace(budget, seed=budget.seed + index), until_settled) for index in range(2))
+    is_over = threading.Event()
+    until_over = monitor.until(is_over.is_set)
+    one, other = (Improver(problem, bounder, bound, found, replace(budget, seed=budget.seed + index), until_over) for index in range(2))
     prover = Prover(problem, bounder, bound, budget, monitor)
     counted_s = found.counted_s
     best, for_plans, more_for_plans = found, 0.0 if proves else math.inf, 1.0
     with ThreadPoolExecutor(1) as pool:
-        for index, share in enumerate(_rounds(endless=budget.by_clock)):
-            seconds = share * budget.seconds
-            counted_s += seconds
-            bettering = pool.submit(one.run, best, seconds)
-            if for_plans:
-                second, for_plans = other.run(best, seconds), for_plans - 1
-            else:
-                second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
-                if index > 1 and _rise(best, second) <= LEAST_RISE:
-                    for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
-            if second.limit is Limit.NONE:
-                settled.set()
-                return replace(second, counted_s=counted_s)
-            best = _ended(second.merged_with(bettering.result()), budget, monitor)
-            if best.limit is not Limit.WORK or monitor.stopped():
-                break
+        try:
+            for index, share in enumerate(_rounds(endless=budget.by_clock)):
+                seconds = share * budget.seconds
+                counted_s += seconds
+                bettering = pool.submit(one.run, best, seconds)
+                if for_plans:
+                    second, for_plans = other.run(best, seconds), for_plans - 1
+                else:
+                    second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
+                    if index > 1 and _rise(best, second) <= LEAST_RISE:
+                        for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
+                if second.is_settled:
+                    return replace(second, counted_s=counted_s)
+                best = _ended(second.merged_with(bettering.result()), budget, monitor)
+                if best.limit is not Limit.WORK or monitor.stopped():
+                    break
+        finally:
+            is_over.set()  # Ctrl-C, too, does not wait for the other side's round
     return replace(best, counted_s=counted_s)
 
 

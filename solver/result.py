@@ -1,6 +1,6 @@
 """How a solve ended, as a type: what it found, what it proved, and why it went no further.
 
-After MathOpt's TerminationReason and Limit (OR-Tools, ortools/math_opt/python/result.py).
+After MathOpt's Limit (OR-Tools, ortools/math_opt/python/result.py).
 """
 
 from __future__ import annotations
@@ -11,22 +11,9 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
-from emplace.solver.budget import TIE
+from emplace.solver.budget import PROVEN, TIE
 
 Solution = TypeVar("Solution")
-
-
-class TerminationReason(StrEnum):
-    """How a solve ended."""
-
-    OPTIMAL = "optimal"
-    """A solution, and a proof that none is better by more than the gap that was asked for."""
-    INFEASIBLE = "infeasible"
-    """A proof that there is no solution."""
-    FEASIBLE = "feasible"
-    """A solution. A limit was reached before it was proven good enough."""
-    NO_SOLUTION_FOUND = "no_solution_found"
-    """A limit was reached with neither a solution nor a proof that there is none."""
 
 
 class Limit(StrEnum):
@@ -87,15 +74,6 @@ class Result(Generic[Solution]):
         return self.solution is None and math.isinf(self.lower_bound_us)
 
     @property
-    def termination(self) -> TerminationReason:
-        """How the solve ended."""
-        if self.is_infeasible:
-            return TerminationReason.INFEASIBLE
-        if self.solution is None:
-            return TerminationReason.NO_SOLUTION_FOUND
-        return TerminationReason.OPTIMAL if self.limit in (Limit.NONE, Limit.GAP) else TerminationReason.FEASIBLE
-
-    @property
     def is_settled(self) -> bool:
         """Whether nothing is left to search for."""
         return self.limit in (Limit.NONE, Limit.GAP)
@@ -139,3 +117,8 @@ class Result(Generic[Solution]):
 def gap_of(objective_us: float, bound_us: float) -> float:
     """How much less the best placement might take, as a share of this one."""
     return max(0.0, 1.0 - bound_us / objective_us) if objective_us > 0 else 0.0
+
+
+def settled(objective_us: float, bound_us: float) -> Limit:
+    """NONE where the bound has met the objective, GAP where a search ended because what lies between is no more than was asked for."""
+    return Limit.NONE if gap_of(objective_us, bound_us) <= PROVEN else Limit.GAP

@@ -23,7 +23,7 @@ from emplace.placement.plan import (
     SolverRecord,
 )
 from emplace.placement.workload import Objective
-from emplace.solver.budget import MET, PROVEN, READING_SECONDS, READING_SHARE
+from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE, enough_gap
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.floor import raised_to_floor, solve_above_floor, stay_at_floor
@@ -99,7 +99,7 @@ def _limit(found: Result[Placement], question: Question, monitor: Monitor) -> Li
         return found.limit
     if monitor.is_answered(found.objective_us, found.lower_bound_us):
         return Limit.TARGET
-    if found.solution is not None and found.gap <= max(question.options.gap, MET):
+    if found.solution is not None and found.gap <= enough_gap(question.options.gap):
         return Limit.GAP
     if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
         return Limit.TIME

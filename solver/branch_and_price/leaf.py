@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from emplace.solver.budget import LEAF_STEPS_PER_DETERMINISTIC, PATTERN_LEAF_DETERMINISTIC, SAME_SUM
-from emplace.solver.cp_sat import new_solver
+from emplace.solver.cp_sat import new_solver, solve_until
 from emplace.solver.model.problem import Assignment, Bools, Ints, Problem, Scope
 from emplace.solver.native import enumerate_patterns
 from emplace.solver.or_tools import cp_model
 from emplace.solver.patterns.device_classes import DeviceClass, MakespanBox, forced_options, pricing_problem
 from emplace.solver.patterns.knapsack import Knapsack
+from emplace.solver.progress import ShouldStop
 
 MOST_PATTERNS = 30_000
 """Patterns to which nothing can be added, at the usual effort: with more CP-SAT takes longer than on the program itself."""
@@ -31,7 +32,9 @@ class PatternLeaf:
     steps: int
 
 
-def solve_by_patterns(problem: Problem, device_class: DeviceClass, keep: Bools, box: MakespanBox, effort: int) -> PatternLeaf | None:
+def solve_by_patterns(
+    problem: Problem, device_class: DeviceClass, keep: Bools, box: MakespanBox, effort: int, should_stop: ShouldStop
+) -> PatternLeaf | None:
     """What the options in `keep`, one a table, can do within the box, where all devices are alike and there is a single stage.
 
     None where there are too many patterns. Units of an option are taken to be equal.
@@ -43,7 +46,7 @@ def solve_by_patterns(problem: Problem, device_class: DeviceClass, keep: Bools, 
     if held is None:
         return None
     patterns = [np.concatenate([given.forced, given.items[row[row >= 0]]]) for row in held]
-    return _solve(problem, device_class, patterns, effort)
+    return _solve(problem, device_class, patterns, effort, should_stop)
 
 
 def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
@@ -51,9 +54,9 @@ def _enumerate(knapsack: Knapsack, most: int) -> Ints | None:
     tables, resources = len(knapsack.first) - 1, knapsack.use.shape[1]
     largest = np.maximum.reduceat(knapsack.use.max(axis=1), knapsack.first[:-1])
     order = np.argsort(-largest, kind="stable")
-    held = np.full((max(most, 0), tables), -1, dtype=np.int64)
+    held = np.empty((most, tables), dtype=np.int64)
     used, at, chosen = np.zeros((tables + 1, resources)), np.zeros(tables + 1, dtype=np.int64), np.full(tables, -1, dtype=np.int64)
-    count = enumerate_patterns(knapsack.first, knapsack.use, order, used, at, chosen, held, 1.0 + SAME_SUM, 200 * max(most, 0))
+    count = enumerate_patterns(knapsack.first, knapsack.use, order, used, at, chosen, held, 1.0 + SAME_SUM, 200 * most)
     return held[:count] if count >= 0 else None
 
 
@@ -111,10 +114,10 @@ class _PatternModel:
         return Assignment(self.device_class.option[items], tuple(targets))
 
 
-def _solve(problem: Problem, device_class: DeviceClass, patterns: list[Ints], effort: int) -> PatternLeaf:
+def _solve(problem: Problem, device_class: DeviceClass, patterns: list[Ints], effort: int, should_stop: ShouldStop) -> PatternLeaf:
     model, solver = _PatternModel(problem, device_class, patterns), new_solver()
     solver.parameters.max_deterministic_time = PATTERN_LEAF_DETERMINISTIC * effort
-    status = solver.solve(model.cp)
+    status = solve_until(should_stop, solver, model.cp)
     steps = int(LEAF_STEPS_PER_DETERMINISTIC * solver.response_proto.deterministic_time)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     return PatternLeaf(status == cp_model.INFEASIBLE, model.read(solver) if found else None, steps)

@@ -11,7 +11,7 @@ from emplace.solver.cp_sat import by_cp_sat, least_counted_s
 from emplace.solver.model.problem import Assignment, Problem
 from emplace.solver.progress import Monitor
 from emplace.solver.relaxation.bound import Bound, Bounder
-from emplace.solver.result import Limit, Result
+from emplace.solver.result import Limit, Result, settled
 
 
 class Prover:
@@ -44,7 +44,7 @@ class Prover:
                 limit = self.monitor.limit
                 break
         if tree.bound_us >= tree.best_us * (1 - self.gap * (1 + 1e-9)):
-            limit = Limit.NONE
+            limit = settled(tree.best_us, tree.bound_us)
         return replace(
             known,
             solution=tree.best if tree.best is not None and tree.best_us < known.objective_us else known.solution,

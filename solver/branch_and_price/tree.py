@@ -16,7 +16,7 @@ from emplace.solver.patterns.node_bound import NodeBound, PatternBound
 from emplace.solver.progress import ShouldStop
 from emplace.solver.relaxation.bound import Bound, Bounder
 from emplace.solver.relaxation.region import Region
-from emplace.solver.result import Limit, Result
+from emplace.solver.result import Result
 
 LEVELS = 8
 """In how many equal steps the bound is first raised from where the root left it to the incumbent."""
@@ -151,7 +151,7 @@ class Tree:
     def _solved_by_patterns(self, left: Bools, box: MakespanBox, effort: int) -> bool:
         """Whether the options left, one a table, hold nothing better than the best by their patterns; finds better plans."""
         while self.has_pattern_leaves:
-            tried = solve_by_patterns(self.problem, self.patterns.classes[0], left, box, effort)
+            tried = solve_by_patterns(self.problem, self.patterns.classes[0], left, box, effort, self.should_stop)
             self.steps += PATTERN_LEAF_STEPS + (tried.steps if tried is not None else 0)
             if tried is None or tried.assignment is None:
                 return tried is not None and tried.is_infeasible
@@ -191,4 +191,4 @@ class Tree:
             options = np.flatnonzero(left)
             self.best = replace(found.solution, option=options[found.solution.option])
             self.best_us = found.objective_us
-        return found.limit is Limit.NONE
+        return found.is_settled

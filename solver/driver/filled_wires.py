@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from emplace.placement.model import Tier
 from emplace.placement.plan import Question
-from emplace.solver.budget import FLOOR_SHARE, MET
+from emplace.solver.budget import FLOOR_SHARE, MET, enough_gap
 from emplace.solver.driver.as_placed import as_placed
 from emplace.solver.driver.at_once import Programs
 from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
@@ -54,7 +54,7 @@ def solve_devices_and_wires(
             return light
         found = light.merged_with(found)
         monitor.tell(found.objective_us, found.lower_bound_us, "wires")
-    if found.gap > question.options.gap and found.limit is not Limit.INTERRUPTED and _waits_for_devices(question, found):
+    if found.gap > enough_gap(question.options.gap) and found.limit is not Limit.INTERRUPTED and _waits_for_devices(question, found):
         last = _as_it_is(question, solve_searches(_with_share(question, _HALF), devices, of_devices))
         if last.is_infeasible:
             return last
@@ -99,7 +99,7 @@ def _waits_for_devices(question: Question, found: Result[Placement]) -> bool:
 def _limit(found: Result[Placement], question: Question) -> Limit:
     if found.limit is Limit.INTERRUPTED:
         return found.limit
-    return Limit.GAP if found.gap <= question.options.gap else Limit.WORK
+    return Limit.GAP if found.gap <= enough_gap(question.options.gap) else Limit.WORK
 
 
 def _input_us(question: Question) -> float:

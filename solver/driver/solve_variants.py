@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from emplace.placement.plan import Question
-from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget
+from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget, enough_gap
 from emplace.solver.driver.at_once import Programs, answered_at_once, packed_at_once
 from emplace.solver.driver.likely_ways import solve_likely_first
 from emplace.solver.driver.packing import quick_placement
@@ -105,7 +105,7 @@ def budget_of(question: Question, searches: Searches, monitor: Monitor) -> Budge
     may_fit = sum(types.others_us < math.inf for _, types in searches)
     options, limit = question.options, question.options.work_limit
     seconds = max(monitor.clock.left_s, LEAST_SECONDS) if limit is None else limit
-    gap = options.gap if monitor.target_us is None else 0.0
+    gap = enough_gap(options.gap if monitor.target_us is None else 0.0)
     return Budget(seconds / max(may_fit, 1), gap, options.seed, by_clock=limit is None)
 
 

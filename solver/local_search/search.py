@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from emplace.solver.budget import MET
+from emplace.solver.budget import enough_gap
 from emplace.solver.local_search.lane import PAIRS, PAIRS_STAGES, Goal, Lane, Position, Start
 from emplace.solver.local_search.node_assignment import WholeSteps, nodes_chosen
 from emplace.solver.local_search.starts import LEAST_US, longest_excess_us
@@ -102,7 +102,7 @@ class Search:
                 goal = self._goal(bound_us * (1 + step), min(length, work - self.best.work))
                 yield from self._attempt(goal, pool)
                 reached = self.best.objective_us / bound_us - 1
-                if reached <= max(gap, MET):
+                if reached <= enough_gap(gap):
                     return
                 if self.best.objective_us <= goal.target_us:
                     step = max(gap * MARGIN, reached * tighter)

@@ -5,7 +5,7 @@ docs/explanation/bounds.md states each bound and proves it. Prices of options (r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -175,17 +175,17 @@ class Bounder:
         if level is None:
             return low
         high = value = min(self._relax(self._steps.above(near.part, level), near.relaxation.starting_point).bound, widest)
-        while not self.clock.is_over:
-            region = self.below(wide, value)
-            cases = [] if region is None else self._in_cases(level, region, value)
-            nearest = min(cases, key=lambda case: case.relaxation.bound, default=None)
-            low = max(low, value if nearest is None else min(nearest.relaxation.bound, value))
-            if region is not None and nearest is not None and nearest.relaxation.bound < value:
-                high, wide = value, region
-            if high - low <= STEPPED_PRECISION * (low + self.fixed_us):
-                break
+        region = self.below(wide, value)
+        cases = left = [] if region is None else self._in_cases(level, region, value)
+        while True:
+            least = min((case.relaxation.bound for case in left), default=np.inf)
+            low = max(low, min(least, value))
+            if least < value:
+                high, cases = value, left
+            if high - low <= STEPPED_PRECISION * (low + self.fixed_us) or self.clock.is_over:
+                return low
             value = (low + high) / 2
-        return low
+            left = self._all_below(cases, value)
 
     def raised(self, bound: Bound) -> Bound:
         """The bound, raised by what devices with a large unit can't hold besides."""
@@ -251,9 +251,12 @@ class Bounder:
     def _in_cases(self, level: StepLevel, region: Region, value: float) -> list[Region]:
         """What is left of a region below a value in each case of how long a stage lasts."""
         start = region.relaxation.starting_point
-        cases = (Region(part, self._relax(part.program, start)) for part in self._steps.cases(region.part, level))
-        below = (self.below(case, value) for case in cases)
-        return [case for case in below if case is not None]
+        return self._all_below((Region(part, self._relax(part.program, start)) for part in self._steps.cases(region.part, level)), value)
+
+    def _all_below(self, regions: Iterable[Region], value: float) -> list[Region]:
+        """What is left of each region below a value, if anything is."""
+        below = (self.below(region, value) for region in regions)
+        return [region for region in below if region is not None]
 
     def with_a_step_more(self, bound: Bound, region: Region, value: float) -> Region | None:
         """Likewise, where a stage lasts one whole step more than near the bound; None where there are none."""

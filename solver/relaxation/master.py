@@ -83,10 +83,8 @@ class OptionMaster:
         use_primal_simplex(self._highs)
 
     def solve(self, price: Floats, *, elastic: bool, seconds: float = np.inf) -> Optimum | None:
-        """None where it takes longer than `seconds`. With `elastic` the objective is the overload, and nothing else.
-
-        Raises RuntimeError where HiGHS gives up.
-        """
+        """None where it takes longer than `seconds`, or HiGHS gives up: a bound holds without. With `elastic` the objective is the
+        overload, and nothing else."""
         if seconds <= 0.0:
             return None
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + seconds)
@@ -94,11 +92,8 @@ class OptionMaster:
         cost = np.concatenate([np.zeros(self._stages) if elastic else price, overload])
         self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost)
         self._highs.run()
-        status = self._highs.getModelStatus()
-        if status == highspy.HighsModelStatus.kTimeLimit:
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise RuntimeError(f"the linear program was not solved: {self._highs.modelStatusToString(status)}")
         # What comes are options and prices: the last solution stays one.
         use_primal_simplex(self._highs)
         return self._optimum(1.0 if elastic else self._scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -12,8 +13,10 @@ import pytest
 
 from benchmarks.generate import Case, draw, suite
 from emplace.solver import engine
-from emplace.solver.budget import SEARCH_SECONDS, Budget
+from emplace.solver.branch_and_price.prover import Prover
+from emplace.solver.budget import PROVEN, SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
+from emplace.solver.heuristics.improve import Improver
 from emplace.solver.local_search.race import RESTART_WORK, Race
 from emplace.solver.local_search.search import Search
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
@@ -258,3 +261,31 @@ def test_no_program_is_built_that_counts_for_more_than_there_is(tables: int, dev
     assert built == []
     _sound(problem, solve(problem, Budget(1.0, 0.0, 0)))
     assert built
+
+
+@pytest.mark.parametrize("gap", [0.1, 0.03])
+def test_a_search_that_ends_within_the_gap_asked_for_does_not_say_that_it_was_finished(gap: float) -> None:
+    ended = [solve(rich_problem(seed), Budget(1.0, gap, 0)) for seed in range(12)]
+    assert {each.limit for each in ended} == {Limit.NONE, Limit.GAP}
+    assert all((each.limit is Limit.NONE) <= (each.gap <= PROVEN) and each.gap <= gap * (1 + 1e-9) for each in ended)
+
+
+def test_ctrl_c_while_the_gap_is_closed_waits_for_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, shares = threading.Event(), list[float]()
+    run = Improver.run
+
+    def watched(self: Improver, known: Result[Assignment], seconds: float) -> Result[Assignment]:
+        began.set()
+        found = run(self, known, seconds)
+        shares.append(self.counted_s / seconds)
+        return found
+
+    def interrupted(*_: object) -> None:
+        began.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Prover, "by_patterns", interrupted)
+    monkeypatch.setattr(Improver, "run", watched)
+    with pytest.raises(KeyboardInterrupt):
+        solve(draw(Case("held up", 24, 8, 0.9, stages=5, devices_per_node=8)), Budget(4.0, 0.0, 0))
+    assert max(shares) < 0.5
