@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from emplace.conversations import KEY_VARIABLE
-from emplace.hardware.machine import usable_cores
+from emplace.hardware.machine import cores_here
 from emplace.local_store import emplace_home
 from emplace.placement.errors import ToolError
 from emplace.placement.messages import rule_of
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     """Checks that the API solves at once; more wait for their turn."""
     check_queue: Annotated[int, Field(ge=0)] = 16
     """Checks that wait for their turn; more are refused."""
-    plans_at_once: Annotated[int, Field(gt=0)] = Field(default_factory=lambda: usable_cores(len(os.sched_getaffinity(0))))
+    plans_at_once: Annotated[int, Field(gt=0)] = Field(default_factory=cores_here)
     """Plans that a worker solves at once."""
     plan_queue: Annotated[int, Field(gt=0)] = 10_000
     """Plans that wait for a worker; more are refused."""

@@ -8,7 +8,6 @@ its points.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Any
 
 import emplace
 from benchmarks.json_lines import emit
-from emplace.hardware.machine import usable_cores
+from emplace.hardware.machine import cores_here
 from emplace.placement.catalog import find_model
 from emplace.placement.catalog.suite import SuiteSettings
 from emplace.studies.grid import Setting
@@ -39,7 +38,7 @@ def main() -> None:
     asked = sys.argv[1] if len(sys.argv) == 2 else ""
     if len(sys.argv) > 2 or asked not in ("", "suite", "production"):
         sys.exit(__doc__)
-    processes = usable_cores(len(os.sched_getaffinity(0)))
+    processes = cores_here()
     for name, study in _studies(asked):
         _solve(name, study, processes)
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from emplace.placement.errors import ToolError
 
 EXTRAS = {
+    "solve": ("ortools", "scipy"),
     "serve": ("alembic", "dbos", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "uvicorn"),
     "execute": ("torch", "fbgemm_gpu", "torchrec"),
     "figures": ("resvg_py", "font_lato"),

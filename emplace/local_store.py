@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import partial
+from glob import escape
 from pathlib import Path
 
 from emplace.cost_model_store import Candidate, refusing_other_versions
@@ -37,7 +38,7 @@ class CostModelFiles:
 
     def candidates(self, fingerprint: str) -> Iterator[Candidate]:
         """The files of the machine with this fingerprint, by name."""
-        for path in self._folder.glob(f"{_file_stem(fingerprint)}-r*.json"):
+        for path in self._folder.glob(f"{escape(_file_stem(fingerprint))}-r*.json"):
             ranks = path.stem.rpartition("-r")[2]
             if ranks.isdecimal():
                 yield Candidate(int(ranks), path.stat().st_mtime, partial(_read, path))

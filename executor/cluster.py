@@ -26,7 +26,7 @@ from emplace.placement.errors import EmplaceError
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
-from emplace.runtime.files import write_whole
+from emplace.runtime.files import write_file
 from emplace.runtime.process import die_with
 from emplace.runtime.rank_process import leave
 from emplace.runtime.ranks import threads_per_rank
@@ -91,11 +91,11 @@ def _refuse_other_launches(plan: Plan) -> None:
 
 
 def _show(measured: Measurement, out: Path | None) -> None:
-    if out is not None:
-        write_whole(out, measured.canonical_json())
     for verdict in measured.verdicts:
         print(f"{'passed' if verdict.passed else 'FAILED'}  {verdict.name}: {verdict.detail}")
     print(measured.status, flush=True)
+    if out is not None:
+        write_file(out, measured.canonical_json())
     if not measured.verified:
         leave(1)
 

@@ -17,7 +17,7 @@ from emplace.executor.run import AUDITED, launch_plans
 from emplace.executor.scaled import scaled_plan
 from emplace.executor.verdicts import numerics_verdict, placement_verdict
 from emplace.hardware.discover import discover_host
-from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.host import OF_CUDA, DeviceType, HostSpec
 from emplace.placement.measurement import Emulation, Measurement, Verdict
 from emplace.placement.model import ComputeKernel, DataType, ModelSpec, Optimizer, ShardingType
 from emplace.placement.modules import Module
@@ -122,8 +122,8 @@ def _on_cpu(module: Module) -> Module:
 
 def _cpu_host(host: HostSpec) -> HostSpec:
     """The host with a CPU device in place of each of its devices."""
-    only_cuda = {"hbm_capacity": None, "hbm_reserve": None, "system_link": None}
-    devices = tuple(device.model_copy(update=only_cuda | {"type": DeviceType.CPU}) for device in host.node.devices)
+    cpu = dict.fromkeys(OF_CUDA) | {"type": DeviceType.CPU}
+    devices = tuple(device.model_copy(update=cpu) for device in host.node.devices)
     return host.model_copy(update={"node": host.node.model_copy(update={"devices": devices})})
 
 

@@ -32,11 +32,13 @@ DATASHEETS: tuple[tuple[str, Datasheet], ...] = (
     ("A100", Datasheet(1.555e12, 19.5e12, None)),
     ("V100-SXM2", Datasheet(900e9, 15.7e12, 150e9)),
     ("V100", Datasheet(900e9, 14e12, None)),
+    ("L40S", Datasheet(864e9, 91.6e12, None)),
+    ("L40", Datasheet(864e9, 90.5e12, None)),
     ("L4", Datasheet(300e9, 30.3e12, None)),
     ("A10", Datasheet(600e9, 31.2e12, None)),
     ("T4", Datasheet(320e9, 8.1e12, None)),
 )
-"""(name, rates). The first one counts whose name is part of what the driver calls the GPU."""
+"""(name, rates). The first one counts whose name is among the words that the driver calls the GPU."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Gpu:
 
     @property
     def datasheet(self) -> Datasheet | None:
-        return next((sheet for part, sheet in DATASHEETS if part in self.name), None)
+        return next((sheet for part, sheet in DATASHEETS if re.search(rf"\b{re.escape(part)}\b", self.name)), None)
 
     @property
     def kind(self) -> str:

@@ -52,6 +52,11 @@ def read_machine(root: Path = ROOT) -> Machine:
     )
 
 
+def cores_here() -> int:
+    """Cores that this process may use."""
+    return usable_cores(len(os.sched_getaffinity(0)))
+
+
 def usable_cores(affinity: int, root: Path = ROOT) -> int:
     """Cores in the affinity mask, or whole cores of the CPU quota where that is lower; at least one."""
     quotas = [float(affinity)]

@@ -83,10 +83,7 @@ def _pin(table: Table, placement: TablePlacement) -> Iterator[Flaw]:
 def _module(question: Question, table: Table, placement: TablePlacement) -> Iterator[Flaw]:
     module = question.model.module_of(table)
     if placement.sharding_type not in module.sharding_types:
-        yield (
-            "/sharding_type",
-            f"is {placement.sharding_type}; its module {module.path} is not pooled, and can be {', '.join(module.sharding_types)}",
-        )
+        yield "/sharding_type", f"is {placement.sharding_type}; {module.can_be}"
     elif module.column_width is not None and placement.sharding_type is ShardingType.COLUMN_WISE:
         widths = {end - start for start, end in (shard.columns for shard in placement.shards)}
         if widths != {module.column_width}:

@@ -34,12 +34,13 @@ def _memory_by_type(schema: dict[str, Any]) -> None:
     """In the schema, too: which keys a device of each type has."""
     given, absent = {"type": "string"}, {"type": "null"}
     cuda = {"type": {"const": DeviceType.CUDA}} | dict.fromkeys(_CUDA_NEEDS, given)
-    cpu = {"type": {"const": DeviceType.CPU}} | dict.fromkeys((*_CUDA_NEEDS, *_CUDA_MAY_HAVE), absent)
+    cpu = {"type": {"const": DeviceType.CPU}} | dict.fromkeys(OF_CUDA, absent)
     schema["anyOf"] = [{"properties": cuda, "required": list(_CUDA_NEEDS)}, {"properties": cpu}]
 
 
 _CUDA_NEEDS = ("hbm_capacity", "system_link")
-_CUDA_MAY_HAVE = ("hbm_reserve", "devices_per_link")
+OF_CUDA = (*_CUDA_NEEDS, "hbm_reserve", "devices_per_link")
+"""Keys that a CPU device does not have."""
 
 
 class DeviceKind(Document):
@@ -73,8 +74,7 @@ class DeviceKind(Document):
     def _memory_fits_type(self) -> DeviceKind:
         if self.type is DeviceType.CUDA and (missing := [key for key in _CUDA_NEEDS if getattr(self, key) is None]):
             raise ValueError(f"a cuda device needs {' and '.join(missing)}")
-        of_cuda = (*_CUDA_NEEDS, *_CUDA_MAY_HAVE)
-        if self.type is DeviceType.CPU and (extra := [key for key in of_cuda if getattr(self, key) is not None]):
+        if self.type is DeviceType.CPU and (extra := [key for key in OF_CUDA if getattr(self, key) is not None]):
             raise ValueError(f"a cpu device has no {' and no '.join(extra)}: its tables live in the node's ddr_capacity")
         if self.hbm_capacity is not None and self.hbm_reserve is not None:
             _refuse_full_reserve("hbm", self.hbm_reserve, self.hbm_capacity)

@@ -221,6 +221,8 @@ class ModelSpec(Document):
             types = limits.sharding_types or ((limits.pin.sharding_type,) if limits.pin else None)
             if types is not None and ShardingType.TABLE_WISE not in types:
                 raise broken_rule(where, name, f"must be table_wise to be kept together, its constraints allow {', '.join(types)}")
+            if ShardingType.TABLE_WISE not in (module := self.module_of(tables[name])).sharding_types:
+                raise broken_rule(where, name, f"must be table_wise to be kept together; {module.can_be}")
         return self
 
     @model_validator(mode="after")

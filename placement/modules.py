@@ -25,6 +25,11 @@ SEQUENCE_TYPES = (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.D
 """Sharding types of all tables that are not pooled. TorchRec's EmbeddingCollection knows column_wise too, with pieces of one width for all
 tables of a module, which its `column_width` names."""
 
+_SPLIT_MEANS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE)
+_WHOLE_MEANS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.DATA_PARALLEL)
+"""Sharding types of tables whose vectors are means. Where rows are split TorchRec divides sums itself, and those of other tables of the
+module with them, means or not; means of a grid it does not divide right (torchrec 1.8, `_create_mean_pooling_divisor`)."""
+
 _OUTPUT_TYPES = (DataType.FP32, DataType.FP16, DataType.BF16)
 
 
@@ -51,6 +56,8 @@ class Module(Document):
     """What they and their gradients are sent in. Absent: as they are put out."""
     column_width: Annotated[int, Field(strict=True, gt=0, multiple_of=4)] | None = None
     """Columns of a piece where tables that are not pooled are column_wise. Absent: they are not."""
+    splits_rows: bool = False
+    """Whether tables whose vectors are means are split by rows: all of them are, or none, or TorchRec trains them wrong."""
 
     @property
     def is_pooled(self) -> bool:
@@ -64,9 +71,20 @@ class Module(Document):
     @property
     def sharding_types(self) -> tuple[ShardingType, ...]:
         """What its tables can be."""
+        if self.pooling is Pooling.MEAN:
+            return _SPLIT_MEANS if self.splits_rows else _WHOLE_MEANS
         if self.is_pooled:
             return tuple(ShardingType)
         return SEQUENCE_TYPES if self.column_width is None else (*SEQUENCE_TYPES, ShardingType.COLUMN_WISE)
+
+    @property
+    def can_be(self) -> str:
+        """What its tables can be, in words; where that is less than anything."""
+        types = ", ".join(self.sharding_types)
+        if self.pooling is Pooling.MEAN:
+            return f"its module {self.path} pools means, and splits_rows {str(self.splits_rows).lower()} makes tables {types}"
+        more = "" if self.column_width else f", and {ShardingType.COLUMN_WISE} where it has a column_width"
+        return f"its module {self.path} is not pooled, and can be {types}{more}"
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Module:
@@ -74,6 +92,8 @@ class Module(Document):
             raise broken_rule("/index_dedup", True, f"goes with pooling none only, here is pooling {self.pooling}")
         if self.column_width is not None and self.is_pooled:
             raise broken_rule("/column_width", self.column_width, f"goes with pooling none only, here is pooling {self.pooling}")
+        if self.splits_rows and self.pooling is not Pooling.MEAN:
+            raise broken_rule("/splits_rows", True, f"goes with pooling mean only, here is pooling {self.pooling}")
         if self.output_data_type not in _OUTPUT_TYPES:
             raise broken_rule("/output_data_type", self.output_data_type.value, f"must be one of {', '.join(_OUTPUT_TYPES)}")
         return self
@@ -90,8 +110,8 @@ def pieces_of(model: ModelSpec, table: Table) -> int | None:
 
 
 def narrowed(module: Module, limits: Constraints) -> Constraints:
-    """What is allowed for a table of the module whose own constraints are `limits`: of a table that is not pooled, what the module can do."""
-    if module.is_pooled or limits.pin is not None:
+    """What is allowed for a table of the module whose own constraints are `limits`: what the module can do."""
+    if module.pooling is Pooling.SUM or limits.pin is not None:
         return limits
     types = tuple(kind for kind in limits.sharding_types or module.sharding_types if kind in module.sharding_types)
     return limits.model_copy(update={"sharding_types": types})
@@ -121,18 +141,13 @@ def _refuse_misplaced(modules: dict[str, Module], index: int, table: Table) -> N
     if table.module is None:
         if len(modules) > 1:
             raise broken_rule(f"{where}/module", "", f"is required, because the model names several modules: {known}")
-        return
-    if table.module not in modules:
+    elif table.module not in modules:
         rule = f"must be the path of a module; the model names {known}" if modules else "needs `modules` in the model, it names none"
         raise broken_rule(f"{where}/module", table.module, rule)
-    module = modules[table.module]
+    module = next(iter(modules.values()), ONE_MODULE) if table.module is None else modules[table.module]
     if refused := list(_named_types(module, table, index)):
         pointer, named = refused[0]
-        more = "" if module.column_width else f", and {ShardingType.COLUMN_WISE} where its module has a column_width"
-        rule = (
-            "leaves no way to shard a table that is not pooled: TorchRec's EmbeddingCollection is "
-            f"{', '.join(module.sharding_types)} here{more}"
-        )
+        rule = f"leaves no way to shard the table: {module.can_be}"
         raise broken_rule(pointer, named, rule)
 
 

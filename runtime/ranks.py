@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from emplace.hardware.machine import usable_cores
+from emplace.hardware.machine import cores_here
 from emplace.placement.errors import EmplaceError
 from emplace.runtime.failure import root_cause
 from emplace.runtime.output import Heard
@@ -70,7 +70,7 @@ def run_ranks(program: Sequence[str], ranks: int, folder: Path, limit_s: float, 
 
 def threads_per_rank(ranks: int) -> int:
     """Threads of each rank: its share of the cores that this process may use, at least one. Profiles and runs must not differ in it."""
-    return max(1, usable_cores(len(os.sched_getaffinity(0))) // ranks)
+    return max(1, cores_here() // ranks)
 
 
 def _signal(returncode: int) -> signal.Signals | None:

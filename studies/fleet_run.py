@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from emplace.executor.asynchronous.job import FleetJob, FleetTurns
 from emplace.executor.asynchronous.measured import FleetMeasurement
 from emplace.executor.asynchronous.run import FleetLaunch, train_fleets
 from emplace.executor.asynchronous.settings import FleetSettings
-from emplace.hardware.machine import usable_cores
+from emplace.hardware.machine import cores_here
 from emplace.placement.document import Document
 from emplace.studies.fleet_prediction import FleetLoads, RoundCosts, measured_loads, predicted_loads
 
@@ -46,7 +44,7 @@ class FleetRun(Document):
 
 def run_study(settings: FleetSettings, launch: FleetLaunch, *, baseline: bool) -> FleetRun:
     """Train the fleet, and one thread alone in turns with it; then, as a baseline, synchronously. Raises ExecutionFailed."""
-    cores = usable_cores(len(os.sched_getaffinity(0)))
+    cores = cores_here()
     alone, fleet = _in_turns(settings, launch)
     return FleetRun(
         settings=settings,

@@ -8,7 +8,8 @@ from http import HTTPStatus
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.jobs.child import run_child
+from emplace.app.jobs.child_errors import ChildFailed, ChildStopped
 from emplace.app.web.problems import ask_later
 from emplace.app.web.service import Service
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError

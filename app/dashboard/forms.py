@@ -39,7 +39,7 @@ async def read_form(request: Request) -> Form:
         if kind.startswith("multipart/form-data"):
             return Form(tuple(_parts(kind, body)))
         return Form(tuple(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")))
-    except (UnicodeError, ValueError):
+    except (UnicodeError, ValueError, IndexError):  # the last is the email parser's, for a parameter such as `name*` without a value
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "the form's fields and files must be UTF-8 text") from None
 
 

@@ -28,9 +28,11 @@ async def log_in(request: Request) -> Response:
     """The cookie is the key itself: revoking the key ends the session. Scripts don't see it, and other sites can't use it."""
     given = parse_qs((await request.body())[:_MAX_BYTES].decode(errors="replace"))
     key, to = (given.get(name, [""])[0].strip() for name in ("key", "to"))
-    if is_asked(request) and await request.app.state.keys.scope_of(key) is None:
-        return login_page(request, to, "This key is not known, or was revoked.", HTTPStatus.UNAUTHORIZED)
     answer = RedirectResponse(_own(to), HTTPStatus.SEE_OTHER)
+    if not is_asked(request):
+        return answer
+    if await request.app.state.keys.scope_of(key) is None:
+        return login_page(request, to, "This key is not known, or was revoked.", HTTPStatus.UNAUTHORIZED)
     secure = request.url.scheme == "https"
     answer.set_cookie(COOKIE, key, max_age=3600 * _HOURS, httponly=True, samesite="strict", secure=secure)
     return answer

@@ -11,10 +11,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from emplace.app.jobs.child_errors import ChildFailed, ChildLost, ChildStopped
 from emplace.app.jobs.warm import ForkedChild, WarmProcess
 from emplace.runtime.output import Heard, lines
 from emplace.runtime.process import running
@@ -25,22 +25,6 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
 _GRACE_SECONDS = 10.0
 _SHOWN_CHARACTERS = 500
-
-
-@dataclass
-class ChildFailed(Exception):
-    """The child ended without a result. `problems` are the broken rules of its input, if that was the reason."""
-
-    message: str
-    problems: list[dict[str, Any]] = field(default_factory=list)
-    took_too_long: bool = False
-
-    def __str__(self) -> str:
-        return self.message
-
-
-class ChildStopped(Exception):
-    """`should_stop` said so, and the child and its process group are gone."""
 
 
 def run_child(
@@ -58,7 +42,7 @@ def run_child(
 
     The child leads its own process group and runs in a folder of its own that is removed afterwards. The calling thread
     must live as long as the child: the kernel ends the child when that thread ends.
-    Raises ChildStopped, ChildFailed.
+    Raises ChildStopped, ChildFailed, ChildLost.
     """
     with temporary_folder(step) as folder:
         source, target = folder / "input.json", folder / "output.json"
@@ -80,6 +64,8 @@ def run_child(
             return target.read_text(encoding="utf-8")
         if error is not None:
             raise ChildFailed(error["message"], error["problems"])
+        if isinstance(child, ForkedChild) and child.is_lost:
+            raise ChildLost(f"the process that does {step} ended with all it had in hand")
         raise ChildFailed(_why(step, child.returncode, stderr.text()))
 
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from emplace.app.jobs.child_errors import ChildLost
 from emplace.placement.errors import ToolError
 from emplace.runtime.process import PARENT_VARIABLE, end_group
 
@@ -38,6 +39,8 @@ class ForkedChild:
     def __init__(self, pid: int, stdout: IO[bytes], stderr: IO[bytes], telling: socket.socket) -> None:
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
+        self.is_lost = False
+        """Whether the warm process has ended, which ended this one."""
         self._telling = telling
 
     def poll(self) -> int | None:
@@ -54,6 +57,7 @@ class ForkedChild:
         if self.returncode is None and select.select([self._telling], [], [], timeout_s)[0]:
             told = _told(self._telling)
             # Without a word the warm process has ended, and its children were sent SIGTERM by the kernel.
+            self.is_lost = told is None
             self.returncode = -signal.SIGTERM if told is None else told["status"]
         return self.returncode
 
@@ -85,7 +89,10 @@ class WarmProcess:
 
     @contextmanager
     def forked(self, step: str, source: Path, target: Path, *, patience_s: float) -> Iterator[ForkedChild]:
-        """A child that does app.steps.<step>, in the folder of its input; its whole process group is ended on the way out."""
+        """A child that does app.steps.<step>, in the folder of its input; its whole process group is ended on the way out.
+
+        Raises ChildLost, ToolError.
+        """
         with _socketpair() as (mine, its), _pipe() as (stdout, its_stdout), _pipe() as (stderr, its_stderr):
             order = json.dumps({"step": step, "source": str(source), "target": str(target), "folder": str(source.parent)})
             self._send(order, [its_stdout.fileno(), its_stderr.fileno(), its.fileno()])
@@ -93,7 +100,7 @@ class WarmProcess:
                 end.close()
             told = _told(mine)
             if told is None:
-                raise ToolError(f"the process that does {step} ended before it began; see the log")
+                raise ChildLost(f"the process that does {step} ended before it began")
             child = ForkedChild(told["pid"], stdout, stderr, mine)
             try:
                 yield child

@@ -24,7 +24,8 @@ from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
 from emplace.app.jobs import pipelines
-from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.jobs.child import run_child
+from emplace.app.jobs.child_errors import ChildFailed, ChildLost, ChildStopped
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.logs import about
@@ -85,7 +86,7 @@ class Worker:
         self._stopping.set()
 
     def do(self, ticket: Ticket) -> None:
-        """Do a job and store its outcome. Lets database errors through; the job is then put back as a lost one."""
+        """Do a job and store its outcome. Lets database errors and ChildLost through; the job is then put back as a lost one."""
         self.in_hand.add(ticket)
         try:
             with about(f"job {ticket.resource_id}"), ExitStack() as held:
@@ -120,10 +121,10 @@ class Worker:
         except ChildStopped:
             if self._must_stop(ticket):
                 self._give_back(ticket)
+        except (DBAPIError, ChildLost):
+            raise
         except ChildFailed as failure:
             self._finish(ticket, State.FAILED, error=failure.message)
-        except DBAPIError:
-            raise
         except Exception as error:
             _log.exception("job %s", ticket.resource_id)
             self._finish(ticket, State.FAILED, error=f"internal error: {type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from anyio import CancelScope
 
-from emplace.app.jobs.child import ChildStopped
+from emplace.app.jobs.child_errors import ChildStopped
 from emplace.app.web.problems import ask_later
 from emplace.app.web.threads import Threads
 

@@ -8,7 +8,6 @@ Writes FOLDER/study.md and FOLDER/study-*.svg; FOLDER is docs unless it is given
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -16,12 +15,13 @@ from benchmarks.study.cases import case_studies
 from benchmarks.study.page import page
 from benchmarks.study.sweeps import SWEEPS, run
 from emplace.app.reports.sweep_svg import sweep_svg
+from emplace.hardware.machine import cores_here
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("docs"))
-    folder, processes = parser.parse_args().folder, os.cpu_count() or 1
+    folder, processes = parser.parse_args().folder, cores_here()
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in SWEEPS:

@@ -13,7 +13,8 @@ from torchrec.modules.embedding_configs import PoolingType
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.lengths import FeatureLength, FixedLength, PoissonLength
 from emplace.placement.model import ComputeKernel, Constraints, ShardingType
-from emplace.placement.modules import Module
+from emplace.placement.modules import Module, Pooling
+from emplace.placement.workload import ROW_SPLIT
 from emplace.torchrec.tables import ShardedTable, is_sequence
 
 COLUMN_TYPES = (ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.GRID_SHARD)
@@ -45,7 +46,7 @@ def table_limits(table: ShardedTable, given: ParameterConstraints | None, job: P
     if broken:
         raise InvalidDocument("constraints", broken)
     offered = table.sharder.sharding_types(job.compute_device)
-    types = [ShardingType(each) for each in offered if _is_allowed(each, asked) and each in module.sharding_types]
+    types = [ShardingType(each) for each in offered if _is_allowed(each, asked) and each in _may_be(table, module)]
     if module.is_pooled and (asked.min_partition or 0) > NARROWEST_COLUMNS:
         types = [each for each in types if each not in COLUMN_TYPES]
     kernels = {each: _kernels(table, each, asked, job) for each in types}
@@ -86,6 +87,14 @@ def _is_allowed(kind: str, asked: ParameterConstraints) -> bool:
     if asked.sharding_types:
         return kind in asked.sharding_types
     return kind != ShardingType.GRID_SHARD
+
+
+def _may_be(table: ShardedTable, module: Module) -> list[ShardingType]:
+    return [kind for kind in module.sharding_types if not (_is_mean_among_sums(table, module) and kind in ROW_SPLIT)]
+
+
+def _is_mean_among_sums(table: ShardedTable, module: Module) -> bool:
+    return module.pooling is Pooling.SUM and table.config.pooling is PoolingType.MEAN
 
 
 def _kernels(table: ShardedTable, kind: ShardingType, asked: ParameterConstraints, job: PlannedJob) -> list[ComputeKernel]:
@@ -129,10 +138,16 @@ def _nothing_left(table: ShardedTable, asked: ParameterConstraints, offered: Seq
     if not module.is_pooled and module.column_width is None:
         sequence += f", and column_wise where several pieces of min_partition columns, by default {MIN_CW_DIM}, make up the table"
     narrow = f"; min_partition={asked.min_partition} rules out types that split columns, for which Emplace keeps no least width"
+    mean = ""
+    if module.is_pooled and table.config.pooling is PoolingType.MEAN:
+        mean = (
+            "; TorchRec trains tables that pool means wrong where their rows are split, unless those of all tables of the collection are, which "
+            "the constraints of each have to say"
+        )
     return (
         f"leaves the table no way to be sharded: sharding_types {_listed(asked.sharding_types)} and compute_kernels "
         f"{_listed(asked.compute_kernels)} against what {type(table.sharder).__name__} offers on {job.compute_device}: "
-        f"{', '.join(offered)}{narrow if asked.min_partition and module.is_pooled else ''}{sequence}. Allow one more of them"
+        f"{', '.join(offered)}{narrow if asked.min_partition and module.is_pooled else ''}{sequence}{mean}. Allow one more of them"
     )
 
 

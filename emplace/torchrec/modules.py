@@ -44,6 +44,7 @@ def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, Param
     return Module(
         path=path,
         pooling=_pooling(tables),
+        splits_rows=_pooling(tables) is Pooling.MEAN and _splits_rows(tables, given),
         weighted=any(is_weighted(table, given.get(table.name)) for table in tables),
         index_dedup=is_sequence(tables[0].module) and _dedups(tables[0].sharder),
         output_data_type=_output_data_type(tables, given),
@@ -56,6 +57,12 @@ def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
     if is_sequence(tables[0].module):
         return Pooling.NONE
     return Pooling.MEAN if all(table.config.pooling is PoolingType.MEAN for table in tables) else Pooling.SUM
+
+
+def _splits_rows(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> bool:
+    """Whether the constraints of every table allow nothing but row_wise and table_row_wise."""
+    allowed = [set((given.get(table.name) or ParameterConstraints()).sharding_types or ShardingType) for table in tables]
+    return all(each <= {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE} for each in allowed)
 
 
 def _column_width(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> int | None:

@@ -25,6 +25,13 @@ def test_a_renamed_file_is_still_the_other_machine_s() -> None:
     assert found("sha256:b", 2) is None
 
 
+def test_a_fingerprint_is_a_name_and_no_pattern() -> None:
+    keep(measured("sha256:ab", 2))
+    assert [found(fingerprint, 2) for fingerprint in ("sha256:a*", "sha256:a**b", "sha256:[a]b")] == [None] * 3
+    keep(measured("a**b", 2))
+    assert found("a**b", 2) == measured("a**b", 2)
+
+
 def test_a_model_that_another_version_stored_is_to_be_measured_again() -> None:
     path = keep(measured("sha256:a", 2))
     path.write_text(path.read_text().replace('"step_overhead_us"', '"overhead_us"'))

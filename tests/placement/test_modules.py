@@ -74,12 +74,26 @@ def test_a_model_without_modules_says_nothing_of_them() -> None:
         (
             {"tables": {1: {"constraints": {"sharding_types": ["column_wise"]}}}},
             "/tables/1/constraints/sharding_types",
-            "data_parallel here, and column_wise where its module has a column_width",
+            "data_parallel, and column_wise where it has a column_width",
         ),
         (
             {"tables": {1: {"constraints": {"pin": {"sharding_type": "grid_shard", "ranks": [0, 1]}}}}},
             "/tables/1/constraints/pin/sharding_type",
-            "leaves no way to shard a table that is not pooled",
+            "leaves no way to shard the table: its module sparse.ec is not pooled",
+        ),
+        ({"modules": {0: {"splits_rows": True}}}, "/modules/0/splits_rows", "goes with pooling mean only, here is pooling sum"),
+        (
+            {"modules": {0: {"pooling": "mean"}}, "tables": {0: {"constraints": {"sharding_types": ["row_wise"]}}}},
+            "/tables/0/constraints/sharding_types",
+            "splits_rows false makes tables table_wise, column_wise, table_column_wise, data_parallel",
+        ),
+        (
+            {
+                "modules": {0: {"pooling": "mean", "splits_rows": True}},
+                "tables": {0: {"constraints": {"pin": {"sharding_type": "table_wise", "ranks": [0]}}}},
+            },
+            "/tables/0/constraints/pin/sharding_type",
+            "splits_rows true makes tables row_wise, table_row_wise",
         ),
     ],
 )
@@ -92,6 +106,40 @@ def test_what_does_not_fit_is_refused_by_name(change: dict[str, dict[int, Any]],
         read(data)
     assert [pointer] == [broken.pointer for broken in caught.value.broken_rules]
     assert rule in str(caught.value)
+
+
+def test_tables_that_name_no_module_are_in_the_only_one() -> None:
+    data = model_data() | {"modules": [{"path": "means", "pooling": "mean"}]}
+    data["tables"][0]["constraints"] = {"sharding_types": ["grid_shard"]}
+    with pytest.raises(InvalidDocument, match="its module means pools means"):
+        read(data)
+
+
+@pytest.mark.parametrize("splits_rows", [False, True])
+def test_the_rows_of_all_tables_that_pool_means_are_split_or_those_of_none(splits_rows: bool) -> None:
+    """Else TorchRec divides sums by the lengths of their features, too, and means twice."""
+    tables = [
+        {"name": name, "num_embeddings": 4_000_000, "embedding_dim": 64, "features": [{"name": name, "length": {"fixed": 9}}]}
+        for name in "ab"
+    ]
+    spec = read(
+        model_data()
+        | {"interaction": "cat", "tables": tables, "modules": [{"path": "means", "pooling": "mean", "splits_rows": splits_rows}]}
+    )
+    found = plan(spec, gpu_host(), work_limit=1.0)
+    assert found.tables
+    assert all((each.sharding_type in {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE}) is splits_rows for each in found.tables)
+    assert audit(found) == []
+    other = spec.model_copy(update={"modules": (spec.modules[0].model_copy(update={"splits_rows": not splits_rows}),)})  # type: ignore[index]
+    wrong = found.model_copy(update={"question": found.question.model_copy(update={"model": other})})
+    assert any("its module means pools means" in str(each) for each in audit(wrong))
+
+
+def test_tables_that_are_kept_together_have_whole_rows() -> None:
+    data = model_data() | {"modules": [{"path": "means", "pooling": "mean", "splits_rows": True}]}
+    data["together"] = [[table["name"] for table in data["tables"][:2]]]
+    with pytest.raises(InvalidDocument, match="must be table_wise to be kept together; its module means pools means"):
+        read(data)
 
 
 def test_a_table_that_names_a_module_needs_modules() -> None:

@@ -129,6 +129,25 @@ def test_modules_are_named_by_path_with_what_they_do() -> None:
     assert spec.tables[2].constraints.sharding_types == ("table_wise", "row_wise", "data_parallel")
 
 
+ROWS_SPLIT = {"row_wise", "table_row_wise", "grid_shard"}
+
+
+def test_rows_of_means_are_split_where_the_constraints_of_all_of_them_say_so() -> None:
+    means = collection(config("user", pooling=PoolingType.MEAN), config("page", pooling=PoolingType.MEAN))
+    by_row = ParameterConstraints(sharding_types=["row_wise"])
+    both, one = ({name: by_row for name in names} for names in (("user", "page"), ("user",)))
+    assert _modules(describe(means, constraints=both)) == [{"path": "ebc", "pooling": "mean", "splits_rows": True}]
+    with pytest.raises(InvalidDocument, match="unless those of all tables of the collection are"):
+        describe(means, constraints=one)
+
+
+def test_means_beside_sums_keep_their_rows_whole() -> None:
+    spec = describe(model(config("user"), config("page", pooling=PoolingType.MEAN)))
+    user, page = (set(table.constraints.sharding_types or ()) & ROWS_SPLIT for table in spec.tables)
+    assert user == {"row_wise", "table_row_wise"}
+    assert page == set()
+
+
 def test_a_collection_of_sequences_by_itself() -> None:
     assert _modules(describe(sequences(sequence("clicks")))) == [{"path": "ebc", "pooling": "none"}]
 

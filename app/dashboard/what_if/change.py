@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -103,6 +104,6 @@ def _more_memory(question: Question, text: str) -> dict[str, Any]:
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) <= 10_000_000:
+    if not re.fullmatch("[0-9]{1,8}", text) or not 0 < int(text) <= 10_000_000:
         raise InvalidDocument("form", [BrokenRule(f"/{name}", text, "must be a whole number from 1 on")])
     return int(text)

@@ -50,6 +50,17 @@ def test_every_view_and_button(site: Site) -> None:
     assert site.api.get(site.plan("plain")).status_code == httpx.codes.NOT_FOUND
 
 
+def test_odd_forms_are_answered(site: Site) -> None:
+    what_if = f"{site.plan('m3')}/what-if"
+    for number in ("\u00b2", "9" * 5000, "-1", "1.5"):
+        assert site.api.get(what_if, params={"nodes": number}).status_code == httpx.codes.UNPROCESSABLE_ENTITY, number
+    assert pressed(site, "/login", key="\u20ac", to="/") == "/"
+    for kind, part in (("multipart/form-data; boundary*", "form-data"), ("multipart/form-data; boundary=x", "form-data; name*")):
+        body = f"--x\r\nContent-Disposition: {part}\r\n\r\n1\r\n--x--\r\n"
+        answer = site.api.post(what_if, content=body, headers={"Content-Type": kind})
+        assert answer.is_client_error or answer.is_redirect, (kind, answer.text)
+
+
 def test_a_form_of_another_origin_is_refused(site: Site) -> None:
     for path in (
         "/plans/delete",

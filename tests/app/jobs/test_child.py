@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from emplace.app.jobs.child import ChildFailed, ChildStopped, run_child
+from emplace.app.jobs.child import run_child
+from emplace.app.jobs.child_errors import ChildFailed, ChildLost, ChildStopped
 from emplace.app.jobs.warm import WarmProcess
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_text
@@ -158,7 +159,7 @@ def test_a_warm_process_that_is_killed_takes_its_forks_along_and_is_replaced(war
             os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
         return False
 
-    with pytest.raises(ChildFailed, match="was ended by SIGTERM"):
+    with pytest.raises(ChildLost, match="ended with all it had in hand"):
         run_child("solve", busy_question().canonical_json(), ignore, kill_its_parent, warm=warm)
     assert step_processes() == []
     assert run_child("solve", a_question().canonical_json(), ignore, lambda: False, warm=warm)

@@ -36,6 +36,17 @@ def test_a_plan_survives_the_sigkill_of_its_worker(api: httpx.Client, start_work
         assert f'"{key}"' in progress
 
 
+@ONLY_SQLITE
+def test_a_plan_survives_the_sigkill_of_the_process_that_solves_it(api: httpx.Client, start_worker: StartWorker, query: Query) -> None:
+    plan_id = ask_small(api)
+    worker = start_worker()
+    wait_until(worker.steps, START_S)
+    [warm] = children_of(worker.pid, WARM.decode())
+    os.kill(warm, signal.SIGKILL)
+    assert wait_for(api, plan_id, "done")["plan"]["status"] == "optimal"
+    assert query("SELECT attempts FROM plans") == [(2,)]
+
+
 def freeze(worker: WorkerProcess, database: Database) -> None:
     """Stop it where it is, but not in a transaction: SQLite's lock would be kept for as long, and nobody could take over."""
     while True:

@@ -14,7 +14,7 @@ from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import ProfileRow, RunRow
 from emplace.app.jobs import work
-from emplace.app.jobs.child import ChildFailed
+from emplace.app.jobs.child_errors import ChildFailed
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
