@@ -10,6 +10,9 @@ from emplace.placement.document import Document
 from emplace.placement.model import ComputeKernel, Name, ShardingType
 from emplace.placement.stages import PLACED_STAGES, Stage
 
+MOST_US = 1e15
+"""The longest step that a proof is about: thirty years."""
+
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 
 
@@ -90,7 +93,7 @@ class ProofPart(ProofCase):
 class Proof(Document):
     """What it proves, and the weights and cases that do."""
 
-    bound_us: Annotated[float, Field(ge=0)] | None = None
+    bound_us: Annotated[float, Field(ge=0, le=MOST_US)] | None = None
     """No placement has a shorter step. Absent: there is no placement."""
     trainers: ProofPart
     """Placements on trainers alone."""

@@ -1,11 +1,14 @@
 """Documents of earlier versions, read as what they meant.
 
-In version 1 of plans and questions `time_limit` was of counted work; it is called `work_limit` since.
+In version 1 of plans and questions `time_limit` was of counted work; it is called `work_limit` since. A plan within the gap that was asked
+for could be called `optimal`; it is `feasible` since.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from emplace.placement.terms import OPTIMAL_GAP
 
 
 def question_of_version_1(data: dict[str, Any]) -> dict[str, Any]:
@@ -22,4 +25,7 @@ def plan_of_version_1(data: dict[str, Any]) -> dict[str, Any]:
     solver, question = data.get("solver"), data.get("question")
     if isinstance(question, dict) and "schema_version" in question:
         return data
+    gap = data.get("gap")
+    if data.get("status") == "optimal" and isinstance(gap, float) and gap > OPTIMAL_GAP:
+        data = data | {"status": "feasible"}
     return data | {"schema_version": 2, "solver": {"limit_kind": "work"} | solver if isinstance(solver, dict) else solver}

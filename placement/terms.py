@@ -22,3 +22,7 @@ class ShardingType(StrEnum):
     TABLE_COLUMN_WISE = "table_column_wise"
     GRID_SHARD = "grid_shard"
     DATA_PARALLEL = "data_parallel"
+
+
+OPTIMAL_GAP = 1e-6
+"""Gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""

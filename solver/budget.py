@@ -47,8 +47,6 @@ MET = 1e-9
 """Gap that only rounding leaves: bound and plan are sums of the same figures in another order."""
 PROVER_MET = 1e-7
 """The finest gap that branch and bound tries to close: its certificates are of linear programs solved to about so much."""
-PROVEN = 1e-6
-"""Gap up to which a plan is called optimal. Linear programs are solved to about 1e-7, so a bound can't be trusted further."""
 TIE = 1e-9
 """Share by which two objectives may differ and still be equal."""
 

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
-from emplace.solver.budget import PROVEN, TIE
+from emplace.placement.terms import OPTIMAL_GAP
+from emplace.solver.budget import TIE
 
 Solution = TypeVar("Solution")
 
@@ -121,4 +122,4 @@ def gap_of(objective_us: float, bound_us: float) -> float:
 
 def settled(objective_us: float, bound_us: float) -> Limit:
     """NONE where the bound has met the objective, GAP where a search ended because what lies between is no more than was asked for."""
-    return Limit.NONE if gap_of(objective_us, bound_us) <= PROVEN else Limit.GAP
+    return Limit.NONE if gap_of(objective_us, bound_us) <= OPTIMAL_GAP else Limit.GAP

@@ -22,8 +22,9 @@ from emplace.placement.plan import (
     Question,
     SolverRecord,
 )
+from emplace.placement.terms import OPTIMAL_GAP
 from emplace.placement.workload import Objective
-from emplace.solver.budget import PROVEN, READING_SECONDS, READING_SHARE, enough_gap
+from emplace.solver.budget import READING_SECONDS, READING_SHARE, enough_gap
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.fewest_devices import smallest_size
 from emplace.solver.driver.floor import raised_to_floor, solve_above_floor, stay_at_floor
@@ -150,5 +151,5 @@ def _plan(
 def _status(found: Result[Placement], fewest: FewestDevices | None) -> PlanStatus:
     if found.solution is not None:
         is_fewest = fewest is None or not fewest.undecided
-        return PlanStatus.OPTIMAL if found.gap <= PROVEN and is_fewest else PlanStatus.FEASIBLE
+        return PlanStatus.OPTIMAL if found.gap <= OPTIMAL_GAP and is_fewest else PlanStatus.FEASIBLE
     return PlanStatus.INFEASIBLE if found.is_infeasible else PlanStatus.UNDECIDED

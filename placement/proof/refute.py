@@ -85,7 +85,8 @@ def _longer(program: ProofProgram, scale: Scale, lower_us: tuple[Fraction, ...],
         ((beside - total) * lower for each, (total, lower) in enumerate(zip(scale.totals, lower_us, strict=True)) if each != stage),
         Fraction(0),
     )
-    found = Fraction(at_most((least + rest - beside * room) / (scale.totals[stage] - beside)))
+    exact = (least + rest - beside * room) / (scale.totals[stage] - beside)
+    found = Fraction(at_most(min(max(exact, Fraction(0)), room + 1)))  # more than there is room for is too much already
     return tuple(max(lower, found) if each == stage else lower for each, lower in enumerate(lower_us))
 
 

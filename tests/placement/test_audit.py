@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from emplace.placement.audit import audit
 from emplace.placement.model import ComputeKernel, ShardingType
-from emplace.placement.plan import Plan, PlanOptions
+from emplace.placement.plan import Plan, PlanOptions, PlanStatus
 from tests.placement.example_models import gpu_host, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 
@@ -161,6 +161,15 @@ def test_what_tells_the_figures() -> None:
 def test_each_rule_names_its_place(pointer: str, value: Any, where: str, what: str) -> None:
     found = audit(tampered(PLAN, pointer, value))
     assert any(violation.where == where and what in violation.what for violation in found), found
+
+
+def test_a_plan_within_the_gap_that_was_asked_for_is_not_optimal_for_it() -> None:
+    assert PLAN.step_time_us is not None
+    assert PLAN.status is PlanStatus.FEASIBLE
+    options = PLAN.question.options.model_copy(update={"gap": 0.05})
+    close = {"question": PLAN.question.model_copy(update={"options": options}), "lower_bound_us": PLAN.step_time_us * 0.96, "gap": 0.04}
+    assert "/status" not in where_of(PLAN.model_copy(update=close))
+    assert "/status" in where_of(PLAN.model_copy(update=close | {"status": PlanStatus.OPTIMAL}))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from emplace.placement.audit import audit
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, by_the_clock
+from emplace.placement.plan import LimitKind, Plan, PlanOptions, PlanStatus, Question, by_the_clock
 from emplace.placement.reading import from_data
 from tests.placement.test_audit import mixed_plan
 
@@ -26,6 +26,11 @@ def test_a_stored_plan_of_version_1_is_the_same_plan_and_sound() -> None:
     plan = from_data(plan_of_version_1(), Plan, source="plan.json")
     assert plan == mixed_plan()
     assert audit(plan) == []
+
+
+@pytest.mark.parametrize(("gap", "status"), [(5e-4, PlanStatus.FEASIBLE), (5e-7, PlanStatus.OPTIMAL), (0.0, PlanStatus.OPTIMAL)])
+def test_one_that_is_within_a_gap_is_not_called_optimal_any_more(gap: float, status: PlanStatus) -> None:
+    assert from_data(plan_of_version_1() | {"status": "optimal", "gap": gap}, Plan, source="plan.json").status is status
 
 
 def test_its_limit_is_audited_as_work() -> None:

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks.generate import Case, draw, suite
+from emplace.placement.terms import OPTIMAL_GAP
 from emplace.solver import engine
 from emplace.solver.branch_and_price.prover import Prover
-from emplace.solver.budget import PROVEN, SEARCH_SECONDS, Budget
+from emplace.solver.budget import SEARCH_SECONDS, Budget
 from emplace.solver.engine import solve
 from emplace.solver.heuristics.improve import Improver
 from emplace.solver.local_search.race import RESTART_WORK, Race
@@ -267,7 +268,7 @@ def test_no_program_is_built_that_counts_for_more_than_there_is(tables: int, dev
 def test_a_search_that_ends_within_the_gap_asked_for_does_not_say_that_it_was_finished(gap: float) -> None:
     ended = [solve(rich_problem(seed), Budget(1.0, gap, 0)) for seed in range(12)]
     assert {each.limit for each in ended} == {Limit.NONE, Limit.GAP}
-    assert all((each.limit is Limit.NONE) <= (each.gap <= PROVEN) and each.gap <= gap * (1 + 1e-9) for each in ended)
+    assert all((each.limit is Limit.NONE) <= (each.gap <= OPTIMAL_GAP) and each.gap <= gap * (1 + 1e-9) for each in ended)
 
 
 def test_ctrl_c_while_the_gap_is_closed_waits_for_no_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.enumeration import beaten_by
 from benchmarks.exhaustive import Found, TooLarge
 from benchmarks.small_questions import small_question
-from emplace.placement.certificate import Cases, HasAtMost, HasWay, Proof, ProofCase, ProofPart, Weights
+from emplace.placement.certificate import MOST_US, Cases, HasAtMost, HasWay, Proof, ProofCase, ProofPart, Weights
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Explanation, Plan, PlanStatus
@@ -201,6 +201,11 @@ def test_mixes_of_widths_have_no_number_of_pieces() -> None:
 FULLEST = {"of_class": 0, "stage": "input_dist", "tables": ["t0"], "most_us": 1.0, "share": 0.1}
 ALTERED: dict[str, tuple[dict[str, Any], str]] = {
     "a bound that is raised": ({"bound_us": 1e9}, "is to prove that none is shorter than 1e+09"),
+    "the highest bound that one can say": ({"bound_us": MOST_US}, "is to prove that none is shorter than 1e+15"),
+    "a stage that hardly has more than another": (
+        {"bound_us": MOST_US, "weights": {"stages": [[0.5] * 6, [1e-300] + [0.0] * 5], "largest": [], "fullest": []}},
+        "is to prove that none is shorter than 1e+15",
+    ),
     "no placement": ({"bound_us": None}, "is to prove that there is no placement"),
     "ranks by class": ({"trainers": {"each_rank": False}}, "is to prove"),
     "too few ranks": ({"weights": {"stages": [[0.0] * 6]}}, "has 1 entries, must have 2"),
@@ -238,10 +243,9 @@ def test_what_does_not_prove_what_it_says_is_refused(case: str) -> None:
     assert verify(plan).holds
     changes, said = ALTERED[case]
     data = plan.proof.to_data()
-    if (of_weights := changes.get("weights")) is not None:
-        data["trainers"]["weights"] = [each | of_weights for each in data["trainers"]["weights"]]
-    else:
-        data |= changes
+    of_weights = changes.get("weights", {})
+    data["trainers"]["weights"] = [each | of_weights for each in data["trainers"]["weights"]]
+    data |= {key: value for key, value in changes.items() if key != "weights"}
     altered = Proof.model_validate(data)
     found = check(plan.question, altered)
     assert any(said in violation.what for violation in found.violations), found
