@@ -41,6 +41,11 @@ def row_bytes(data_type: DataType, columns: Any) -> Any:
     return columns * _ELEMENT_BYTES[data_type] + extra
 
 
+def weight_bytes(table: Table) -> int:
+    """Bytes of all weights of a table, the least that it takes wherever it is."""
+    return int(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim))
+
+
 def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
     """Bytes of a fused optimizer's state; row-wise Adagrad keeps one value per row of each shard."""
     match optimizer:

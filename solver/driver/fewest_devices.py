@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from emplace.placement.memory import row_bytes
-from emplace.placement.model import Tier
 from emplace.placement.plan import FewestDevices, JobSize, Question, job_sizes, sized
-from emplace.placement.topology import SERVED
 from emplace.solver.budget import ANY_PLAN_GAP, MOST_SIZE_SECONDS, SIZE_SHARE
+from emplace.solver.driver.all_memory import weights_exceed_memory
 from emplace.solver.driver.at_once import packed_at_once
 from emplace.solver.driver.solve_variants import solve_variants
 from emplace.solver.model.extract import Placement
@@ -49,7 +47,7 @@ def _tried(question: Question, monitor: Monitor) -> Result[Placement]:
     """A plan of any quality, a proof that there is none, or neither."""
     if monitor.stopped():
         return _unknown(monitor.limit)
-    if _weight_bytes(question) > _memory_bytes(question):
+    if weights_exceed_memory(question):
         return NOTHING_FITS
     if (packed := packed_at_once(question, monitor.wanting(math.inf))) is not None:
         return packed
@@ -68,19 +66,3 @@ NOTHING_FITS = Result[Placement].infeasible("each size")
 
 def _unknown(limit: Limit) -> Result[Placement]:
     return Result(None, math.inf, 0.0, "each size", limit)
-
-
-def _weight_bytes(question: Question) -> int:
-    """The least that all tables take, wherever they are."""
-    return sum(int(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim)) for table in question.model.tables)
-
-
-def _memory_bytes(question: Question) -> int:
-    tiers = question.allowed_tiers
-    topology = question.topology(with_servers=bool(tiers & SERVED))
-    nodes = topology.trainer_nodes
-    return (
-        sum(rank.hbm_capacity_bytes for rank in topology.ranks) * (Tier.HBM in tiers)
-        + sum(topology.node_ddr_capacity_bytes[:nodes]) * bool(tiers & {Tier.DDR, Tier.CPU})
-        + sum(topology.node_ddr_capacity_bytes[nodes:])
-    )

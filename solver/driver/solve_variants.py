@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from emplace.placement.plan import Question
 from emplace.solver.budget import LEAST_SECONDS, LEAST_TYPE_COST_SHARE, TIE, TYPE_SET_SHARES, Budget, enough_gap
+from emplace.solver.driver.all_memory import weights_exceed_memory
 from emplace.solver.driver.at_once import Programs, answered_at_once, packed_at_once
 from emplace.solver.driver.likely_ways import solve_likely_first
 from emplace.solver.driver.packing import quick_placement
@@ -24,6 +25,8 @@ from emplace.solver.result import Limit, Result
 Searches = list[tuple[Variant, TypeSearch]]
 """The variants of a question, each with the search over its sharding types."""
 
+TOO_MUCH = Result[Placement].infeasible("class relaxation")
+"""The answer where weights are more than all memory, which the rows of bytes of the relaxation say too, once all options are priced."""
 NO_TIER = Result[Placement].infeasible("no tier")
 """The answer where no tier is allowed; united with others it changes nothing."""
 
@@ -35,6 +38,8 @@ def solve_variants(
 
     The first search begins with tables as in `warm_start`. `offered` are the question's `offered_variants`, where they are there already.
     """
+    if weights_exceed_memory(question):
+        return TOO_MUCH
     # Without a target neither would end it: small questions would be priced twice, in vain.
     if monitor.has_target and (packed := packed_at_once(question, monitor)) is not None:
         return packed

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from emplace.placement.memory import optimizer_state_bytes, row_bytes
+from emplace.placement.memory import optimizer_state_bytes, weight_bytes
 from emplace.placement.model import Constraints, DataType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.topology import allowed_tiers
@@ -62,8 +62,8 @@ def apart_edits(question: Question) -> Iterator[Edit]:
 
 def narrower_type_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     """Store as few of the largest fp32 tables as will do in fp16."""
-    wide = sorted((table for table in question.model.tables if table.data_type is DataType.FP32), key=_weight_bytes, reverse=True)
-    saved = list(accumulate(_weight_bytes(table) // 2 for table in wide))
+    wide = sorted((table for table in question.model.tables if table.data_type is DataType.FP32), key=weight_bytes, reverse=True)
+    saved = list(accumulate(weight_bytes(table) // 2 for table in wide))
     for over in _overs(cases):
         count = int(np.searchsorted(saved, over)) + 1
         if over and count <= len(wide):
@@ -97,12 +97,8 @@ def _overs(cases: list[Case]) -> list[float]:
     return [min(sums) * margin for margin in _MARGINS] if sums else []
 
 
-def _weight_bytes(table: Table) -> int:
-    return int(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim))
-
-
 def _bytes_of(question: Question, table: Table) -> int:
-    return _weight_bytes(table) + int(optimizer_state_bytes(question.model.optimizer, table.num_embeddings, table.embedding_dim))
+    return weight_bytes(table) + int(optimizer_state_bytes(question.model.optimizer, table.num_embeddings, table.embedding_dim))
 
 
 def _listed(names: list[str]) -> str:

@@ -1,10 +1,19 @@
-"""A place for what torchrun leaves behind."""
+"""A place for what torchrun leaves behind, and stages that are timed in fewer steps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_staged_steps() -> Iterator[None]:
+    """All stages are in each of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emplace.executor.run.STAGED_STEPS", 2)
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,17 @@ from emplace.executor.emulation import MAX_EMULATED_ROWS, emulate_plan, emulated
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import to_torchrec
 from emplace.executor.imported import TheirPlan
+from emplace.executor.job import Job, RankReport
 from emplace.executor.launch import Launch
-from emplace.placement.catalog import builtin_host
+from emplace.executor.run import launch_plans
+from emplace.placement.catalog import builtin_host, host_names
 from emplace.placement.errors import InvalidDocument
+from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
-from tests.executor.plans import build_plan, grid_layouts, make_model, mixed_layouts, table_wise
+from tests.executor.plans import build_plan, grid_layouts, make_model, table_wise
 
 pytestmark = pytest.mark.torch
 
@@ -46,14 +51,37 @@ def _recorded(path: Path) -> Path:
     return path
 
 
-def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Emulated:
+    """A plan that ran as it says: what was said of it, and what its ranks reported."""
+
+    plan: Plan
+    measurement: Measurement
+    launched: tuple[Job, list[list[RankReport]]]
+    told: list[str]
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Emulated:
     plan = _uvm_plan(_large_model(optimizer="adam"))
-    trace, workdir, told = _recorded(tmp_path / "recorded.csv"), tmp_path / "work", list[str]()
-    workdir.mkdir()
-    measurement = emulate_plan(plan, Launch(steps=3, seed=7, workdir=workdir, timeout_s=240, report=told.append, trace=trace))
+    trace, workdir, told = _recorded(tmp_path_factory.mktemp("trace") / "recorded.csv"), tmp_path_factory.mktemp("work"), list[str]()
+    launched: list[tuple[Job, list[list[RankReport]]]] = []
+
+    def launch(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[RankReport]]]:
+        launched.append(launch_plans(plans, launch))
+        return launched[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emplace.executor.emulation.launch_plans", launch)
+        measurement = emulate_plan(plan, Launch(steps=1, seed=7, workdir=workdir, timeout_s=240, report=told.append, trace=trace))
     assert list(workdir.iterdir()) == []
+    return Emulated(plan, measurement, launched[0], told)
+
+
+def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(emulated: Emulated) -> None:
+    plan, measurement = emulated.plan, emulated.measurement
     assert measurement.trace == "recorded.csv"
-    assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in told
+    assert "feature friends: 300 of 300 ids are beyond its table's 100,000 rows; taken modulo" in emulated.told
     passed = {verdict.name: verdict.passed for verdict in measurement.verdicts}
     assert passed == {"audit": True, "placement": True, "numerics": True, "memory": None, "throughput": None}, measurement.verdicts
     assert {verdict.detail for verdict in measurement.verdicts if verdict.passed is None} == {"not checked: emulated"}
@@ -73,11 +101,13 @@ def test_a_cuda_plan_with_uvm_loads_trains_on_a_trace_and_agrees(tmp_path: Path)
         assert words in said
 
 
-def test_an_emulation_that_does_otherwise_does_not_hold(tmp_path: Path) -> None:
-    model = make_model("moved")
-    plan = build_plan(model, builtin_host("dgx-h100"), mixed_layouts(model), ranks=2)
-    program = ["tests.executor.programs.wrong_rank"]
-    measurement = emulate_plan(plan, Launch(steps=2, seed=7, workdir=tmp_path, timeout_s=240, program=program))
+def test_an_emulation_that_does_otherwise_does_not_hold(emulated: Emulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That ranks report what they hold is seen in test_wrong_execution."""
+    job, [[first, *others]] = emulated.launched
+    moved = first.held[0].model_copy(update={"rank": 3})
+    reports = [first.model_copy(update={"held": (moved, *first.held[1:])}), *others]
+    monkeypatch.setattr("emplace.executor.emulation.launch_plans", lambda *_: (job, [reports]))
+    measurement = emulate_plan(emulated.plan, Launch(steps=1, seed=7, workdir=tmp_path, timeout_s=240))
     assert [verdict.name for verdict in measurement.verdicts if verdict.passed is False] == ["placement"]
     assert measurement.emulated is not None
     assert (measurement.emulated.holds, measurement.status) == (False, "not verified")
@@ -99,6 +129,15 @@ def test_what_is_emulated_is_the_same_placement() -> None:
         shard["placement"] for table in exported["plan"]["ebc"].values() for shard in (table["sharding_spec"] or {"shards": []})["shards"]
     ]
     assert {placement.partition("/")[2] for placement in placements} == {"cpu"}
+
+
+@pytest.mark.parametrize("name", host_names())
+def test_any_built_in_host_has_a_cpu_host_in_its_place(name: str) -> None:
+    model, host = make_model(), builtin_host(name)
+    plan = build_plan(model, host, {table.name: table_wise(table, 0) for table in model.tables}, ranks=1)
+    emulated = HostSpec.model_validate(emulated_plan(plan).question.host.to_data())
+    assert not emulated.has_cuda
+    assert emulated.num_devices == host.num_devices
 
 
 def test_what_can_not_be_emulated_is_refused(tmp_path: Path) -> None:

@@ -23,17 +23,20 @@ from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
 from emplace.runtime.rank_process import RankProcess
-from tests.executor.plans import build_plan, make_model, mixed_layouts
+from tests.executor.plans import build_plan, column_wise, make_model
 
 pytestmark = pytest.mark.torch
 
 HANG_TIMEOUT_S = 25
+SLEEPING = ["tests.executor.programs.sleeping_rank"]
 
 
 @pytest.fixture(scope="module")
 def plan(here: HostSpec) -> Plan:
+    """Of one table: its steps are the shortest."""
     model = make_model()
-    return build_plan(model, here, mixed_layouts(model), ranks=2)
+    model = model.model_copy(update={"tables": model.tables[:1]})
+    return build_plan(model, here, {"user": column_wise(model.tables[0], [1, 0])}, ranks=2)
 
 
 class Run:
@@ -70,18 +73,21 @@ def test_a_rank_killed_while_training(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_the_agent_killed(plan: Plan, tmp_path: Path) -> None:
-    """Workers have sessions of their own and nobody to end them: they end themselves."""
+    """Ranks have sessions of their own and nobody to end them: they end themselves."""
     run = Run(tmp_path)
 
-    def report(line: str) -> None:
-        if "unsharded reference" in line and not run.ranks:
-            agent = run.look()[0].parent()
+    def kill_the_agent() -> bool:
+        if not run.ranks and len(run.look()) == 2:
+            agent = run.ranks[0].parent()
             assert agent is not None
             assert agent.pid != os.getpid()
             agent.send_signal(signal.SIGKILL)
+        return False
 
     with pytest.raises(ExecutionFailed, match="the ranks' parent process was killed by SIGKILL"):
-        run_plan(plan, Launch(steps=100_000, seed=0, workdir=tmp_path, timeout_s=120, report=report))
+        run_plan(
+            plan, Launch(steps=1, seed=0, workdir=tmp_path, timeout_s=120, should_stop=kill_the_agent, program=[*SLEEPING, "listening"])
+        )
     run.assert_nothing_left()
 
 
@@ -92,8 +98,8 @@ def test_a_cancelled_run_ends_at_once(plan: Plan, tmp_path: Path) -> None:
 
 
 def _sleep(folder: Path, how: str, should_stop: Callable[[], bool], timeout_s: float) -> None:
-    program = ["tests.executor.programs.sleeping_rank", how]
-    launch_ranks(Launch(steps=0, seed=0, workdir=folder, timeout_s=timeout_s, should_stop=should_stop, program=program), 2, folder)
+    launch = Launch(steps=0, seed=0, workdir=folder, timeout_s=timeout_s, should_stop=should_stop, program=[*SLEEPING, how])
+    launch_ranks(launch, 2, folder)
 
 
 def _sleepers(folder: Path) -> list[psutil.Process]:
@@ -133,17 +139,20 @@ def test_cancelling_ends_every_rank(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stored(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_plan(tmp_path_factory.mktemp("stored"), here)
+def stored(plan: Plan, here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A small plan, and one of tables that don't fit where memory is limited."""
+    small, folder = tmp_path_factory.mktemp("small") / "plan.json", tmp_path_factory.mktemp("stored")
+    small.write_text(plan.canonical_json())
+    return {"small": small, "large": store_plan(folder, here)}
 
 
-@pytest.mark.parametrize("fault", ["memory limit", "raises on a full disk", "file too large"])
-def test_what_the_system_refuses(fault: str, stored: Path) -> None:
+@pytest.mark.parametrize(("fault", "of"), [("memory limit", "large"), ("raises on a full disk", "small"), ("file too large", "small")])
+def test_what_the_system_refuses(fault: str, of: str, stored: dict[str, Path]) -> None:
     """Those of the benchmark's injections that nothing else here is like, once each. The rank that it happens to is named, not the one
     that loses it."""
     tally = Tally()
     try:
-        inject(fault, stored, tally)
+        inject(fault, stored[of], tally)
     except NotPermitted as reason:
         pytest.skip(str(reason))
     assert tally.wrong_causes == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from emplace.placement.audit import audit
 from emplace.placement.catalog import builtin_host
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
+from emplace.placement.measurement import Measurement
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.reading import from_data
@@ -92,21 +92,33 @@ def plans(here: HostSpec) -> list[Plan]:
     return [*made, build_plan(half, here, reduced, ranks=RANKS)]
 
 
-def test_pooled_tables_and_sequences_in_one_model(here: HostSpec, tmp_path: Path) -> None:
-    made = plans(here)
-    told = list[str]()
-    measurements = run_plans(made, Launch(6, seed=7, workdir=tmp_path, timeout_s=240, report=told.append))
+@pytest.fixture(scope="module")
+def measured(here: HostSpec, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Plan, Measurement]]:
+    """What several modules train under, and the plan of one sequence, in one launch."""
+    one = one_sequence()
+    made = [*plans(here), build_plan(one, here, {"page": table_wise(one.tables[0], 0)}, ranks=RANKS)]
+    launch = Launch(steps=1, seed=7, workdir=tmp_path_factory.mktemp("sequences"), timeout_s=240)
+    return list(zip(made, run_plans(made, launch), strict=True))
+
+
+def test_pooled_tables_and_sequences_in_one_model(measured: list[tuple[Plan, Measurement]]) -> None:
+    made, measurements = zip(*measured[:3], strict=True)
     for measurement in measurements:
         assert [verdict for verdict in measurement.verdicts if not verdict.passed and verdict.name != "throughput"] == []
         assert set(measurement.ranks[0].stages_us) == set(Stage)
-    errors = [next(each.detail for each in made.verdicts if each.name == "numerics") for made in measurements]
+    errors = [next(verdict.detail for verdict in each.verdicts if verdict.name == "numerics") for each in measurements]
     assert "0.001 is allowed" in errors[0]
     assert "0.05 is allowed" in errors[2]
     # The hot block of `page` makes rank 0 the fuller one, though rank 1 has all of `shop`.
     assert [hot.rank for hot in made[1].hot_ranks or ()] == [0]
-    measured, predicted = ([each.peak_bytes for each in measurements[1].ranks], [each.ddr_bytes for each in made[1].ranks])
-    assert measured[0] > measured[1]
-    assert measured[0] == pytest.approx(predicted[0], abs=16 * 2**20)  # what a process takes besides, and its allocator
+    peaks, predicted = _peaks(made[1], measurements[1])
+    assert peaks[0] > peaks[1]
+    assert peaks[0] == pytest.approx(predicted[0], abs=16 * 2**20)  # what a process takes besides, and its allocator
+
+
+def _peaks(plan: Plan, measurement: Measurement) -> tuple[list[int], list[int]]:
+    """(measured, predicted) bytes of each rank."""
+    return [each.peak_bytes for each in measurement.ranks], [each.ddr_bytes for each in plan.ranks]
 
 
 def one_sequence() -> ModelSpec:
@@ -117,13 +129,10 @@ def one_sequence() -> ModelSpec:
     return from_data(data, ModelSpec, source="one")
 
 
-def test_peaks_of_a_rank_that_has_all_of_a_sequence_and_of_one_that_has_none(here: HostSpec, tmp_path: Path) -> None:
+def test_peaks_of_a_rank_that_has_all_of_a_sequence_and_of_one_that_has_none(measured: list[tuple[Plan, Measurement]]) -> None:
     """The one holds all vectors twice, and gradients of all rows; the other its own vectors, and their gradients."""
-    model = one_sequence()
-    plan = build_plan(model, here, {"page": table_wise(model.tables[0], 0)}, ranks=RANKS)
-    [measurement] = run_plans([plan], Launch(1, seed=7, workdir=tmp_path, timeout_s=240))
-    measured, predicted = ([each.peak_bytes for each in measurement.ranks], [each.ddr_bytes for each in plan.ranks])
-    assert measured == pytest.approx(predicted, rel=0.05, abs=6 * 2**20)
+    peaks, predicted = _peaks(*measured[3])
+    assert peaks == pytest.approx(predicted, rel=0.05, abs=6 * 2**20)
 
 
 def test_a_plan_is_exported_and_imported_by_module(here: HostSpec) -> None:
@@ -187,4 +196,4 @@ def test_sequences_are_not_replicated_on_cpus(here: HostSpec) -> None:
     replicated = {"page": data_parallel(model.tables[2], RANKS)}
     findings = audit(build_plan(model, here, layouts(model, "row_wise") | replicated, ranks=RANKS))
     assert any("so a table that is not pooled can't be data_parallel" in finding.what for finding in findings)
-    assert all(table.sharding_type != "data_parallel" for table in emplace.plan(model, here, ranks=RANKS).tables[2:])
+    assert all(table.sharding_type != "data_parallel" for table in emplace.plan(model, here, ranks=RANKS, work_limit=0.5).tables[2:])

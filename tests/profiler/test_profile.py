@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch.distributed import destroy_process_group, init_process_group
 
 from emplace.hardware.discover import discover_host
 from emplace.placement.catalog import builtin_model
@@ -20,30 +22,35 @@ from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import InvalidDocument, ToolError
 from emplace.placement.host import HostSpec
-from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
 from emplace.placement.reading import read_text
 from emplace.profiler.design.experiments import QUICK, make_design
 from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
-from emplace.profiler.fit.samples import rank_path, read_samples
+from emplace.profiler.fit.samples import rank_path
+from emplace.profiler.measure.rank import measure
 from emplace.profiler.profile import profile_host, profile_with
 from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
 
 pytestmark = pytest.mark.torch
 
+STANDARD = (Optimizer.ROWWISE_ADAGRAD, DataType.FP32)
 TINY = replace(
     QUICK,
     round_s=0.05,
     budget_s=0.0,
-    lookup_points=88,
+    lookup_points=52,
+    variants=(STANDARD,) * 5 + ((Optimizer.ADAGRAD, DataType.FP32),),
     collective_sizes=5,
     dense_points=6,
     step_points=5,
-    max_lookups=100_000,
-    max_table_bytes=2**22,
-    max_output_bytes=2**22,
+    max_lookups=10_000,
+    max_table_bytes=2**20,
+    max_output_bytes=2**18,
     max_collective_bytes=2**16,
-    max_dense_flops=1e7,
+    max_dense_flops=1e6,
+    max_step_batch=64,
+    max_busy_lookups=10_000,
 )
 RANK = "emplace.profiler.measure.rank"
 PROFILE = """
@@ -65,18 +72,20 @@ class Profiled:
     left: list[Path]
 
 
-def profile_tiny(workdir: Path) -> Profiled:
+def profile_tiny(workdir: Path, model: CostModel | None = None) -> Profiled:
+    """A tiny profile; with a model, that stands in for its fit."""
     lines: list[str] = []
     seen: list[list[list[Sample]]] = []
 
     def fit(design: Design, samples: list[list[Sample]], host: HostSpec) -> CostModel:
         seen.append(samples)
-        return fit_cost_model(design, samples, host)
+        return model or fit_cost_model(design, samples, host)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emplace.profiler.profile.KERNELS_ON_CPU", (ComputeKernel.FUSED, ComputeKernel.DENSE))  # the fewest points of each
         patch.setattr("emplace.profiler.profile.fit_cost_model", fit)
-        model = profile_with(TINY, 2, 0, lines.append, workdir)
-    return Profiled(model, seen[0], lines, list(workdir.iterdir()))
+        found = profile_with(TINY, 2, 0, lines.append, workdir)
+    return Profiled(found, seen[0], lines, list(workdir.iterdir()))
 
 
 @pytest.fixture(scope="module")
@@ -123,31 +132,30 @@ def test_a_profile_of_this_machine_whose_time_is_up_at_once(profiled: Profiled) 
     assert profiled.left == []
 
 
-@pytest.mark.parametrize(("stop", "cleans_up"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
-def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp_path: Path, stop: signal.Signals, cleans_up: bool) -> None:
+def test_an_interrupted_profile_leaves_no_process_and_keeps_what_it_measured(tmp_path: Path) -> None:
+    """What becomes of the ranks of a process that was killed is the same of a run: see tests/runtime/test_temporary.py."""
     process = subprocess.Popen([sys.executable, "-c", PROFILE, str(tmp_path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("measured-*/rank-0.jsonl")))
     # the agent and two ranks name their folder in their command lines
     assert len(processes_naming(tmp_path)) >= 4
-    process.send_signal(stop)
+    process.send_signal(signal.SIGTERM)
     assert process.wait(30) != 0
     wait_for(lambda: not processes_naming(tmp_path))
-    if cleans_up:
-        assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["measured"]
+    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["measured"]
 
 
 def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: Profiled) -> None:
     """What one rank lacks, or has only half a line of, is measured again; what all have is not."""
     monkeypatch.setattr("emplace.profiler.profile.measure", lambda *_: None)
     with pytest.raises(ToolError, match="only 0 points"):
-        profile_with(TINY, 2, 0, lambda _: None, tmp_path)
+        profile_tiny(tmp_path)
     monkeypatch.undo()
     (kept,) = tmp_path.glob("measured-*")
-    done, half_a_line = len(profiled.samples[0]) - 16, 9
+    done, half_a_line = len(profiled.samples[0]) - 6, 9
     for rank, samples in enumerate(profiled.samples):
         lines = [sample.canonical_json() + "\n" for sample in samples[: done + 1]]
         rank_path(kept, rank).write_text("".join(lines)[: None if rank == 0 else -half_a_line])
-    again = profile_tiny(tmp_path)
+    again = profile_tiny(tmp_path, profiled.model)
     assert f"continuing: {done} measurements were made before an interruption" in again.lines
     for before, after in zip(profiled.samples, again.samples, strict=True):
         assert after[:done] == before[:done]
@@ -158,12 +166,14 @@ def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
 
 def test_the_second_sweep_measures_every_step_again(tmp_path: Path) -> None:
+    """By one rank, in this process."""
     design = make_design(replace(TINY, step_sweeps=2, step_points=0), 1, 0, (ComputeKernel.FUSED,), 2**22)
     design = design.model_copy(update={"steps": design.steps[:3], "collectives": (), "dense": (), "lookups": ()})
-    (tmp_path / "design.json").write_text(design.canonical_json())
-    a_minute_from_now = str(time.monotonic() + 60)
-    run_ranks([RANK, str(tmp_path / "design.json"), str(tmp_path), a_minute_from_now], 1, tmp_path, 120, lambda: None)
-    (samples,) = read_samples(tmp_path, 1)
+    init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        samples = [sample for of_round in measure(design, torch.device("cpu"), frozenset()) for sample in of_round]
+    finally:
+        destroy_process_group()
     first, second = ([one for one in samples if one.sweep == sweep] for sweep in range(2))
     assert first + second == samples
     assert [(one.kind, one.index) for one in first] == [(one.kind, one.index) for one in second]

@@ -31,10 +31,12 @@ def test_the_next_run_removes_what_a_killed_one_left(here: HostSpec, tmp_path: P
     killed = subprocess.Popen([*command, "--steps", "100000"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
     try:
         ranks = _ranks(folders)
+        agent = ranks[0].parent()
+        assert agent is not None
         with temporary_folder("other", folders) as other:
             assert len(list(folders.iterdir())) == 2  # the run goes on, so its folder stays
             killed.kill()
-            _, alive = psutil.wait_procs(ranks, timeout=30)
+            _, alive = psutil.wait_procs([agent, *ranks], timeout=30)
             assert alive == []
             [left] = folders.glob("emplace-run-*")
             subprocess.run([*command, "--timeout", "1"], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False)

@@ -104,14 +104,20 @@ def test_no_long_work_begins_after_the_clock_ends(work: str, monkeypatch: pytest
 
 
 def test_infeasible_is_said_only_when_proven() -> None:
-    asked = too_many_tables(gpu_host(2, hbm="32MiB"), tiers=["hbm"])
-    for looks in LOOKS:
-        plan, _ = ended_after(asked, looks)
-        assert audit(plan) == []
-        assert plan.status in (PlanStatus.INFEASIBLE, PlanStatus.UNDECIDED)
-        assert plan.status is PlanStatus.INFEASIBLE or plan.solver.stopped_by == "time"
+    asked = too_many_tables(gpu_host(2, hbm="74.25MiB"), tiers=["hbm"])  # the weights alone would fit
+    ends = [ended_after(asked, looks)[0] for looks in LOOKS]
+    assert {plan.status for plan in ends} == {PlanStatus.INFEASIBLE, PlanStatus.UNDECIDED}
+    assert all(audit(plan) == [] and (plan.status is PlanStatus.INFEASIBLE or plan.solver.stopped_by == "time") for plan in ends)
     fits = question(gpu_host(2, hbm="60MiB"), [table(f"t{index}", 200_000, pooling=20) for index in range(4)])
     assert all(ended_after(fits, looks)[0].status is not PlanStatus.INFEASIBLE for looks in LOOKS)
+
+
+@pytest.mark.parametrize("columns", [32, 65_536])
+def test_weights_beyond_all_memory_are_a_proof_without_any_time(columns: int) -> None:
+    for rows, is_too_much in ((10**9, True), (10, False)):
+        plan, _ = ended_after(question(gpu_host(2), [table("wide", rows, columns), table("small", 100)]), 1)
+        assert (plan.status is PlanStatus.INFEASIBLE) is is_too_much
+        assert audit(plan) == []
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -135,7 +135,7 @@ ROWS_SPLIT = {"row_wise", "table_row_wise", "grid_shard"}
 def test_rows_of_means_are_split_where_the_constraints_of_all_of_them_say_so() -> None:
     means = collection(config("user", pooling=PoolingType.MEAN), config("page", pooling=PoolingType.MEAN))
     by_row = ParameterConstraints(sharding_types=["row_wise"])
-    both, one = ({name: by_row for name in names} for names in (("user", "page"), ("user",)))
+    both, one = (dict.fromkeys(names, by_row) for names in (("user", "page"), ("user",)))
     assert _modules(describe(means, constraints=both)) == [{"path": "ebc", "pooling": "mean", "splits_rows": True}]
     with pytest.raises(InvalidDocument, match="unless those of all tables of the collection are"):
         describe(means, constraints=one)

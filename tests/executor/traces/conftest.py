@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from tests.executor.plans import make_model
-from tests.executor.traces.examples import EXAMPLES, FORMATS
+from tests.executor.traces.examples import EXAMPLES, FORMATS, names_of
 
 if TYPE_CHECKING:
     from emplace.runtime.dlrm import Batch
@@ -25,13 +25,18 @@ def drawn() -> Batch:
 
 
 @pytest.fixture(scope="session")
-def files(drawn: Batch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def lists(drawn: Batch) -> dict[str, list[list[int]]]:
+    """The ids of each feature, example by example."""
+    return {name: [ids.tolist() for ids in drawn.sparse[name].to_dense()] for name in names_of(drawn)}
+
+
+@pytest.fixture(scope="session")
+def files(drawn: Batch, lists: dict[str, list[list[int]]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same examples in each format."""
     import torch
 
     folder = tmp_path_factory.mktemp("traces")
-    sparse, names = drawn.sparse, drawn.sparse.keys()
-    lists = {name: [ids.tolist() for ids in sparse[name].to_dense()] for name in names}
+    sparse, names = drawn.sparse, names_of(drawn)
     torch.save((sparse.values(), sparse.offsets(), sparse.lengths().view(len(names), EXAMPLES)), folder / "trace.pt")
     parquet.write_table(arrow.table({"note": ["x"] * EXAMPLES} | lists), folder / "trace.parquet")
     with (folder / "trace.csv").open("w", newline="") as file:

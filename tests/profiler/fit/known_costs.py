@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from emplace.hardware.discover import discover_host
 from emplace.placement.cost_model import DenseCost, KernelCost, LookupCost, cache_lines
 from emplace.placement.dense_part import dense_part
 from emplace.placement.model import ComputeKernel, Optimizer, ShardingType
-from emplace.profiler.design.experiments import QUICK, make_design
+from emplace.profiler.design.experiments import QUICK, Effort, make_design
 from emplace.profiler.design.point_models import FEATURES_OF_A_RANK, PIECES, dense_model, exchanged_examples, permuted_examples
 from emplace.profiler.design.points import CollectivePoint, Design, Kind, LookupPoint, Operation, Sample, TableCounts
 from emplace.profiler.fit.step_fit import COUNTED, READ, Known, StepFit
@@ -56,8 +57,12 @@ COLLECTIVES = {
 UPDATED = {Optimizer.SGD: 1e-4, Optimizer.ADAGRAD: 4e-4, Optimizer.ROWWISE_ADAGRAD: 2e-4}
 
 
-def design_of(**change: object) -> Design:
-    return make_design(QUICK, 2, 0, (ComputeKernel.FUSED, ComputeKernel.DENSE), 2**26).model_copy(update=change)
+FEW_STEPS = replace(QUICK, step_points=4)
+"""To price a step takes most of a fit."""
+
+
+def design_of(effort: Effort, *kernels: ComputeKernel) -> Design:
+    return make_design(effort, 2, 0, kernels, 2**26)
 
 
 def counts(point: LookupPoint) -> tuple[TableCounts, ...]:
@@ -111,8 +116,9 @@ def one_way_us(point: CollectivePoint) -> float:
 
 @cache
 def exact() -> tuple[Design, list[Sample]]:
-    """A quick profile's points, and what each of two ranks measures of them."""
-    return design_of(), samples_of(design_of())[0]
+    """A quick profile's points, of whole steps fewer, and what each of two ranks measures of them."""
+    design = design_of(FEW_STEPS, ComputeKernel.FUSED, ComputeKernel.DENSE)
+    return design, samples_of(design)[0]
 
 
 def samples_of(design: Design) -> list[list[Sample]]:

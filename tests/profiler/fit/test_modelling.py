@@ -12,7 +12,7 @@ from emplace.placement.cost_model import CostModel, CostSource, LookupCost
 from emplace.placement.dense_part import dense_part
 from emplace.placement.errors import ToolError
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
-from emplace.profiler.design.experiments import FULL, QUICK, make_design
+from emplace.profiler.design.experiments import FULL
 from emplace.profiler.design.point_models import dense_model
 from emplace.profiler.design.points import Kind, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
@@ -20,11 +20,13 @@ from emplace.profiler.fit.step_fit import COUNTED, READ
 from tests.profiler.fit.known_costs import (
     COLLECTIVES,
     COST,
+    FEW_STEPS,
     LIKE,
     SAVED_BY_SGD,
     TRUE,
     UPDATED,
     counts,
+    design_of,
     exact,
     samples_of,
     true_dense,
@@ -96,8 +98,8 @@ def test_overhead_and_types_are_what_the_stages_do_not_explain(fitted: CostModel
 
 def test_other_optimizers_and_data_types_have_a_backward_of_their_own() -> None:
     """Too few points of fp16 leave it to the kernel's own backward."""
-    kernels = (ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
-    design = make_design(replace(QUICK, lookup_points=300, variants=FULL.variants), 2, 0, kernels, 2**26)
+    effort = replace(FEW_STEPS, lookup_points=300, variants=FULL.variants)
+    design = design_of(effort, ComputeKernel.FUSED, ComputeKernel.FUSED, ComputeKernel.DENSE)
     lookups = [
         point.model_copy(update={"data_type": DataType.FP32}) if index % 12 and point.data_type is DataType.FP16 else point
         for index, point in enumerate(design.lookups)

@@ -1,4 +1,5 @@
-"""FOLDER EXAMPLE...: each rank writes what became of plans that can't be made, and the rest; then it is each of the examples in turn."""
+"""FOLDER EXAMPLE...: each rank writes what became of plans that can't be made, and the rest; then it is each of the examples in turn, and ends
+with a plan that can't be made."""
 
 import json
 import os
@@ -31,6 +32,8 @@ def main() -> None:
         (planner(on_cpu, constraints=by_rows), small),
         (planner(on_cpu, server="http://127.0.0.1:9"), small),
         (planner(on_cpu, plan_file=FOLDER / "none.json"), small),
+        (planner(on_cpu), model(config("a", 10), config("b", 10 + dist.get_rank()))),
+        (planner(on_cpu), model(config("a", 10), *[config("c")] * dist.get_rank())),
     ):
         try:
             made.collective_plan(module, sharders())
@@ -43,14 +46,14 @@ def main() -> None:
     seen = observe([ids(["a", f"own-{dist.get_rank()}"], 4, each=2)]).gather()
     said.append({name: [each.batches, each.accesses.lookups] for name, each in seen.features.items()})
     said.append([losses(), losses(reshard_after=2)])
-    (FOLDER / f"rank-{os.environ['RANK']}.json").write_text(json.dumps(said))
+    (FOLDER / f"rank-{os.environ['RANK']}.json").write_text(json.dumps({"process": os.getpid(), "said": said}))
     # A second group of the same name would find the addresses of the first one in torchrun's store.
-    destroy, dist.init_process_group, dist.destroy_process_group = dist.destroy_process_group, lambda *_: None, lambda *_: None
+    dist.init_process_group, dist.destroy_process_group = lambda *_: None, lambda *_: None
     sys.path.insert(0, str(Path(EXAMPLES[0]).parent))  # where torchrun would have found what they share
     for example in EXAMPLES:
         sys.argv = [example, "--check"]
         runpy.run_path(example, run_name="__main__")
-    destroy()
+    planner(on_cpu).collective_plan(model(config("a", 10**11)), sharders())  # nobody catches what it raises
 
 
 main()
