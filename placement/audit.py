@@ -16,7 +16,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.hot_rows import hot_ranks
 from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
-from emplace.placement.moving import moved_bytes
+from emplace.placement.moving import move_cost_us, moved_bytes
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import OUT_OF_TIME, JobSize, LimitKind, Plan, PlanStatus, job_sizes
 from emplace.placement.step_costs import diagnosis_flaws
@@ -311,7 +311,7 @@ def _moves(plan: Plan) -> Iterator[Violation]:
         yield Violation(where="/moved_bytes", what=f"is missing, must be {moved}")
         return
     yield from _exact("/moved_bytes", plan.moved_bytes, moved)
-    yield from _close("/move_cost_us", plan.move_cost_us, moved / 2**30 * options.move_price_us_per_gib)
+    yield from _close("/move_cost_us", plan.move_cost_us, move_cost_us(moved, options.move_price_us_per_gib))
 
 
 def _exact(where: str, said: int, expected: Any, what: str = "") -> Iterator[Violation]:

@@ -18,6 +18,11 @@ def moved_bytes(model: ModelSpec, start: tuple[TablePlacement, ...], tables: tup
     )
 
 
+def move_cost_us(moved: int, us_per_gib: float) -> float:
+    """Microseconds of step time that moving so many bytes counts for."""
+    return moved / 2**30 * us_per_gib
+
+
 def reusable(table: Table, old: TablePlacement) -> TablePlacement | None:
     """`old`; None where the table had another width then, so that nothing of it can be used."""
     return old if max((shard.columns[1] for shard in old.shards), default=0) == table.embedding_dim else None

@@ -23,7 +23,7 @@ _DIRECTIVE = re.compile("(?:^|[\n\r\x85\u2028\u2029])%TAG")
 """libyaml compares each with all that came before."""
 _NUMBER_LIKE = re.compile(r"[-+.]?[0-9][-+.:_0-9a-fA-Fx]*")
 _TAG = "tag:yaml.org,2002:"
-_NULL, _BOOL, _INT, _FLOAT, _STR, _DATE, _MERGE = (_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp", "merge"))
+_NULL, _BOOL, _INT, _FLOAT, _STR, _DATE = (_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp"))
 _CONTAINERS = {yaml.MappingStartEvent: _TAG + "map", yaml.SequenceStartEvent: _TAG + "seq"}
 
 

@@ -7,7 +7,6 @@ Queuing Networks", J. ACM 27(2), 1980. Bounds: Zahorjan et al., "Balanced Job Bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -83,8 +82,3 @@ def bounds(network: Network) -> tuple[float, float]:
 def limiting(network: Network, flow: Flow) -> Station:
     """The busiest station."""
     return max(zip(network.stations, flow.utilisation, strict=True), key=lambda each: each[1])[0]
-
-
-def most_rounds(stations: Sequence[Station]) -> float:
-    """Rounds per microsecond that no number of customers exceeds."""
-    return 1 / max(station.of_each_us for station in stations)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.placement.moving import moved_bytes
+from emplace.placement.moving import move_cost_us, moved_bytes
 from emplace.placement.plan import Question, TablePlacement
 from emplace.placement.topology import Topology
 from emplace.solver.budget import FREE_REPLAN_SHARE, STAY_REPLAN_SHARE, Budget
@@ -147,7 +147,7 @@ class _Replanner:
     def _cost_us(self, placement: Placement) -> float:
         options = self.question.options
         moved = moved_bytes(self.question.model, options.start or (), placement.tables)
-        return placement.step_time_us + moved / 2**30 * (options.move_price_us_per_gib or 0.0)
+        return placement.step_time_us + move_cost_us(moved, options.move_price_us_per_gib or 0.0)
 
 
 def _most_relief_first(priced: PricedQuestion, held: dict[str, TablePlacement]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emplace.placement.moving import moved_bytes
+from emplace.placement.moving import move_cost_us, moved_bytes
 from emplace.placement.plan import TablePlacement
 from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.priced import PricedQuestion
@@ -113,7 +113,7 @@ class ReplanLocalSearch:
         if key not in self._places[number]:
             load = self._priced.pricer.fixed_load(Fixed({self._index[table.name]: table for table in tables}, ()))
             ranks = np.unique([shard.rank for table in tables for shard in table.shards])
-            move_us = moved_bytes(self._priced.question.model, self._start, tables) / 2**30 * self._us_per_gib
+            move_us = move_cost_us(moved_bytes(self._priced.question.model, self._start, tables), self._us_per_gib)
             self._places[number][key] = _Place(key, ranks, load.time_us[ranks], load.hbm_bytes[ranks], load.ddr_bytes[ranks], move_us)
 
     def _in_order(self, chosen: list[_Place]) -> _Plan:

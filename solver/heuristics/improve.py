@@ -33,9 +33,9 @@ class Improver:
         """The seconds that it may have counted by now: what took longer is taken off the next run."""
         self.problem, self.budget, self.monitor = problem, budget, monitor
         self.best, self.tries = found, self._tries()
-        self.can_dive = found.solution is not None and divable(problem, found.solution)
         self.meter = StepMeter(round(budget.seconds * DIVE_STEPS_PER_SECOND), monitor.stopped, is_limit=not budget.by_clock)
-        self.dives = Dives(problem, bounder, bound, budget.seed, self.meter)
+        can_dive = found.solution is not None and divable(problem, found.solution)
+        self.dives = Dives(problem, bounder, bound, budget.seed, self.meter) if can_dive else None
         building_s = NEIGHBOURHOOD_SECONDS if budget.by_clock else budget.seconds
         self.neighbourhood = LargeNeighbourhood(problem, bounder, bound, budget.seed, monitor, building_s)
 
@@ -65,7 +65,7 @@ class Improver:
         """Better plans than the best when they were begun, and nothing between them."""
         before_s, share = (BEFORE_DIVES_SECONDS, DIVE_SHARE_STAGES) if self.problem.num_stages > 1 else (0.0, DIVE_SHARE)
         while self.best.solution is not None:
-            if self.can_dive and self.dived_s <= share * (self.counted_s - before_s):
+            if self.dives is not None and self.dived_s <= share * (self.counted_s - before_s):
                 yield from self.dives.improve(self.best.solution, self.best.lower_bound_us)
                 yield None
             else:

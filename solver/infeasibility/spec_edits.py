@@ -66,7 +66,7 @@ def narrower_type_edits(question: Question, cases: list[Case]) -> Iterator[Edit]
     saved = list(accumulate(weight_bytes(table) // 2 for table in wide))
     for over in _overs(cases):
         count = int(np.searchsorted(saved, over)) + 1
-        if over and count <= len(wide):
+        if count <= len(wide):
             names = [table.name for table in wide[:count]]
             change = f"store {_listed(names)} in fp16 instead of fp32"
             yield Edit(change, "data_type", {"model": {"tables": {name: {"data_type": "fp16"} for name in names}}})
@@ -77,10 +77,10 @@ def hash_size_edits(question: Question, cases: list[Case]) -> Iterator[Edit]:
     tables = question.model.tables
     rows = np.array([table.num_embeddings for table in tables])
     per_row = np.array([_bytes_of(question, table) for table in tables]) / rows
+    caps = np.unique([1, *rows])[::-1]
+    saved = np.array([(np.maximum(rows - cap, 0) * per_row).sum() for cap in caps])
     for over in _overs(cases):
-        caps = np.unique([1, *rows])[::-1]
-        saved = np.array([(np.maximum(rows - cap, 0) * per_row).sum() for cap in caps])
-        if not over or saved[-1] < over:
+        if saved[-1] < over:
             continue
         # Between the two caps around `over`, savings are linear in the cap.
         below = int(np.searchsorted(saved, over))

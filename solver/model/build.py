@@ -94,20 +94,19 @@ def _offered(around: _Around, *, only_fitting: bool, mean_blocks: bool = False) 
     conflicts = (*fixed.conflicts, *_crowded(question, items, len(topology.ranks)))
     is_trainer = np.array([not rank.is_server for rank in topology.ranks])
     return PricedQuestion(
-        question,
-        topology,
-        _problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed),
-        items.items,
-        offered,
-        items.options.layout,
-        items.option_layouts,
-        items.apart,
-        replace(fixed, conflicts=conflicts),
-        (load.hbm_bytes, load.ddr_bytes),
-        around.pricer,
-        around.own_bytes,
-        options.slack_bytes,
-        None,
+        question=question,
+        topology=topology,
+        problem=_problem(around, kinds.of_device, is_trainer, offered, items.options, items.option_kind, items.allowed),
+        items=items.items,
+        layouts=offered,
+        option_layout=items.options.layout,
+        option_layouts=items.option_layouts,
+        apart=items.apart,
+        fixed=replace(fixed, conflicts=conflicts),
+        fixed_bytes=(load.hbm_bytes, load.ddr_bytes),
+        pricer=around.pricer,
+        slack_bytes=options.slack_bytes,
+        cover=None,
     )
 
 
@@ -119,7 +118,6 @@ class _Around:
     topology: Topology
     tiers: frozenset[Tier]
     pricer: ShardPricer
-    own_bytes: Ints
     fixed: Fixed
     load: RankLoads
     hbm_capacity: Ints
@@ -139,7 +137,7 @@ class _Around:
         fixed = fixed_tables(question, topology, held)
         load = pricer.fixed_load(fixed)
         capacities = _capacities(topology, pricer.rank_bytes, load)
-        return cls(question, topology, tiers, pricer, pricer.rank_bytes, fixed, load, *capacities)
+        return cls(question, topology, tiers, pricer, fixed, load, *capacities)
 
 
 def _concrete(around: _Around) -> PricedQuestion | None:
@@ -160,21 +158,22 @@ def _concrete(around: _Around) -> PricedQuestion | None:
     ranks = np.arange(len(topology.ranks))
     layout = first_way[options.layout]
     return PricedQuestion(
-        question,
-        topology,
-        _problem(around, ranks, ranks >= 0, offered, replace(options, layout=layout), option_kind, None),
-        found.items,
-        offered,
-        layout,
-        {option: tuple(ways[place]) for option, place in enumerate(options.layout.tolist()) if place >= 0 and len(ways[place]) > 1},
-        (),
-        fixed,
-        (load.hbm_bytes, load.ddr_bytes),
-        around.pricer,
-        around.own_bytes,
-        0,
-        None,
-        tuple(columns[place + 1] for place in options.layout),
+        question=question,
+        topology=topology,
+        problem=_problem(around, ranks, ranks >= 0, offered, replace(options, layout=layout), option_kind, None),
+        items=found.items,
+        layouts=offered,
+        option_layout=layout,
+        option_layouts={
+            option: tuple(ways[place]) for option, place in enumerate(options.layout.tolist()) if place >= 0 and len(ways[place]) > 1
+        },
+        apart=(),
+        fixed=fixed,
+        fixed_bytes=(load.hbm_bytes, load.ddr_bytes),
+        pricer=around.pricer,
+        slack_bytes=0,
+        cover=None,
+        columns=tuple(columns[place + 1] for place in options.layout),
     )
 
 

@@ -31,8 +31,6 @@ class Combined:
 
     arrays: OptionArrays
     layouts: tuple[tuple[int, ...], ...]
-    is_thinned: bool
-    """Whether some combinations that no other beats were left out."""
 
 
 def combine(options: OptionArrays, groups: list[tuple[int, ...]], layout_kind: Ints) -> Combined:
@@ -45,12 +43,10 @@ def combine(options: OptionArrays, groups: list[tuple[int, ...]], layout_kind: I
     chosen: list[tuple[int, ...]] = []
     loads: list[Floats] = []
     kind_of: list[int] = []
-    is_thinned = False
     for number, group in enumerate(groups):
         by_kind = [_by_kind(options, layout_kind, table) for table in group]
         for kind in sorted(set.intersection(*map(set, by_kind))):
-            picked, load, thinned = _front([each[kind] for each in by_kind], options, kind)
-            is_thinned |= thinned
+            picked, load = _front([each[kind] for each in by_kind], options, kind)
             tables += [number] * len(picked)
             kind_of += [kind] * len(picked)
             chosen += picked
@@ -63,7 +59,7 @@ def combine(options: OptionArrays, groups: list[tuple[int, ...]], layout_kind: I
     if count:
         hbm[each, kind_of], ddr[each, kind_of] = together[:, -2].astype(np.int64), together[:, -1].astype(np.int64)
     arrays = OptionArrays(np.array(tables, np.int64), np.arange(count), np.arange(count + 1), time_us, hbm, ddr)
-    return Combined(arrays, tuple(chosen), is_thinned)
+    return Combined(arrays, tuple(chosen))
 
 
 def _by_kind(options: OptionArrays, layout_kind: Ints, table: int) -> dict[int, Ints]:
@@ -73,11 +69,10 @@ def _by_kind(options: OptionArrays, layout_kind: Ints, table: int) -> dict[int, 
     return {each: these[kind == each] for each in np.unique(kind).tolist()}
 
 
-def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[tuple[int, ...]], Floats, bool]:
+def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[tuple[int, ...]], Floats]:
     """Combinations of one option a table that no other beats in every stage, in HBM and in system memory."""
     picked: list[tuple[int, ...]] = [()]
     loads = np.zeros((1, options.time_us[0].size + 2))
-    thinned = False
     for these in choices:
         unit = options.first_unit[these]
         times_us = options.time_us[unit].reshape(len(unit), -1)
@@ -86,7 +81,7 @@ def _front(choices: list[Ints], options: OptionArrays, kind: int) -> tuple[list[
         kept = np.flatnonzero(undominated(sums))
         kept = kept[np.argsort(sums[kept, -2], kind="stable")]
         if len(kept) > MAX_COMBINATIONS:
-            kept, thinned = kept[np.linspace(0, len(kept) - 1, MAX_COMBINATIONS).round().astype(np.int64)], True
+            kept = kept[np.linspace(0, len(kept) - 1, MAX_COMBINATIONS).round().astype(np.int64)]
         picked = [(*picked[index // len(these)], int(options.layout[these[index % len(these)]])) for index in kept.tolist()]
         loads = sums[kept]
-    return picked, loads, thinned
+    return picked, loads

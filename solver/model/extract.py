@@ -115,8 +115,8 @@ class _Books:
         base_us = [self._base_us.get(stage, 0.0) for stage in PLACED_STAGES]
         self.without_tables_us = add_up(base_us)
         self.time_us = np.repeat(np.array([base_us]), len(priced.topology.ranks), axis=0)
-        self.hbm_bytes = np.where(self._on_cuda, priced.rank_bytes, 0)
-        self.ddr_bytes = np.where(self._on_cuda, 0, priced.rank_bytes)
+        self.hbm_bytes = np.where(self._on_cuda, priced.pricer.rank_bytes, 0)
+        self.ddr_bytes = np.where(self._on_cuda, 0, priced.pricer.rank_bytes)
 
     def enter(self, price: ShardPrices, index: int, rank: int, rows: _Range, columns: _Range) -> Shard:
         """Book one shard, at the price of that index."""

@@ -28,7 +28,6 @@ class Items:
     """For options of groups, one layout for each table of the group."""
     allowed: Bools | None
     """[items and loaded ranks, ranks]; None where everything may go anywhere."""
-    is_thinned: bool
     apart: Groups
     """Items that may share no device."""
 
@@ -51,7 +50,7 @@ def items_of(
     allowed = allowed_with_loads(model, items, fixed, loaded, len(topology.ranks))
     apart = _apart(model, items)
     if not groups and not fixed.placements:
-        return Items(tuple(items), options, layout_kind[options.layout], {}, allowed, False, apart)
+        return Items(tuple(items), options, layout_kind[options.layout], {}, allowed, apart)
     combined = combine(options, groups, layout_kind)
     number = {item: index for index, item in enumerate(items)}
     single = np.array([number.get((table,), -1) for table in range(len(model.tables))], dtype=np.int64)[options.table]
@@ -73,7 +72,7 @@ def items_of(
     first_of_groups = len(parts[0].table)
     place = {int(before): after for after, before in enumerate(order)}
     layouts = {place[first_of_groups + index]: chosen for index, chosen in enumerate(combined.layouts)}
-    return Items(tuple(items), joined, np.concatenate(kinds)[order], layouts, allowed, combined.is_thinned, apart)
+    return Items(tuple(items), joined, np.concatenate(kinds)[order], layouts, allowed, apart)
 
 
 def _groups(model: ModelSpec, fixed: Fixed) -> list[tuple[int, ...]]:

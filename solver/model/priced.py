@@ -43,8 +43,6 @@ class PricedQuestion:
     fixed_bytes: tuple[Ints, Ints]
     """[ranks] HBM and system memory of the fixed tables, already taken off the capacities of `problem`."""
     pricer: ShardPricer
-    rank_bytes: Ints
-    """[ranks] what each rank holds apart from its shards."""
     slack_bytes: int
     """The most by which the exact bytes on one rank can exceed those of the program."""
     cover: Cover | None
