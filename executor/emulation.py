@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.job import FEWEST_STEPS
 from emplace.executor.launch import Launch
-from emplace.executor.refusal import GLOO_SENDS, nowhere_reason, refuse_unsound
+from emplace.executor.refusal import GLOO_SENDS, empty_lookup_reason, nowhere_reason, refuse_unsound
 from emplace.executor.run import AUDITED, launch_plans
 from emplace.executor.scaled import scaled_plan
 from emplace.executor.verdicts import numerics_verdict, placement_verdict
@@ -45,6 +45,8 @@ def emulate_plan(plan: Plan, launch: Launch) -> Measurement:
     refuse_impossible(plan)
     refuse_unsound(plan)
     emulated = emulated_plan(plan)
+    if (reason := empty_lookup_reason(emulated)) is not None:
+        raise NotRunnableHere(reason)
     job, [reports] = launch_plans([emulated], replace(launch, steps=launch.steps or FEWEST_STEPS))
     verdicts = (
         AUDITED,

@@ -12,11 +12,13 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from emplace.executor.live_names import long_name, spelt, spelt_path
 from emplace.placement.choice import choice_flaws
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import MAX_RANKS
 from emplace.placement.layout import layout_flaws
+from emplace.placement.messages import spelled
 from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.pointer import pointer_to
@@ -81,24 +83,27 @@ def placements(theirs: TheirPlan, source: str, question: Question, topology: Top
     tables = {table.name: table for table in question.model.tables}
     found: dict[str, TablePlacement] = {}
     broken: list[BrokenRule] = []
-    for where, module, name, sharding in _named(theirs):
-        table = tables.get(name)
+    for where, module, their_name, sharding in _named(theirs):
+        table = tables.get(long_name(module, their_name)) or tables.get(spelt(their_name))
         if table is None:
-            broken.append(BrokenRule(where, "", f"the model {question.model.name} has no table {name}"))
+            broken.append(BrokenRule(where, "", f"the model {question.model.name} has no table {their_name}"))
             continue
-        if question.model.modules and (path := question.model.module_of(table).path) != module:
+        name = table.name
+        if question.model.modules and (path := question.model.module_of(table).path) != spelt_path(module):
             broken.append(BrokenRule(where, "", f"the model has the table {name} in its module {path}"))
             continue
         if name in found:
             broken.append(BrokenRule(where, "", f"the table {name} is placed twice"))
             continue
+        shards = list(_shards(where, source, sharding, table, topology))
         found[name] = placement = TablePlacement(
             name=name,
             sharding_type=sharding.sharding_type,
             compute_kernel=sharding.compute_kernel,
             cache_load_factor=_load_factor(sharding),
-            shards=tuple(_joined(sharding.sharding_type, list(_shards(where, source, sharding, table, topology)))),
+            shards=tuple(_joined(sharding.sharding_type, shards)),
         )
+        broken += _contradicted(where, sharding, shards)
         flaws = layout_flaws(table, placement, topology) or choice_flaws(question, table, placement, topology)
         broken += [BrokenRule(where, "", what) for _, what in flaws]
     broken += [BrokenRule("/plan", "", f"does not place the table {name}") for name in tables if name not in found]
@@ -132,6 +137,15 @@ def _shards(where: str, source: str, sharding: TheirSharding, table: Table, topo
         (row, column), (rows, columns) = shard.shard_offsets, shard.shard_sizes
         rank = _rank(f"{where}/sharding_spec/shards/{index}/placement", source, shard.placement)
         yield _shard(rank, (row, row + rows), (column, column + columns))
+
+
+def _contradicted(where: str, sharding: TheirSharding, shards: list[Shard]) -> list[BrokenRule]:
+    """Where `ranks`, by which TorchRec goes, are others than the shards'. It looks at no ranks of what is data parallel."""
+    ranks = [shard.rank for shard in shards]
+    if sharding.ranks is None or sharding.sharding_type is ShardingType.DATA_PARALLEL or list(sharding.ranks) == ranks:
+        return []
+    rule = f"must be {spelled(ranks)}, as the placements of its shards say; correct one or the other, or leave ranks out"
+    return [BrokenRule(f"{where}/ranks", spelled(list(sharding.ranks)), rule)]
 
 
 def _joined(kind: ShardingType, shards: list[Shard]) -> Iterator[Shard]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import MIXED_DEVICES
 from emplace.placement.audit import audit, refuse
@@ -24,7 +27,8 @@ def refuse_foreign(plan: Plan, here: HostSpec) -> None:
     reason = nowhere_reason(plan)
     if reason is None and (reason := _elsewhere(plan, here)) is not None:
         reason = f"{reason}; {HINT}"
-    reason = reason or unsupported_reason(plan.question.model, on_cuda=cuda_ranks(plan) > 0)
+    on_cuda = cuda_ranks(plan) > 0
+    reason = reason or unsupported_reason(plan.question.model, on_cuda=on_cuda) or (None if on_cuda else empty_lookup_reason(plan))
     if reason is not None:
         raise NotRunnableHere(reason)
 
@@ -40,7 +44,29 @@ def nowhere_reason(plan: Plan) -> str | None:
         return f"the plan is {plan.status}: it has no placement to execute"
     if cuda_ranks(plan) and any(rank.is_server for rank in plan.ranks):
         return MIXED_DEVICES
-    return _untrainable(plan.question.model)
+    return _untrainable(plan.question.model, on_cuda=True)
+
+
+def empty_lookup_reason(plan: Plan) -> str | None:
+    """Why CPU ranks can't train under a plan that gives one of them no row to look up in; None where they can.
+
+    A rank looks up all tables of a module that have one sharding type and data type together, and FBGEMM finds out by their weights that
+    it is on a CPU.
+    """
+    model, rows = plan.question.model, defaultdict[tuple[Any, ...], dict[str, int]](dict)
+    placed = {placement.name: placement for placement in plan.tables}
+    for table in (table for table in model.tables if table.name in placed):
+        for shard in placed[table.name].shards:
+            lookup = (shard.rank, placed[table.name].sharding_type, table.data_type, model.module_of(table).path)
+            rows[lookup][table.name] = shard.rows[1] - shard.rows[0]
+    for (rank, sharding_type, *_), of_tables in rows.items():
+        if not any(of_tables.values()):
+            names = ", ".join([*of_tables][:3])
+            return (
+                f"{sharding_type} leaves rank {rank} no row of {names}, and FBGEMM can't look up on a CPU where there is none; "
+                "plan with other sharding_types in the constraints of such small tables, or for fewer ranks"
+            )
+    return None
 
 
 def _elsewhere(plan: Plan, here: HostSpec) -> str | None:
@@ -68,20 +94,26 @@ def _cuda_devices(host: HostSpec) -> int:
 
 def unsupported_reason(spec: ModelSpec, *, on_cuda: bool) -> str | None:
     """Why a model can't be trained here as it says, wherever its tables are; None where it can."""
-    if (reason := _untrainable(spec)) is not None:
-        return reason
     if spec.dense_precision not in (None, Precision.FP32):
         return f"dense layers run here in fp32; the model says {spec.dense_precision}: leave out its dense_precision"
     if spec.optimizer is Optimizer.ADAM and not on_cuda:
         return "optimizer adam runs on CUDA only: FBGEMM has no CPU kernel for it; use sgd, adagrad or rowwise_adagrad"
-    if not on_cuda and (names := _tables_of(spec, DataType.BF16)):
-        return f"bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them; here are {names}"
-    return _unsupported_modules(spec, on_cuda=on_cuda)
+    return _untrainable(spec, on_cuda=on_cuda) or _unsupported_modules(spec, on_cuda=on_cuda)
 
 
-def _untrainable(spec: ModelSpec) -> str | None:
-    if names := _tables_of(spec, DataType.INT8):
-        return f"int8 tables can't be trained by TorchRec's EmbeddingBagCollection; here are {names}"
+def _untrainable(spec: ModelSpec, *, on_cuda: bool) -> str | None:
+    for data_type in DataType:
+        if (reason := type_refusal(data_type, on_cuda=on_cuda)) is not None and (names := _tables_of(spec, data_type)):
+            return f"{reason}; here are {names}"
+    return None
+
+
+def type_refusal(data_type: DataType, *, on_cuda: bool) -> str | None:
+    """Why TorchRec can't train tables of a type, or None."""
+    if data_type is DataType.INT8:
+        return "int8 tables can't be trained by TorchRec's EmbeddingBagCollection and EmbeddingCollection"
+    if data_type is DataType.BF16 and not on_cuda:
+        return "bf16 tables run on CUDA only: FBGEMM has no CPU kernel for them"
     return None
 
 

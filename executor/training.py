@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 import torch.distributed as dist
 
-from emplace.executor.export import plan_topology, to_torchrec
+from emplace.executor.export import module_shardings, plan_topology
 from emplace.placement.model import Optimizer
 from emplace.placement.plan import Plan
 from emplace.runtime.clock import now_us
@@ -27,7 +27,7 @@ def training_of(
     """The model of `plan`, sharded exactly so. `optimizer` stands in for the model's."""
     return Training(
         plan.question.model,
-        sharding_plan(to_torchrec(plan)["plan"]),
+        sharding_plan(module_shardings(plan)),
         device,
         trainers=len(plan_topology(plan).trainers),
         optimizer=optimizer,

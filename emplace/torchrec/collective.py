@@ -1,16 +1,19 @@
-"""A plan that one rank makes and all get: the same one, or the same error."""
+"""A plan that one rank makes and all get, for the model that all have: the same one, or the same error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch.distributed as dist
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 
 T = TypeVar("T")
 _LEADER = 0
+
+Shapes = Mapping[tuple[str, str], tuple[int, ...]]
+"""Rows and columns of every table, by its module's path and its name there."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,32 @@ class _Failure:
 class _Outcome(Generic[T]):
     result: T | None = None
     failure: _Failure | None = None
+
+
+def refuse_outsiders(group: dist.ProcessGroup) -> None:
+    """Raises PlannerError on a rank that is not in the group, which has no other ranks to plan with."""
+    if dist.get_rank(group) < 0:
+        text = f"rank {dist.get_rank()} is not in the process group: call collective_plan on the ranks of the group, and on no other"
+        raise PlannerError(text, PlannerErrorType.INPUT_VALIDATION)
+
+
+def refuse_different(group: dist.ProcessGroup, shapes: Shapes) -> None:
+    """Raises the same PlannerError on every rank where one's tables are not those of the first."""
+    of_ranks: list[Any] = [None] * group.size()
+    dist.all_gather_object(of_ranks, shapes, group=group)
+    first = of_ranks[_LEADER]
+    for rank, own in enumerate(of_ranks):
+        different = next((table for table in {**first, **own} if first.get(table) != own.get(table)), None)
+        if different is not None:
+            here, there = (
+                f"{_spelled(of_ranks[each].get(different))} on rank {dist.get_global_rank(group, each)}" for each in (_LEADER, rank)
+            )
+            text = f"ranks have different models: {'.'.join(filter(None, different))} {here} and {there}; build the same one on all"
+            raise PlannerError(text, PlannerErrorType.INPUT_VALIDATION)
+
+
+def _spelled(shape: tuple[int, ...] | None) -> str:
+    return "is not there" if shape is None else f"is {' x '.join(map(str, shape))}"
 
 
 def on_leader(group: dist.ProcessGroup, make: Callable[[], T]) -> T:

@@ -14,13 +14,16 @@ from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 
+from emplace.executor.live_names import spelt_path
+from emplace.executor.refusal import type_refusal
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.host import DeviceType
 from emplace.placement.model import DataType, Feature, Interaction, ModelSpec, Table
 from emplace.placement.modules import ONE_MODULE, Module
 from emplace.placement.reading import from_data
 from emplace.torchrec.dense import DenseMeasure, dense_layers
 from emplace.torchrec.limits import PlannedJob, feature_lengths, table_limits
-from emplace.torchrec.modules import module_path, spec_modules
+from emplace.torchrec.modules import spec_modules
 from emplace.torchrec.optimizers import model_optimizer
 from emplace.torchrec.tables import ShardedTable, find_tables
 
@@ -76,7 +79,7 @@ def describe_module(
     optimizer, optimizers_differ = model_optimizer(tables)
     modules = spec_modules(tables, given)
     by_path = {module.path: module for module in modules or ()}
-    entries = tuple(_table(table, given.get(table.name), job, by_path.get(module_path(table))) for table in tables)
+    entries = tuple(_table(table, given.get(table.name), job, by_path.get(spelt_path(table.path))) for table in tables)
     dense = dense_layers(module, _modules(tables), sample)
     width = sum(table.embedding_dim * len(table.features) for table in entries)
     notes = [*_dense_notes(dense), *_notes(optimizer, optimizers_differ)]
@@ -102,17 +105,13 @@ def _modules(tables: Iterable[ShardedTable]) -> list[nn.Module]:
 
 
 def _table(table: ShardedTable, given: ParameterConstraints | None, job: PlannedJob, module: Module | None) -> Table:
-    data_type = _DATA_TYPES.get(table.config.data_type)
-    if data_type is None:
-        rule = f"the data type of table {table.name} must be one of {', '.join(DataType)}"
-        raise InvalidDocument("module", [BrokenRule(f"/{table.path}", table.config.data_type.value, rule)])
     lengths = feature_lengths(table, given)
     try:
         return Table(
             name=table.spec_name,
             num_embeddings=table.config.num_embeddings,
             embedding_dim=table.config.embedding_dim,
-            data_type=data_type,
+            data_type=_data_type(table, job),
             module=None if module is None else module.path,
             features=tuple(Feature(name=name, length=length) for name, length in zip(table.features, lengths, strict=True)),
             constraints=table_limits(table, given, job, module or ONE_MODULE),
@@ -122,6 +121,16 @@ def _table(table: ShardedTable, given: ParameterConstraints | None, job: Planned
             BrokenRule(f"/{table.name}/{'/'.join(map(str, each['loc']))}", str(each["input"]), each["msg"]) for each in error.errors()
         ]
         raise InvalidDocument("module", broken) from None
+
+
+def _data_type(table: ShardedTable, job: PlannedJob) -> DataType:
+    """Raises InvalidDocument for one that TorchRec can't train on the job's devices."""
+    trained = [each for each in DataType if type_refusal(each, on_cuda=job.compute_device != DeviceType.CPU) is None]
+    found = _DATA_TYPES.get(table.config.data_type)
+    if found is None or found not in trained:
+        rule = f"the data type of table {table.name} must be one of {', '.join(trained)}: TorchRec trains no other on {job.compute_device}"
+        raise InvalidDocument("module", [BrokenRule(f"/{table.path}", table.config.data_type.value, rule)])
+    return found
 
 
 def _hidden_width(dense: DenseMeasure, pooled_width: int) -> int:

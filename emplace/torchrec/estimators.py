@@ -9,6 +9,7 @@ from typing import Any
 from torchrec.distributed.planner.types import ParameterConstraints, Perf, ShardEstimator, ShardingOption, Storage, Topology
 
 from emplace.executor.imported import DEFAULT_LOAD_FACTOR
+from emplace.executor.live_names import long_name, spelt
 from emplace.face import read_host
 from emplace.placement.choice import kernel_refusal, priced_as
 from emplace.placement.cost_model import CostModel
@@ -22,7 +23,6 @@ from emplace.placement.stages import Stage
 from emplace.placement.workload import model_loads
 from emplace.planning import build_question
 from emplace.torchrec.hosts import check_topology, host_of, job_options
-from emplace.torchrec.tables import spelt
 
 _US_PER_MS = 1000
 _SOURCE = "sharding option"
@@ -54,7 +54,7 @@ class _Estimator(ShardEstimator):  # type: ignore[misc]
     def _loads(self, option: ShardingOption) -> ShardLoads:
         """What each shard of the option takes. On which rank it is does not matter: all have the same device."""
         model = self._question.model
-        name = next((each for each in (spelt(f"{option.path}:{option.name}"), spelt(option.name)) if each in self._tables), None)
+        name = next((each for each in (long_name(option.path, option.name), spelt(option.name)) if each in self._tables), None)
         if name is None:
             rule = f"is no table of the model {model.name}: describe the module that is planned, with the same sharders"
             raise InvalidDocument(_SOURCE, [BrokenRule("", f"{option.path}.{option.name}", rule)])

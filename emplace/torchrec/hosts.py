@@ -11,7 +11,6 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.memory import rank_bytes
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import from_data
 from emplace.placement.topology import build_topology
 from emplace.placement.units import format_flops, format_rate, format_size
@@ -120,12 +119,6 @@ def reserve_options(topology: Topology, reserved: Topology, host: HostSpec, mode
 def job_options(topology: Topology) -> dict[str, int]:
     """Nodes and ranks, as options of a plan."""
     return {"nodes": topology.world_size // topology.local_world_size, "ranks": topology.world_size}
-
-
-def same_job(options: PlanOptions, host: HostSpec, topology: Topology) -> bool:
-    """Whether a plan with these options, on this host, is for as many ranks on as many nodes as the topology has."""
-    ranks = options.topology(host, with_servers=False)
-    return (len(ranks.ranks), ranks.trainer_nodes) == (topology.world_size, topology.world_size // topology.local_world_size)
 
 
 def _rate(bytes_per_ms: float) -> str:

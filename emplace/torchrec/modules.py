@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,10 +12,11 @@ from torchrec.distributed.types import CommOp
 from torchrec.modules.embedding_configs import DataType as TorchRecDataType
 from torchrec.modules.embedding_configs import PoolingType
 
+from emplace.executor.live_names import spelt_path
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import DataType, ShardingType
-from emplace.placement.modules import DEFAULT_PATH, Module, Pooling
+from emplace.placement.modules import Module, Pooling
 from emplace.placement.qcomm import CommPrecision, Qcomm
 from emplace.torchrec.limits import is_weighted
 from emplace.torchrec.tables import ShardedTable, is_sequence
@@ -28,16 +28,10 @@ def spec_modules(tables: Sequence[ShardedTable], given: Mapping[str, ParameterCo
     """Those of the tables, in the order in which they are found; None for one that sums without weights, as a document takes it."""
     by_path: dict[str, list[ShardedTable]] = {}
     for table in tables:
-        by_path.setdefault(module_path(table), []).append(table)
+        by_path.setdefault(spelt_path(table.path), []).append(table)
     found = tuple(_module(path, own, given) for path, own in by_path.items())
     is_plain = len(found) == 1 and found[0] == Module(path=found[0].path)
     return None if is_plain else found
-
-
-def module_path(table: ShardedTable) -> str:
-    """Where the table's module is, spelt as a model document allows; of one that is the whole model, `ebc`."""
-    spelt = ".".join(re.sub(r"\W", "_", part, flags=re.ASCII) for part in table.path.split("."))
-    return re.sub(r"^(?=\d)", "_", spelt) or DEFAULT_PATH
 
 
 def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> Module:

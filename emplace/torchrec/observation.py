@@ -13,13 +13,13 @@ import numpy as np
 import torch.distributed as dist
 from numpy.typing import NDArray
 
+from emplace.executor.live_names import spelt
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.reading import from_data
 from emplace.torchrec.access_sketch import AccessSketch
 from emplace.torchrec.length_counts import LengthCounts
 from emplace.torchrec.place_counts import PlaceCounts
-from emplace.torchrec.tables import spelt
 
 _SOURCE = "observation"
 _ARRAYS = ("examples", "ids_of_examples", "ids", "times", "counters", "places", "numbers")

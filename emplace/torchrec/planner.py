@@ -37,7 +37,7 @@ from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, PlanOptions
 from emplace.placement.reading import from_data
 from emplace.planning import answer, build_question
-from emplace.torchrec.collective import on_leader
+from emplace.torchrec.collective import on_leader, refuse_different, refuse_outsiders
 from emplace.torchrec.committed import committed_plan
 from emplace.torchrec.describe import Described, describe_module
 from emplace.torchrec.errors import no_placement, planner_error
@@ -47,6 +47,7 @@ from emplace.torchrec.limits import PlannedJob
 from emplace.torchrec.observation import Observation
 from emplace.torchrec.sharding_groups import groups_of
 from emplace.torchrec.sharding_options import sharding_options
+from emplace.torchrec.tables import table_shapes
 
 DEFAULT_LIMIT_S, DEFAULT_LIMIT_S_PER_TABLE = 2.5, 0.01
 """Time of a solve, where neither timeout_seconds nor options limit it: a job waits for its planner."""
@@ -140,12 +141,15 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         group = pg or (dist.group.WORLD if dist.is_initialized() else None)
         if group is None:
             raise PlannerError("there is no process group: call init_process_group first, or plan() on one process", PlannerErrorType.OTHER)
+        refuse_outsiders(group)
+        given = get_default_sharders() if sharders is None else sharders
+        refuse_different(group, table_shapes(module, given))
 
         def make() -> tuple[ShardingPlan, str]:
             if group.size() != self._groups.world_size:
                 text = f"the process group has {group.size()} ranks, the topology {self._groups.world_size}: give it the same world_size"
                 raise PlannerError(text, PlannerErrorType.INPUT_VALIDATION)
-            plan = self.plan(module, get_default_sharders() if sharders is None else sharders)
+            plan = self.plan(module, given)
             return plan, "" if self.last_plan is None else self.last_plan.model_dump_json()
 
         plan, document = on_leader(group, make)
@@ -187,8 +191,6 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
 
     def _found(self, described: Described, reservation: StorageReservation, module: nn.Module, sharders: Sequence[Any]) -> Plan:
         model, topology = described.spec, self._topology
-        if self._plan_file is not None:
-            return committed_plan(self._plan_file, model, topology)
         if self._host is None:
             host = host_of(topology, is_reserved=self._storage_reservation is not None)
         else:
@@ -201,6 +203,8 @@ class EmplaceShardingPlanner(ShardingPlanner):  # type: ignore[misc]
         elif "work_limit" not in given:
             given["time_limit"] = DEFAULT_LIMIT_S + DEFAULT_LIMIT_S_PER_TABLE * len(described.tables)
         options = from_data(given, PlanOptions, source="options")
+        if self._plan_file is not None:
+            return committed_plan(self._plan_file, model, options.topology(host, with_servers=False))
         if self._server is None:
             return answer(build_question(model, host, options))
         with Client(self._server) as client:

@@ -12,6 +12,7 @@ from torch import nn
 from torchrec.distributed.planner.utils import sharder_name
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
+from emplace.executor.live_names import long_name, spelt
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.model import NAME_PATTERN
 
@@ -59,6 +60,15 @@ def find_tables(module: nn.Module, sharders: Sequence[Any]) -> list[ShardedTable
     return list(_named(found))
 
 
+def table_shapes(module: nn.Module, sharders: Sequence[Any]) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Of every table by its module's path and its name there, also where Emplace does not know the module."""
+    return {
+        (path, name): tuple(parameter.shape)
+        for path, child, sharder in _sharded_modules(module, sharders)
+        for name, parameter in sharder.shardable_parameters(child).items()
+    }
+
+
 def is_sequence(module: nn.Module) -> bool:
     """Whether the module's tables are not pooled."""
     return isinstance(module, EmbeddingCollection)
@@ -89,7 +99,7 @@ def _named(found: Sequence[tuple[str, Any, Any]]) -> Iterator[ShardedTable]:
         for name, parameter in sharder.shardable_parameters(module).items()
         for config in [configs[name]]
     ]
-    tables = _unique("table", [(name, f"{path}:{name}") for path, _, _, name, _, _ in rows])
+    tables = _unique("table", [(name, long_name(path, name)) for path, _, _, name, _, _ in rows])
     features = iter(
         _unique(
             "feature",
@@ -114,8 +124,3 @@ def _unique(what: str, names: Iterable[tuple[str, str]]) -> list[str]:
     if broken:
         raise InvalidDocument("module", broken)
     return chosen
-
-
-def spelt(name: str) -> str:
-    """A module's or a feature's name as a model document allows it."""
-    return re.sub(r"[^A-Za-z0-9_:-]", "-", name.replace(".", ":")).lstrip(":")

@@ -11,8 +11,9 @@ from itertools import combinations
 
 import numpy as np
 
+from emplace.placement.choice import table_refusal
 from emplace.placement.host import DeviceType
-from emplace.placement.model import Constraints, ShardingType, Table, Tier
+from emplace.placement.model import ComputeKernel, Constraints, DataType, Table, Tier
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
@@ -142,7 +143,7 @@ def rank_reasons(priced: PricedQuestion) -> Iterator[str]:
     np.add.at(ddr, priced.problem.device_pool, pinned_ddr)
     for kind in dict.fromkeys(rank.device for rank in priced.topology.ranks):
         index = next(index for index, rank in enumerate(priced.topology.ranks) if rank.device == kind)
-        rank, own = priced.topology.ranks[index], int(priced.rank_bytes[index])
+        rank, own = priced.topology.ranks[index], int(priced.pricer.rank_bytes[index])
         on_cuda = rank.type is DeviceType.CUDA
         left = int(hbm[index] if on_cuda else ddr[rank.node])
         if left < 0:
@@ -205,11 +206,17 @@ def _has_rank(table: Table, num_ranks: int) -> bool:
 
 def _conflict(table: Table, priced: PricedQuestion) -> str:
     """Which constraint, or what of the table itself, leaves nothing."""
-    limits, offered = priced.question.model.limits(table), priced.layouts
+    limits, refusal = priced.question.model.limits(table), _dense_refusal(table, priced)
+    offered = [layout for layout in priced.layouts if refusal is None or layout.kernel is not ComputeKernel.DENSE]
+    if not offered and _lacks_fused_kernels(priced):
+        why = _NO_FUSED_ADAM if refusal is None else f"{_NO_FUSED_ADAM}, and {refusal}"
+        return f"{why}; use another optimizer{_or_another_type(table, priced)}"
     if not offered:
-        if _lacks_fused_kernels(priced):
-            return f"{_NO_FUSED_ADAM}; use another optimizer"
         return "the target offers no kernel for it within the allowed tiers"
+    permitted = [layout for layout in priced.layouts if permits(limits, layout)]
+    if permitted and not any(layout in offered for layout in permitted):
+        remedy = f"allow another sharding type{_or_another_type(table, priced)}"
+        return f"its constraints ({_spelled(limits)}) leave only data_parallel: {refusal}; {remedy}"
     for what, allowed, fits in (
         ("tiers", limits.tiers, [layout for layout in offered if limits.tiers and layout.tiers <= set(limits.tiers)]),
         ("sharding types", limits.sharding_types, [layout for layout in offered if layout.sharding_type in (limits.sharding_types or ())]),
@@ -218,15 +225,23 @@ def _conflict(table: Table, priced: PricedQuestion) -> str:
         if allowed is not None and not fits:
             there = sorted({value for layout in offered for value in _values(what, layout)})
             return f"its constraints allow only {what} {', '.join(allowed)}; this target offers {', '.join(there)}"
-    permitted = [layout for layout in offered if permits(limits, layout)]
     if not permitted:
         return f"its constraints together leave no way to place it ({_spelled(limits)}); allow more of one of them"
-    if all(layout.sharding_type is ShardingType.DATA_PARALLEL for layout in offered) and _lacks_fused_kernels(priced):
-        return f"{_NO_FUSED_ADAM}, and data_parallel trains no {table.data_type}; use another optimizer, or data_type fp32, fp16 or bf16"
-    if all(layout.sharding_type is ShardingType.DATA_PARALLEL for layout in permitted):
-        return f"its constraints ({_spelled(limits)}) leave only data_parallel, which trains no {table.data_type}; use fp32, fp16 or bf16"
     size = f"{table.num_embeddings} x {table.embedding_dim}"
     return f"its constraints ({_spelled(limits)}) leave no cut of {size} that is looked for; allow another sharding type"
+
+
+def _dense_refusal(table: Table, priced: PricedQuestion) -> str | None:
+    """Why the table can't be data_parallel on all trainers, or None."""
+    refusals = (table_refusal(ComputeKernel.DENSE, rank, priced.question.model, table) for rank in priced.topology.trainers)
+    return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+def _or_another_type(table: Table, priced: PricedQuestion) -> str:
+    """A remedy where the table could be data_parallel but for its data type."""
+    in_fp32 = table.model_copy(update={"data_type": DataType.FP32})
+    helps = _dense_refusal(table, priced) is not None and _dense_refusal(in_fp32, priced) is None
+    return ", or use data_type fp32, fp16 or bf16" if helps else ""
 
 
 def _lacks_fused_kernels(priced: PricedQuestion) -> bool:

@@ -104,11 +104,12 @@ def test_neighbouring_columns_on_one_rank_are_one_piece(here: HostSpec) -> None:
     data = to_torchrec(build_plan(model, here, mixed_layouts(model), ranks=2))
     pieces = [([0, 8], 0), ([0, 0], 1), ([0, 4], 1), ([0, 12], 0)]
     shards = [{"shard_offsets": start, "shard_sizes": [20011, 4], "placement": f"rank:{rank}/cpu"} for start, rank in pieces]
-    data["plan"]["ebc"]["user"]["sharding_spec"]["shards"] = shards
+    data["plan"]["ebc"]["user"] |= {"ranks": [0, 1, 1, 0], "sharding_spec": {"shards": shards}}
     found = _imported(data, here)
     assert [(shard.rank, shard.columns) for shard in found.tables[0].shards] == [(1, (0, 8)), (0, (8, 16))]
     assert audit(found) == []
     shards[3]["placement"], shards[1]["placement"] = "rank:1/cpu", "rank:0/cpu"
+    data["plan"]["ebc"]["user"]["ranks"] = [0, 0, 1, 1]
     with pytest.raises(InvalidDocument, match="each shard needs a rank of its own"):
         _imported(data, here)
 
@@ -140,6 +141,14 @@ def _no_rank(tables: dict[str, Any]) -> None:
     tables["item"]["sharding_spec"]["shards"][0]["placement"] = "cpu"
 
 
+def _other_ranks(tables: dict[str, Any]) -> None:
+    tables["item"]["ranks"] = [7]
+
+
+def _other_order(tables: dict[str, Any]) -> None:
+    tables["user"]["ranks"].reverse()
+
+
 def _no_shards(tables: dict[str, Any]) -> None:
     tables["item"]["sharding_spec"] = None
 
@@ -157,6 +166,8 @@ def _uvm_on_a_cpu(tables: dict[str, Any]) -> None:
         (_uneven_rows, "/plan/ebc/page", "even blocks of ceil(rows / ranks) = 15001"),
         (_no_such_rank, "/plan/ebc/item", "there is no rank 2"),
         (_no_rank, "/plan/ebc/item/sharding_spec/shards/0/placement", "must name a rank"),
+        (_other_ranks, "/plan/ebc/item/ranks", "must be [0], as the placements of its shards say"),
+        (_other_order, "/plan/ebc/user/ranks", "must be [1, 0]"),
         (_no_shards, "/plan/ebc/item/sharding_spec", "is required of table_wise"),
         (_uvm_on_a_cpu, "/plan/ebc/item", "needs a CUDA device"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emplace.executor.emulation import emulate_plan
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.launch import Launch
 from emplace.executor.refusal import refuse_foreign
@@ -15,7 +16,7 @@ from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import DataType, Precision
 from emplace.placement.plan import Plan, PlanStatus
-from tests.executor.plans import build_plan, make_model, mixed_layouts, table_wise
+from tests.executor.plans import build_plan, make_model, mixed_layouts, row_wise, table_wise
 
 pytestmark = pytest.mark.torch
 
@@ -75,6 +76,21 @@ def test_data_types_that_can_not_train(here: HostSpec, tmp_path: Path, data_type
     refusal = _refused(build_plan(model, here, mixed_layouts(model), ranks=2), tmp_path)
     assert refusal.startswith(f"{data_type} tables")
     assert "item" in refusal
+
+
+def test_rows_that_leave_a_rank_without_any(here: HostSpec, tmp_path: Path) -> None:
+    """Beside a row of another table of the same lookup there may be none."""
+    model = make_model()
+    *others, country, tag = model.tables
+    model = model.model_copy(update={"tables": (*others, country.model_copy(update={"num_embeddings": 1}), tag)})
+    country = model.tables[3]
+    beside = mixed_layouts(model) | {"country": row_wise(country, [0, 1])}
+    alone = beside | {"page": table_wise(model.tables[2], 1)}
+    refuse_foreign(build_plan(model, here, beside, ranks=2), here)
+    reason = "row_wise leaves rank 1 no row of country, and FBGEMM can't look up on a CPU"
+    assert reason in _refused(build_plan(model, here, alone, ranks=2), tmp_path)
+    with pytest.raises(NotRunnableHere, match=reason):
+        emulate_plan(build_plan(model, builtin_host("dgx-h100"), alone, ranks=2), Launch(1, seed=0, workdir=tmp_path, timeout_s=10))
 
 
 def test_a_plan_that_its_audit_rejects(plan: Plan, tmp_path: Path) -> None:

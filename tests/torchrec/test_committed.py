@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torchrec.distributed.planner import ParameterConstraints
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 
 from emplace.placement.plan import Plan
+from emplace.torchrec import EmplaceShardingPlanner
 from tests.torchrec.models import config, model, planner, sharders, shards, topology
 
 pytestmark = pytest.mark.torch
 
+GIB = 2**30
+
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("committed") / "plan.json"
     made = planner()
     made.plan(model(config("a", 2000), config("b")), sharders())
+    return _written(made, tmp_path_factory.mktemp("committed") / "plan.json")
+
+
+def _written(made: EmplaceShardingPlanner, path: Path) -> Path:
     assert made.last_plan is not None
     path.write_text(made.last_plan.model_dump_json(exclude_none=True))
     return path
@@ -55,6 +63,39 @@ def test_another_job_is_refused(committed: Path) -> None:
     kind, text = _refused(committed, config("a", 2000), config("b"), world_size=4)
     assert kind is PlannerErrorType.PLAN_LOADING_FAILED
     assert "must be for the topology's 4 ranks, 4 a node" in text
+
+
+WHOLE = {"big": ParameterConstraints(sharding_types=["table_wise"], compute_kernels=["fused"])}
+"""A table that is the same on any device."""
+
+
+@pytest.mark.parametrize(
+    ("made_for", "used_on", "named"),
+    [
+        (
+            {"hbm_cap": 80 * GIB},
+            {"hbm_cap": 16 * GIB},
+            "/ranks/0/hbm_bytes: must be at most the 15.00 GiB that topology and reservation leave",
+        ),
+        (
+            {"device": "cpu", "ddr_cap": 80 * GIB},
+            {"device": "cpu", "ddr_cap": 8 * GIB},
+            "/nodes/0/ddr_bytes: must be at most the 15.00 GiB that topology and reservation leave",
+        ),
+        ({}, {"device": "cpu"}, "/question/host/node/devices: must be for the topology's devices, cpu"),
+    ],
+)
+def test_another_machine_is_refused(made_for: dict[str, Any], used_on: dict[str, Any], named: str, tmp_path: Path) -> None:
+    """Of memories the one where most is missing. A sixteenth stays free."""
+    module = model(config("big", 4 * 10**7, 128))
+    made = planner(topology(**{"hbm_cap": 80 * GIB} | made_for), constraints=WHOLE)
+    made.plan(module, sharders())
+    path = _written(made, tmp_path / "plan.json")
+    assert planner(topology(**{"hbm_cap": 80 * GIB} | made_for), constraints=WHOLE, plan_file=path).plan(module, sharders())
+    with pytest.raises(PlannerError, match=re.escape(named)) as error:
+        planner(topology(**used_on), constraints=WHOLE, plan_file=path).plan(module, sharders())
+    assert error.value.error_type is PlannerErrorType.PLAN_LOADING_FAILED
+    assert str(error.value).count("plan again for this job") == 1
 
 
 def test_a_file_that_fails_the_audit(committed: Path, tmp_path: Path) -> None:

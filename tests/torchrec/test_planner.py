@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 from torch import nn
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -171,6 +172,16 @@ def test_a_module_that_emplace_does_not_know() -> None:
     with pytest.raises(PlannerError, match="FeatureProcessedEmbeddingBagCollection") as error:
         planner().plan(processed, [FeatureProcessedEmbeddingBagCollectionSharder()])
     assert error.value.error_type is PlannerErrorType.INPUT_VALIDATION
+
+
+@pytest.mark.parametrize(
+    ("data_type", "device", "trained"), [(DataType.INT8, "cuda", "fp32, fp16, bf16"), (DataType.BF16, "cpu", "fp32, fp16")]
+)
+def test_tables_that_torchrec_can_not_train_are_refused_by_name(data_type: DataType, device: str, trained: str) -> None:
+    """It makes the model, and fails when it shards it, or in the first forward, where other ranks wait for ever."""
+    module = model(config("a"), config("odd", data_type=data_type))
+    text = _refused(module, PlannerErrorType.INPUT_VALIDATION, of=topology(device=device))
+    assert f"the data type of table odd must be one of {trained}: TorchRec trains no other on {device}" in text
 
 
 def test_pooled_tables_and_sequences_in_one_plan() -> None:
@@ -418,6 +429,17 @@ def test_limits_of_the_solve(arguments: dict[str, Any], time_limit: float | None
     made.plan(model(config("a")), sharders())
     assert made.last_plan is not None
     assert (made.last_plan.question.options.time_limit, made.last_plan.question.options.work_limit) == (time_limit, work_limit)
+
+
+def test_a_rank_that_is_not_in_the_group(tmp_path: Path) -> None:
+    """torch gives it a number in place of the group."""
+    outside: Any = dist.GroupMember.NON_GROUP_MEMBER
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        with pytest.raises(PlannerError, match="rank 0 is not in the process group: call collective_plan on the ranks of the group"):
+            planner(topology(1)).collective_plan(model(config("a")), sharders(), outside)
+    finally:
+        dist.destroy_process_group()
 
 
 def test_a_service_that_does_not_answer() -> None:

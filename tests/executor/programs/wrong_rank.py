@@ -9,15 +9,15 @@ import emplace.executor.numerics
 import emplace.executor.placed
 import emplace.executor.rank
 import emplace.executor.training
-from emplace.executor.export import to_torchrec
+from emplace.executor.export import module_shardings
 from emplace.executor.job import HeldShard
 from emplace.executor.placed import LocalPart
 from emplace.placement.plan import Plan
 
 
-def wrong_export(plan: Plan) -> dict[str, Any]:
-    exported = to_torchrec(plan)
-    tables = exported["plan"]["ebc"]
+def wrong_shardings(plan: Plan) -> dict[str, dict[str, Any]]:
+    shardings = module_shardings(plan)
+    tables = shardings["ebc"]
     if plan.model.name == "moved":
         tables["item"]["ranks"] = [1]
         tables["item"]["sharding_spec"]["shards"][0]["placement"] = "rank:1/cpu"
@@ -26,7 +26,7 @@ def wrong_export(plan: Plan) -> dict[str, Any]:
         first["shard_offsets"], second["shard_offsets"] = second["shard_offsets"], first["shard_offsets"]
     global model_name
     model_name = plan.model.name
-    return exported
+    return shardings
 
 
 def denying_parts(dmp: DistributedModelParallel) -> Iterator[LocalPart]:
@@ -50,7 +50,7 @@ model_name = ""
 
 
 def main() -> None:
-    emplace.executor.training.to_torchrec = wrong_export  # type: ignore[attr-defined]
+    emplace.executor.training.module_shardings = wrong_shardings  # type: ignore[attr-defined]
     emplace.executor.numerics.local_parts = denying_parts  # type: ignore[attr-defined]
     emplace.executor.rank.held_shards = denying_held_shards  # type: ignore[attr-defined]
     emplace.executor.rank.main()

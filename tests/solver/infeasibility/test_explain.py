@@ -9,6 +9,7 @@ import pytest
 from emplace.placement.audit import audit
 from emplace.placement.memory import rank_bytes, shard_bytes
 from emplace.placement.model import ComputeKernel, DataType, Optimizer, ShardingType
+from emplace.placement.modules import Module, Pooling
 from emplace.placement.plan import Explanation, PlanStatus, Question
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import build_topology
@@ -19,6 +20,8 @@ from emplace.solver.infeasibility.merge_patch import patched
 from emplace.solver.infeasibility.shortage import Case, cases
 from emplace.solver.solve import solve_question
 from tests.solver.questions import cpu_host, gpu_host, question, table
+
+SEQUENCES_POOL = "FBGEMM's dense kernel for CPU devices pools, so a table that is not pooled can't be data_parallel on them"
 
 
 def explained(asked: Question) -> Explanation:
@@ -91,7 +94,10 @@ def test_a_little_over_is_fixed_by_a_narrower_type_of_a_few_tables() -> None:
     ("constraints", "expected"),
     [
         ({"tiers": ["remote"]}, "allow only tiers remote; this target offers ddr, hbm"),
-        ({"sharding_types": ["data_parallel"]}, "leave only data_parallel, which trains no int8; use fp32, fp16 or bf16"),
+        (
+            {"sharding_types": ["data_parallel"]},
+            "leave only data_parallel: the dense kernel can't train int8 weights; allow another sharding type, or use data_type fp32",
+        ),
         ({"compute_kernels": ["fused_uvm"], "tiers": ["hbm"]}, "together leave no way"),
         ({"ranks": [7]}, "allow only ranks [7], the job has 0..1"),
     ],
@@ -109,11 +115,40 @@ def test_what_adam_on_cpus_rules_out_is_named() -> None:
     asked = question(cpu_host(2), [table("free", 100), table("narrow", 670, dim=16, data_type="int8")], optimizer="adam", work_limit=0.4)
     explanation = explained(asked)
     assert explanation.reasons == (
-        "table narrow: with the optimizer adam CPU devices have no fused kernel, and data_parallel trains no int8; "
-        "use another optimizer, or data_type fp32, fp16 or bf16",
+        "table narrow: with the optimizer adam CPU devices have no fused kernel, and the dense kernel can't train int8 weights; "
+        "use another optimizer, or use data_type fp32, fp16 or bf16",
     )
     assert explanation.tables == ("narrow",)
     assert solve_question(question(cpu_host(2), [table("narrow", 670, dim=16)], optimizer="adam", work_limit=0.4)).has_placement
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "constraints", "expected"),
+    [
+        ("adam", {}, f"with the optimizer adam CPU devices have no fused kernel, and {SEQUENCES_POOL}; use another optimizer"),
+        (
+            "adam",
+            {"sharding_types": ["table_wise"]},
+            f"with the optimizer adam CPU devices have no fused kernel, and {SEQUENCES_POOL}; use another optimizer",
+        ),
+        (
+            "sgd",
+            {"sharding_types": ["data_parallel"]},
+            f"its constraints (sharding_types: data_parallel) leave only data_parallel: {SEQUENCES_POOL}; allow another sharding type",
+        ),
+        (
+            "sgd",
+            {"compute_kernels": ["fused_uvm"]},
+            "its constraints allow only compute kernels fused_uvm; this target offers fused",
+        ),
+    ],
+)
+def test_what_cpus_can_not_do_for_sequences_is_named(optimizer: str, constraints: dict[str, Any], expected: str) -> None:
+    """They could not be data_parallel whatever their data type."""
+    sequence = Module(path="history", pooling=Pooling.NONE)
+    asked = question(cpu_host(2), [table("seen", 100, constraints=constraints)], optimizer=optimizer, work_limit=0.4)
+    asked = asked.model_copy(update={"model": asked.model.model_copy(update={"modules": (sequence,)})})
+    assert explained(asked).reasons == (f"table seen: {expected}",)
 
 
 def test_a_table_larger_than_any_device_is_named() -> None:
