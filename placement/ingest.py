@@ -9,7 +9,7 @@ from pydantic import Field
 from emplace.placement.document import Document
 from emplace.placement.model import ModelSpec
 
-_ID_BYTES, _LENGTH_BYTES, _VALUE_BYTES = 8, 4, 4
+_READ_ID_BYTES, _READ_LENGTH_BYTES, _READ_VALUE_BYTES = 8, 4, 4
 """As TorchRec's readers hand them over: int64 ids, int32 lengths, fp32 dense values and the label."""
 Coefficient = Annotated[float, Field(strict=True, ge=0, le=1e12)]
 
@@ -17,7 +17,7 @@ Coefficient = Annotated[float, Field(strict=True, ge=0, le=1e12)]
 def example_bytes(model: ModelSpec) -> float:
     """Bytes of one example of the model's input, at the mean length of its features."""
     ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
-    return ids * _ID_BYTES + model.num_features * _LENGTH_BYTES + (model.dense_features + 1) * _VALUE_BYTES
+    return ids * _READ_ID_BYTES + model.num_features * _READ_LENGTH_BYTES + (model.dense_features + 1) * _READ_VALUE_BYTES
 
 
 class IngestCost(Document):

@@ -272,7 +272,7 @@ class NodeLoad(Document):
 
 
 class HotRank(Document):
-    """The rank that gets the most lookups of a table that is split by rows and whose ids are not hashed."""
+    """The rank that gets the most lookups of a table that is split by rows, and more than others do."""
 
     table: Name
     rank: int

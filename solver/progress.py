@@ -106,7 +106,7 @@ class Monitor:
         return self.within(share * self.clock.left_s)
 
     def until(self, settled: ShouldStop) -> Monitor:
-        """This monitor, stopped also once `settled` says so."""
+        """This monitor, stopped also once `settled` says so, and not by what an earlier `until` waits for."""
         return replace(self, also_stops=settled)
 
     def wanting(self, target_us: float | None) -> Monitor:

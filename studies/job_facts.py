@@ -14,7 +14,7 @@ from emplace.placement.stages import Stage
 from emplace.placement.sums import add_up
 from emplace.studies.distribution import Tally, tally, three_digits
 
-EXCHANGES = (Stage.INPUT_DIST, Stage.OUTPUT_DIST, Stage.GRADIENT_DIST, Stage.ALL_REDUCE)
+ON_NETWORK = (Stage.INPUT_DIST, Stage.OUTPUT_DIST, Stage.GRADIENT_DIST, Stage.ALL_REDUCE)
 
 RESOURCES = ("device_memory", "system_memory", "trainers", "parameter_servers", "network", *(stage.value for stage in Stage))
 """That plans say the utilisation of, in the order in which they are shown."""
@@ -77,7 +77,7 @@ def _utilisation(plan: Plan, step_us: float) -> Iterator[tuple[str, float]]:
     if nodes[alone:]:
         yield "parameter_servers", add_up(nodes[alone:]) / len(nodes[alone:])
     if len(nodes) > 1:
-        yield "network", add_up(_mean_us(trainers, stage) for stage in EXCHANGES) / step_us
+        yield "network", add_up(_mean_us(trainers, stage) for stage in ON_NETWORK) / step_us
     for stage in Stage:
         yield stage.value, _mean_us(trainers, stage) / step_us
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from emplace.solver.budget import CERTIFICATE_MARGIN, PROGRAM_STEPS
+from emplace.solver.budget import CERTIFICATE_MARGIN, PROGRAM_STEPS, SAME_SUM
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem
 from emplace.solver.patterns.device_classes import (
     DeviceClass,
@@ -160,7 +160,7 @@ class PatternBound:
     def _pricing_problems(self, keep: Bools, box: MakespanBox) -> list[PricingProblem | None] | None:
         """What devices of each class may hold; None where a table has no option left or a trainer no room for what all hold."""
         left = np.bincount(self.problem.option_table[keep], minlength=self.problem.num_tables)
-        if not left.all() or box.lower.sum() > box.value:
+        if not left.all() or box.lower.sum() > box.value * (1 + SAME_SUM):
             return None
         forced = forced_options(self.problem, keep)
         found = [pricing_problem(each, keep, forced, box) for each in self.classes]
@@ -239,8 +239,8 @@ class PatternBound:
 
     def _activate(self, keep: Bools, box: MakespanBox) -> None:
         """Let the program use the patterns of the box, and no others; those that are added from now on are of it."""
-        within = (self.loads <= box.upper * (1 + 1e-12)).all(axis=1)
-        within &= np.maximum(box.lower, self.loads).sum(axis=1) <= box.value * (1 + 1e-12)
+        within = (self.loads <= box.upper * (1 + SAME_SUM)).all(axis=1)
+        within &= np.maximum(box.lower, self.loads).sum(axis=1) <= box.value * (1 + SAME_SUM)
         kept = [bool(keep[self.classes[column.device_class].option[column.items]].all()) for column in self.columns]
         self.active = within & np.array(kept, dtype=bool)
         self.master.allow(self.active)
