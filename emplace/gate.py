@@ -55,7 +55,7 @@ class Budgets(Document):
     """Percent by which the step may take longer than the baseline's."""
     max_power_w: Annotated[float, Field(strict=True, gt=0)] | None = None
     """Watts of all servers of the job, by what the host document says of them."""
-    sure: bool | None = None
+    sure: Annotated[bool, Field(strict=True)] | None = None
     """Whether budgets must hold over the whole range of a step that nobody measured: one that may not is then undecided."""
 
     @model_validator(mode="after")

@@ -15,6 +15,8 @@ from emplace.placement.stack import Cost, Pace, Share, Stack
 SAME = 1e-4
 """Share of a step by which a figure must move it to be one that the step says something of; and how near the fit comes."""
 _HALVINGS = 30
+SOURCE = "plan"
+"""What the errors say they are about."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ def calibrated(plan: Plan, measured_us: float) -> Calibration:
     fast_us, slow_us = (step_under_us(plan, at_place(stack, moved, place)) for place in (-1.0, 1.0))
     if not fast_us * (1 - SAME) <= measured_us <= slow_us * (1 + SAME):
         rule = (
-            f"a step of {measured_us:,.1f} us is outside the range of {stack.name}, {fast_us:,.1f} to {slow_us:,.1f} us: "
-            "something else takes the time; is it the stack that ran, and was its input fast enough?"
+            f"a measured step of {measured_us:,.1f} us is outside the range of {stack.name}, {fast_us:,.1f} to {slow_us:,.1f} us: "
+            "something else takes the time; is it the stack that ran, was its input fast enough, and is --measured-step-ms right?"
         )
         raise _refusal("/question/cost_model/stack", rule)
     place = place_where(lambda at: step_under_us(plan, at_place(stack, moved, at)), measured_us) or 0.0
@@ -59,7 +61,7 @@ def refuse_unpriced(plan: Plan) -> Stack:
 
 
 def _refusal(pointer: str, rule: str) -> InvalidDocument:
-    return InvalidDocument("plan", [BrokenRule(pointer, "", rule)])
+    return InvalidDocument(SOURCE, [BrokenRule(pointer, "", rule)])
 
 
 def _figures(stack: Stack) -> Iterator[str]:

@@ -59,7 +59,13 @@ def _number_meant(kind: str, value: Any) -> str:
         return ""
     if not math.isfinite(number) or abs(number) > _MAX_HINTED or (kind == "int_type" and not number.is_integer()):
         return ""
-    return f", this is text; write {int(number) if kind == 'int_type' else number}"
+    return f", this is text; write {int(number) if kind == 'int_type' else _as_yaml(number)}"
+
+
+def _as_yaml(number: float) -> str:
+    """With a point before the exponent: 1.0e-05."""
+    text = repr(number)
+    return text if "." in text else text.replace("e", ".0e")
 
 
 def spelled(value: Any) -> str:

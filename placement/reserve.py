@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from emplace.placement.units import MAX_SIZE_BYTES, NUMBER, format_size, parse_size
+from emplace.placement.units import NUMBER, format_size, parse_size
 
 _SHARE = re.compile(rf"\s*({NUMBER})\s*%\s*")
 
@@ -19,9 +19,8 @@ def normal_reserve(value: Any) -> str:
     if match is None:
         try:
             return format_size(parse_size(value))
-        except ValueError:
-            most = format_size(MAX_SIZE_BYTES)
-            raise ValueError(f"must be a share such as '5%' or a size such as '2GiB', at most {most}") from None
+        except ValueError as error:
+            raise ValueError(f"{error}, or a share such as '5%'") from None
     share = Decimal(match[1]).normalize()
     if share >= 100:
         raise ValueError("must be less than 100%")

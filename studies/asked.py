@@ -76,8 +76,10 @@ class AskedSize(AskedOf):
     max_nodes: Annotated[int, Field(ge=1, le=MAX_RANKS)] = MOST_NODES
 
     def study(self) -> Study:
-        """As that of a sweep."""
-        return SizeStudy.of(self.setting, self.hosts, self.target, self.objective, self.hogwild, self.max_nodes)
+        """As that of a sweep; a target that no job can reach is refused besides."""
+        study = SizeStudy.of(self.setting, self.hosts, self.target, self.objective, self.hogwild, self.max_nodes)
+        study.refuse_out_of_reach()
+        return study
 
 
 class AskedRecommend(AskedOf):

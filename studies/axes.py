@@ -59,6 +59,11 @@ class Axis(Document):
         return pointer_to(self.path.removeprefix("--").replace("-", "_")) if self.part is QuestionPart.OPTIONS else self.path
 
     @property
+    def is_relative(self) -> bool:
+        """Whether a value is a multiple of what is there."""
+        return any(_factor(value) is not None for value in self.values)
+
+    @property
     def is_numeric(self) -> bool:
         """Whether values are numbers, all plain or all factors, so that there is something between two of them."""
         return all(_number(value) is not None for value in self.values) and len({isinstance(value, str) for value in self.values}) == 1
@@ -80,6 +85,8 @@ def axis_of(text: str, *, of_template: bool) -> Axis:
     values = [scalar_of(each) for each in _split(given)]
     if "" in values:
         raise _refusal(text, "has an empty value: separate values by single commas")
+    if any((times := _times(value)) is not None and not (times.is_finite() and times > 0) for value in values):
+        raise _refusal(text, "multiples must be above 0, such as x0.5 or x2")
     if len({repr(value) for value in values}) != len(values):
         raise _refusal(text, "names a value twice")
     return Axis(path=path, part=_part(path, of_template=of_template), values=tuple(values))
@@ -148,13 +155,18 @@ def _with(data: Any, parts: Sequence[str], value: Any, before: tuple[str, ...], 
 
 
 def _factor(value: Any) -> Factor | None:
+    times = _times(value)
+    return None if times is None else Factor(times)
+
+
+def _times(value: Any) -> Decimal | None:
+    """The number after an x; None where that is no multiple."""
     if not isinstance(value, str) or not value.startswith("x"):
         return None
     try:
-        times = Decimal(value[1:])
+        return Decimal(value[1:])
     except InvalidOperation:
         return None
-    return Factor(times) if times.is_finite() and times > 0 else None
 
 
 def _scaled(data: Any, factor: Factor, path: str, source: str) -> Any:

@@ -71,8 +71,7 @@ def wanted_jobs(fleet: FleetSpec, options: PlanOptions, stack: Stack | None) -> 
     for number, job in enumerate(fleet.jobs):
         with _pointing(f"/jobs/{number}"):
             model = _model(job)
-            throughput, examples = (None if each is None else str(each) for each in (job.throughput, job.examples))
-            target = target_of(throughput, examples, job.deadline)
+            target = target_of(job.throughput, job.examples, job.deadline)
         name = job.name or (model.name if isinstance(model, ModelSpec) else SUITE)
         if any(name == other.name for other in found):
             raise InvalidDocument(SOURCE, [BrokenRule(f"/jobs/{number}/name", name, "is another job's name too: give each job its own")])

@@ -17,20 +17,16 @@ from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.reading import from_data, read_file, text_of
 from emplace.studies.gradient_noise import NoiseScale
-from emplace.studies.target import AMOUNT_SCHEMA, amount_of
+from emplace.studies.target import AMOUNT_SCHEMA, number_of
 
 MAX_POINTS = 1000
-
-
-def _number(value: Any) -> Any:
-    return amount_of(value) if isinstance(value, str) else value
 
 
 _LEAST, _MOST = 1.0, 1e18
 Count = Annotated[
     float,
     Field(strict=True, ge=_LEAST, le=_MOST),
-    BeforeValidator(_number),
+    BeforeValidator(number_of),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": _LEAST, "maximum": _MOST}, AMOUNT_SCHEMA]}),
 ]
 """5000000, or "5M"."""

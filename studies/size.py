@@ -52,7 +52,7 @@ class Sizing(Document):
 
 @dataclass(frozen=True)
 class SizeStudy:
-    """A sizing whose target some job may reach."""
+    """A sizing, a job for each way of training on each host."""
 
     model: str
     tasks: Sequence[SizeTask]
@@ -61,13 +61,24 @@ class SizeStudy:
 
     @staticmethod
     def of(setting: Setting, hosts: Sequence[HostSpec], target: Target, wanted: Wanted, hogwild: Hogwild, most_nodes: int) -> SizeStudy:
-        """Raises InvalidDocument for a target that no job can reach and hosts without watts or prices."""
+        """Raises InvalidDocument for hosts without watts or prices."""
         refuse_equal_names(hosts)
         if wanted in NEEDS:
             refuse_unknown(list(hosts), NEEDS[wanted], f"the objective {wanted}")
         tasks = [task for host in hosts for task in tasks_on(host, setting, target, wanted, hogwild, most_nodes)]
-        _refuse_out_of_reach(tasks)
         return SizeStudy(setting.model_on(hosts[0]).name, tasks)
+
+    def refuse_out_of_reach(self) -> None:
+        """Raises InvalidDocument for a target that no job can reach, for a service that keeps no study of it."""
+        target, reached = self.tasks[0].target, out_of_reach(self.tasks)
+        if reached is None:
+            return
+        most, why = reached
+        if target.deadline_s is not None and target.examples is not None:
+            option, enough = "--deadline", f"{target.examples / most / 3600:.3g}h or later"
+        else:
+            option, enough = "--throughput", f"{most:.0f} or less"
+        raise InvalidDocument(option, [BrokenRule("", "", f"{why}; write {option} {enough}, more --max-nodes, or other hosts")])
 
     @property
     def size(self) -> int:
@@ -99,26 +110,13 @@ def run_size(
     processes: int,
     tell: Tell,
 ) -> Sizing:
-    """Raises InvalidDocument, before anything is solved, for a target that no job can reach and hosts without watts or prices."""
+    """Raises InvalidDocument, before anything is solved, for hosts without watts or prices."""
     study = SizeStudy.of(setting, hosts, target, wanted, hogwild, most_nodes)
     jobs = []
     for job in in_processes(study.tasks, sized_job, processes):
         jobs.append(job)
         tell(len(jobs), study.size)
     return study.answer(jobs)
-
-
-def _refuse_out_of_reach(tasks: Sequence[SizeTask]) -> None:
-    target, reached = tasks[0].target, out_of_reach(tasks)
-    if reached is None:
-        return
-    most, why = reached
-    if target.deadline_s is not None and target.examples is not None:
-        more = f"write --deadline {target.examples / most / 3600:.3g}h or later, more --max-nodes, or other hosts"
-        raise InvalidDocument("--deadline", [BrokenRule("", "", f"{why}; {more}")])
-    raise InvalidDocument(
-        "--throughput", [BrokenRule("", "", f"{why}; write --throughput {most:.0f} or less, more --max-nodes, or other hosts")]
-    )
 
 
 def _rank(job: SizedJob, prices: ServerPrices) -> tuple[int, float, float]:

@@ -58,6 +58,8 @@ class SizedJob(Document):
     """The stage that most of a step is, or the busiest station."""
     batch: int | None = None
     """Examples of a step, or of a round of a thread."""
+    why_impossible: str | None = None
+    """Where dense layers alone prove it for every size that was allowed."""
     counts: dict[str, Sized] | None = None
     """`nodes` and `parameter_servers`, or `trainers`, `sparse_servers` and `dense_servers`; and `readers`, which `running` leaves out."""
     running: Running | None = None
@@ -97,12 +99,12 @@ class SizeTask:
         question = self.setting.priced(self.host)
         return Fleet(question.model, self.host, question.cost_model, self.hogwild)
 
-    def may_reach(self, throughput: float) -> bool:
-        """Whether some job of the allowed sizes is not ruled out; most often one of the first that is looked at."""
+    def may_reach(self) -> bool:
+        """Whether dense layers alone don't rule out all jobs of the allowed sizes; most often the first that is looked at is not."""
         if self.training is TrainingMode.ASYNCHRONOUS:
-            return self.reaches() >= throughput
+            return self.reaches() >= self.target.throughput
         search = self.synchronous()
-        return any(search.reaches(nodes) >= throughput for nodes in range(self.most_nodes, 0, -1))
+        return any(search.reaches(nodes) >= self.target.throughput for nodes in range(self.most_nodes, 0, -1))
 
     def reaches(self) -> float:
         """Examples per second that no job of the allowed sizes exceeds."""
@@ -110,6 +112,11 @@ class SizeTask:
             return self.fleet().most(self.most_nodes)
         search = self.synchronous()
         return max(search.reaches(nodes) for nodes in range(1, self.most_nodes + 1))
+
+    def most_reached(self) -> str:
+        """What dense layers alone allow, in words."""
+        size = f"up to {self.most_nodes} node{'' if self.most_nodes == 1 else 's'} of {self.host.name}"
+        return f"dense layers alone let a job of {size}, trained {self.training}ly, have {self.reaches():,.0f} examples/s"
 
 
 def tasks_on(host: HostSpec, setting: Setting, target: Target, wanted: Wanted, hogwild: Hogwild, most_nodes: int) -> list[SizeTask]:
@@ -121,19 +128,17 @@ def tasks_on(host: HostSpec, setting: Setting, target: Target, wanted: Wanted, h
 
 def out_of_reach(tasks: Sequence[SizeTask]) -> tuple[float, str] | None:
     """(the most examples per second that any job has, why no more) where that is too few; None where some job may reach the target."""
-    target = tasks[0].target
-    if any(task.may_reach(target.throughput) for task in tasks):
+    if any(task.may_reach() for task in tasks):
         return None
     most, task = max(((task.reaches(), task) for task in tasks), key=lambda each: each[0])
-    size = f"{task.training} job of up to {task.most_nodes} nodes of {task.host.name}"
-    return (
-        most,
-        f"no job reaches {target.throughput:,.0f} examples/s: dense layers alone let a {size} have {most:,.0f}, and no other has more",
-    )
+    return most, f"no job reaches {task.target.throughput:,.0f} examples/s: {task.most_reached()}, and no other has more"
 
 
 def sized_job(task: SizeTask) -> SizedJob:
-    """The cheapest job, and what is known of cheaper ones."""
+    """The cheapest job, and what is known of cheaper ones; nothing is solved where none can be fast enough."""
+    if not task.may_reach():
+        impossible = SizeOutcome.IMPOSSIBLE
+        return SizedJob(host=task.host.name, training=task.training, outcome=impossible, why_impossible=task.most_reached())
     return _synchronous(task) if task.training is TrainingMode.SYNCHRONOUS else _asynchronous(task)
 
 

@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options, studying
-from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.inputs import plan_options
 from emplace.app.cli.options import OutputFormat
 from emplace.app.cli.output import give
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.batch_text import batch_view
-from emplace.placement.plan import PlanStatus
 from emplace.placement.reading import read_file
-from emplace.studies.batch import BatchSizes, BatchStudy, batches_of, run_batch
+from emplace.studies.batch import BatchStudy, batches_of, run_batch
 from emplace.studies.gradient_noise import NoiseScale
 from emplace.studies.quality import read_curve
 from emplace.studies.sweep import STUDY_GAP
@@ -63,10 +61,4 @@ def batch(
     with StatusLine() as status:
         found = run_batch(study, studying.cores(processes), studying.Counted(status, "batches"))
     give(found, batch_view(found), format, out)
-    return _exit_code(found)
-
-
-def _exit_code(found: BatchSizes) -> int:
-    if PlanStatus.UNDECIDED in found.statuses:
-        return UNDECIDED
-    return PROVEN_NO if found.statuses == {PlanStatus.INFEASIBLE} else YES
+    return studying.exit_code(found.statuses)

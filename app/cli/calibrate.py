@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from emplace.app.cli.inputs import read_plan
 from emplace.app.cli.options import Out
-from emplace.app.cli.output import note, print_text, save
+from emplace.app.cli.output import as_yaml, note, print_text, save
 from emplace.app.reports.figures import microseconds
 from emplace.placement.audit import audit, refuse
-from emplace.placement.calibration import Calibration, calibrated
+from emplace.placement.calibration import SOURCE, Calibration, calibrated
+from emplace.placement.errors import InvalidDocument
 from emplace.placement.kineto import TraceTimes, read_trace
 from emplace.placement.plan import Plan
+from emplace.placement.reading import in_file
+from emplace.placement.stack import Stack
 from emplace.placement.stage_calibration import StageCalibration, calibrated_by_stages
 
 EXPLAINED = 0.02
@@ -46,18 +48,24 @@ def calibrate(
     """
     found = read_plan(plan)
     refuse(str(plan), audit(found))
-    measured_us = measured_step_ms * 1000
-    if trace is None:
-        calibration = calibrated(found, measured_us)
-        stack, said = calibration.stack, _said(found, calibration, measured_us)
-    else:
-        times = read_trace(trace)
-        by_stages = calibrated_by_stages(found, measured_us, times.stages_us)
-        stack, said = by_stages.stack, "\n".join(_fitted(by_stages, times))
-    text = yaml.safe_dump(stack.to_data(), sort_keys=False, default_flow_style=None, width=10_000)
+    try:
+        stack, said = _calibrated(found, measured_step_ms * 1000, trace)
+    except InvalidDocument as error:
+        raise (in_file(error, plan) if error.source == SOURCE else error) from None
+    text = as_yaml(stack.to_data(), width=10_000)
     save(out, text)
     print_text(text)
     note(said)
+
+
+def _calibrated(plan: Plan, measured_us: float, trace: Path | None) -> tuple[Stack, str]:
+    """The stack, and what it follows from. Raises InvalidDocument."""
+    if trace is None:
+        calibration = calibrated(plan, measured_us)
+        return calibration.stack, _said(plan, calibration, measured_us)
+    times = read_trace(trace)
+    by_stages = calibrated_by_stages(plan, measured_us, times.stages_us)
+    return by_stages.stack, "\n".join(_fitted(by_stages, times))
 
 
 def _fitted(calibration: StageCalibration, times: TraceTimes) -> Iterator[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.table import Table as TextTable
 
 from emplace.app.cli.inputs import read_model
-from emplace.app.cli.options import Format, OutputFormat, Settings
-from emplace.app.cli.output import as_json, print_text, show
+from emplace.app.cli.options import Format, OutputFormat, Settings, SpecFormat
+from emplace.app.cli.output import as_json, give_spec, print_text, show
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument, UnknownName
@@ -52,10 +51,7 @@ def _known(name: str, what: str, names: list[str]) -> str:
 
 
 def _print_document(document: Document, format: OutputFormat) -> None:
-    if format is OutputFormat.JSON:
-        print_text(as_json(document.to_data()))
-    else:
-        print_text(yaml.safe_dump(document.to_data(), sort_keys=False, default_flow_style=None, allow_unicode=True, width=120))
+    give_spec(document, SpecFormat.JSON if format is OutputFormat.JSON else SpecFormat.YAML)
 
 
 def _print_list(rows: list[dict[str, Any]], format: OutputFormat) -> None:

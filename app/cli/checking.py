@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, CheckOutcome, Strictness
 from emplace.app.reports.paste import Paste
 from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
+from emplace.hardware.machine import cores_here
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument, MissingPackage
@@ -65,7 +65,7 @@ def check_all(checks: Sequence[Check], say: Say, monitor: Monitor) -> Iterator[C
 
     Raises ToolError where a service fails, or a process ends by itself. Whatever ends this, its processes end too.
     """
-    workers = min(len(checks), os.cpu_count() or 1)
+    workers = min(len(checks), cores_here())
     if workers > 1:
         say(f"checking {len(checks)} in {workers} processes")
         for number, outcome in enumerate(in_processes(checks, _alone, workers), start=1):

@@ -38,9 +38,7 @@ def convert(
     dumps, or the script that builds the model, which is read and never run. torcheasyrec: a pipeline config.
     deeprecsys: a file of models/configs.
     """
-    import yaml
-
-    from emplace.app.cli.output import as_json, note, print_text, save
+    from emplace.app.cli.output import give_spec, note
     from emplace.app.converting.dlrm import from_command_line, from_deeprecsys
     from emplace.app.converting.hugectr import from_hugectr
     from emplace.app.converting.hugectr_script import from_hugectr_script
@@ -67,9 +65,7 @@ def convert(
     if "local_batch_size" not in found.data | given:
         rule = f"{file} does not say how many examples a rank has: say --batch-size"
         raise InvalidDocument("options", [BrokenRule("/batch_size", "", rule)])
-    data = from_data(found.data | given, ModelSpec, source=f"{file} as a model").to_data()
+    spec = from_data(found.data | given, ModelSpec, source=f"{file} as a model")
     for each in found.notes:
         note(f"{file}: {each}")
-    text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
-    save(out, text)
-    print_text(text)
+    give_spec(spec, format, out)

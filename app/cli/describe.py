@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-import yaml
 
 from emplace.app.cli.options import Out, SpecFormat
-from emplace.app.cli.output import as_json, print_text, save
+from emplace.app.cli.output import give_spec
 from emplace.extras import require_extra
 from emplace.placement.host import DeviceType
 
@@ -32,7 +31,4 @@ def describe(
     from emplace.torchrec.describe import describe as described
     from emplace.torchrec.loading import built_module
 
-    data = described(built_module(builder), batch_size=batch_size, compute_device=device.value).to_data()
-    text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
-    save(out, text)
-    print_text(text)
+    give_spec(described(built_module(builder), batch_size=batch_size, compute_device=device.value), format, out)

@@ -58,7 +58,9 @@ def examine() -> Iterator[Examined]:
     """Each part of the machine in turn."""
     yield Examined("python", Health.OK, f"{platform.python_version()}, emplace {version('emplace')}")
     yield _imported("compiled functions", ["emplace.solver.native"], "make setup compiles them; that needs g++ and Python's headers")
-    yield _imported("solver", ["ortools.sat.python.cp_model", "highspy", "scipy"], "pip install emplace")
+    yield _imported("solver", ["highspy"], "pip install emplace")
+    lack = "the best plans, and checks that take a search, need it: pip install 'emplace[solve]'"
+    yield _imported("exact solver", ["ortools.sat.python.cp_model", *EXTRAS["solve"]], lack, optional=True)
     machine = read_machine()
     installed = os.cpu_count() or machine.cores
     yield Examined("cores", Health.OK, f"{machine.cores} of {installed} may be used (cpuset, quota); {machine.cpu_model}")
@@ -111,6 +113,8 @@ def _home() -> str:
     """Raises ToolError where what is measured could not be kept."""
     home = emplace_home()
     nearest = next(path for path in (home, *home.parents) if path.exists())
+    if not nearest.is_dir():
+        raise ToolError(f"{nearest} is no folder: set EMPLACE_HOME to one, or to where one can be made")
     if not os.access(nearest, os.W_OK):
         raise ToolError(f"{nearest} can't be written: set EMPLACE_HOME to a folder that can")
     return str(home)

@@ -39,7 +39,7 @@ def import_torchrec(
     chosen = plan_options(nodes=nodes, ranks=ranks)
     theirs = read_file(plan, TheirPlan)
     found = import_plan(theirs, str(plan), read_model(model), resolve_host(host), chosen, read_cost_model(cost_model))
-    give(found, plan_view(found), format, out)
+    give(found, plan_view(found, out), format, out)
     violations = audit(found)
     for violation in violations:
         note(f"emplace: {plan}: {violation}")

@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+Handler = Callable[[int, FrameType | None], object] | int | None
 _seen = False
 """A plain flag: a handler that takes a lock could wait for itself."""
 
 
+def end_at_once() -> None:
+    """Let Ctrl-C end the process without a word, as long as there is nothing to tidy up."""
+    _on_interrupt(signal.SIG_DFL)
+
+
 def listen() -> None:
-    """Remember Ctrl-C besides raising KeyboardInterrupt. Where it is ignored, as in a background job, it stays ignored."""
+    """Remember Ctrl-C besides raising KeyboardInterrupt."""
     global _seen
     _seen = False
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _interrupt)
+    _on_interrupt(_interrupt)
 
 
 def raise_what_was_lost() -> None:
@@ -28,7 +33,7 @@ def raise_what_was_lost() -> None:
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Within it the first Ctrl-C asks to stop, which the function that comes tells; another one interrupts as always."""
-    asked, before = False, signal.getsignal(signal.SIGINT)
+    asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
@@ -36,12 +41,19 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
             _interrupt(number, frame)
         asked = True
 
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, ask)
+    before = _on_interrupt(ask)
     try:
         yield lambda: asked
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _on_interrupt(handler: Handler) -> Handler:
+    """What was done on Ctrl-C before. Where it is ignored, as in a background job, it stays ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
+    return before
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -29,6 +29,8 @@ class CheckFormat(StrEnum):
     GITLAB = "gitlab"
 
 
+LARGEST_SEED = 2**31 - 1
+
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the template 'suite', such as sparse=64; repeat it.")
 ]

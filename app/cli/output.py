@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+import yaml
 from rich.console import Console, RenderableType
 
-from emplace.app.cli.options import OutputFormat
+from emplace.app.cli.options import OutputFormat, SpecFormat
 from emplace.placement.document import Document
 from emplace.placement.errors import ToolError
 from emplace.runtime.files import write_file
@@ -49,6 +50,19 @@ def as_text(view: RenderableType) -> str:
 def as_json(data: Any) -> str:
     """One JSON document, for people and scripts."""
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_yaml(data: Any, *, width: int = _PLAIN_WIDTH) -> str:
+    """One YAML document, to be edited: text stays as it is written."""
+    text: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, allow_unicode=True, width=width)
+    return text
+
+
+def give_spec(spec: Document, format: SpecFormat, out: Path | None = None) -> None:
+    """Write a document to the file that was asked for, and print it, both as asked. Raises ToolError."""
+    text = as_json(spec.to_data()) if format is SpecFormat.JSON else as_yaml(spec.to_data())
+    save(out, text)
+    print_text(text)
 
 
 def print_text(text: str) -> None:

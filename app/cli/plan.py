@@ -96,7 +96,7 @@ def plan(
     if format is PlanFormat.TORCHREC:
         _torchrec(found, out)
     else:
-        give(found, plan_view(found), OutputFormat(format), out)
+        give(found, plan_view(found, out), OutputFormat(format), out)
     return EXIT_CODES[found.status]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from emplace.app.cli.options import Format, Out, OutputFormat
+from emplace.app.cli.options import LARGEST_SEED, Format, Out, OutputFormat
 from emplace.app.cli.output import give, note
 from emplace.app.reports.profile_text import profile_view
 from emplace.extras import require_extra
@@ -22,7 +22,7 @@ def profile(
         float | None,
         typer.Option("--seconds", min=1, help="The best cost model for this much time, instead of a minute or a quarter of an hour."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Decides which points are measured.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Decides which points are measured.")] = 0,
     format: Format = OutputFormat.TEXT,
     out: Out = None,
 ) -> None:

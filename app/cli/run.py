@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli.inputs import read_plan
-from emplace.app.cli.options import Format, Out, OutputFormat, Steps
+from emplace.app.cli.options import LARGEST_SEED, Format, Out, OutputFormat, Steps
 from emplace.app.cli.output import give, note
 from emplace.app.reports.run_text import run_view
 from emplace.extras import require_extra
@@ -19,7 +19,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="What 'emplace plan --format json' wrote.")],
     steps: Steps = None,
-    seed: Annotated[int, typer.Option("--seed", help="Decides the synthetic batches.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Decides the synthetic batches.")] = 0,
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")] = 600.0,
     emulate: Annotated[
         bool, typer.Option("--emulate", help="Run a plan for any host on CPU ranks, scaled down: no claim about time or memory.")

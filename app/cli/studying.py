@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Set
 from typing import Annotated
 
 import typer
 
+from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.inputs import read_stack
 from emplace.app.cli.output import note
 from emplace.app.cli.progress import StatusLine
+from emplace.hardware.machine import cores_here
 from emplace.placement.catalog import find_model, host_names, template_settings
 from emplace.placement.catalog.suite import SuiteSettings
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
-from emplace.placement.plan import PlanOptions
+from emplace.placement.plan import PlanOptions, PlanStatus
 from emplace.planning import resolve_host
 from emplace.studies.grid import Setting
 
@@ -51,7 +53,14 @@ def setting_of(model: str, settings: list[str] | None, options: PlanOptions, sta
 
 
 def cores(processes: int | None) -> int:
-    return processes or os.cpu_count() or 1
+    return processes or cores_here()
+
+
+def exit_code(statuses: Set[PlanStatus]) -> int:
+    """Of a study whose points end so."""
+    if PlanStatus.UNDECIDED in statuses:
+        return UNDECIDED
+    return PROVEN_NO if statuses == {PlanStatus.INFEASIBLE} else YES
 
 
 class Counted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,6 @@ from typing import Annotated
 import typer
 
 from emplace.app.cli import options, studying
-from emplace.app.cli.exit_codes import PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.figures import refuse_png
 from emplace.app.cli.inputs import plan_options
 from emplace.app.cli.output import as_json, note, print_text, save, show
@@ -20,7 +20,7 @@ from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
 from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.plan import PlanStatus
+from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.measuring import run_measured
 from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, pair_of, run_sweep
 
@@ -72,6 +72,8 @@ def sweep(
     chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, work_limit=work_limit, seed=seed, gap=STUDY_GAP if gap is None else gap)
     setting = studying.setting_of(model, settings, chosen, stack)
     axes = axes_of(vary or [], of_template=not hasattr(setting.model, "tables"))
+    given = {"--nodes": nodes, "--ranks": ranks, "--tiers": tiers, "--work-limit": work_limit, "--gap": gap, "--seed": seed}
+    _refuse_varied(axes, given | {f"/{setting.partition('=')[0]}": setting for setting in settings or []})
     _refuse_format(format, len(axes), out)
     if steps is not None and not run:
         raise InvalidDocument("--steps", [BrokenRule("", str(steps), "is for points that are trained: give --run too")])
@@ -85,7 +87,16 @@ def sweep(
         else:
             found = run_sweep(study, studying.cores(processes), told)
     _report(found, format, out)
-    return _exit_code(found)
+    return studying.exit_code(found.statuses)
+
+
+def _refuse_varied(axes: Sequence[Axis], given: Mapping[str, object]) -> None:
+    """Raises InvalidDocument for what is given and has other values at every point."""
+    for axis in axes:
+        name = axis.path.replace("_", "-") if axis.part is QuestionPart.OPTIONS else axis.path
+        if (value := given.get(name)) is not None and not axis.is_relative:
+            rule = "is varied, and given besides: leave out one or the other"
+            raise InvalidDocument("--vary", [BrokenRule(axis.path, str(value), rule)])
 
 
 def _refuse_format(format: SweepFormat, axes: int, out: Path | None) -> None:
@@ -108,9 +119,3 @@ def _report(found: Sweep, format: SweepFormat, out: Path | None) -> None:
         show(sweep_view(found))
     else:
         print_text(text)
-
-
-def _exit_code(found: Sweep) -> int:
-    if PlanStatus.UNDECIDED in found.statuses:
-        return UNDECIDED
-    return PROVEN_NO if found.statuses == {PlanStatus.INFEASIBLE} else YES

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from emplace.app.cli.inputs import read_model
 from emplace.app.cli.options import Out, SpecFormat
-from emplace.app.cli.output import as_json, note, print_text, save
+from emplace.app.cli.output import give_spec, note
 from emplace.app.cli.progress import StatusLine
 from emplace.extras import require_extra
 from emplace.placement.document import Document
@@ -62,7 +61,4 @@ def trace(
         measured = measured_model(found, base, status.say, warnings.append)
     for message in [*warnings, f"measured {found.examples:,} examples"]:
         note(message)
-    data = measured.to_data()
-    text = as_json(data) if format is SpecFormat.JSON else yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
-    save(out, text)
-    print_text(text)
+    give_spec(measured, format, out)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
+from shlex import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -38,14 +40,15 @@ _MAX_SHOWN_RANKS = 16
 _MAX_SHOWN_TABLES = 12
 
 
-def plan_view(plan: Plan) -> RenderableType:
-    """Everything a person needs to judge a plan, or why there is none."""
-    parts: list[RenderableType] = [Text(_headline(plan), style="bold"), _facts(plan)]
+def plan_view(plan: Plan, kept: Path | None = None) -> RenderableType:
+    """Everything a person needs to judge a plan, or why there is none; `kept` is the file that it was written to."""
+    file = "plan.json" if kept is None else quote(str(kept))
+    parts: list[RenderableType] = [Text(_headline(plan), style="bold"), _facts(plan, file)]
     if plan.has_placement:
         parts += [_ranks(plan), _nodes(plan.nodes), _stages(plan), _kinds(plan), _largest_tables(plan)]
         if plan.diagnosis is not None:
             parts.append(diagnosis_view(plan, plan.diagnosis))
-        parts.append(_next_commands(plan))
+        parts.append(_next_commands(plan, file, is_kept=kept is not None))
     if plan.explanation is not None:
         parts.append(explanation_view(plan.explanation))
     if plan.status is PlanStatus.UNDECIDED:
@@ -67,7 +70,7 @@ def _headline(plan: Plan) -> str:
             return f"{where}: undecided"
 
 
-def _facts(plan: Plan) -> RenderableType:
+def _facts(plan: Plan, file: str) -> RenderableType:
     rows = []
     if plan.has_placement:
         servers = len(plan.ranks) - plan.num_trainers
@@ -96,7 +99,7 @@ def _facts(plan: Plan) -> RenderableType:
             *rows,
             ("figures", describe_cost_model(plan.question.cost_model)),
             *(("extrapolated", line) for line in plan.extrapolated),
-            *([] if plan.proof is None else [("proof", f"{_proof(plan.proof)}; 'emplace audit plan.json --proof' verifies it")]),
+            *([] if plan.proof is None else [("proof", f"{_proof(plan.proof)}; 'emplace audit {file} --proof' verifies it")]),
             _origin(plan.solver),
         ]
     )
@@ -236,11 +239,15 @@ def _largest_tables(plan: Plan) -> RenderableType:
     return section(title, table)
 
 
-def _next_commands(plan: Plan) -> RenderableType:
-    commands = ["emplace audit plan.json       check it again, without the solver"]
-    if plan.question.host.fingerprint is not None:
-        commands.append("emplace run plan.json         train under it here: predicted beside measured")
-    else:
-        commands.append("emplace run plan.json --emulate   check it here, scaled down, on CPU ranks")
-    commands.append("emplace diff old.json plan.json")
-    return Text("\n".join(["next: keep it with --out plan.json, then", *(f"  {command}" for command in commands)]))
+def _next_commands(plan: Plan, file: str, *, is_kept: bool) -> RenderableType:
+    run, how = f"emplace run {file}", "train under it here: predicted beside measured"
+    if plan.question.host.fingerprint is None:
+        run, how = f"{run} --emulate", "check it here, scaled down, on CPU ranks"
+    commands = {
+        f"emplace audit {file}": "check it again, without the solver",
+        run: how,
+        f"emplace diff old.json {file}": "say what changed",
+    }
+    wide = max(map(len, commands))
+    first = "next:" if is_kept else f"next: keep it with --out {file}, then"
+    return Text("\n".join([first, *(f"  {command:{wide}}   {what}" for command, what in commands.items())]))

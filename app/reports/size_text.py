@@ -8,23 +8,27 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from emplace.app.reports.figures import count
-from emplace.app.reports.sweep_text import short, span
+from emplace.app.reports.sweep_text import running_cells, short, span
 from emplace.app.reports.tables import facts, plain_table, section
 from emplace.studies.jobs import NodesAndServers, Sized
 from emplace.studies.size import Sizing
 from emplace.studies.sized_job import SizedJob, SizeOutcome
 
 _MOST_SHOWN = 3
+_INSTEAD = "ask for less, allow more nodes with --max-nodes, or name other hosts"
 
 
 def size_view(sizing: Sizing) -> RenderableType:
-    """Jobs, best first, then why the best is no smaller."""
+    """Jobs, best first, then why the best is no smaller, or why there is none."""
     best = sizing.best
     parts: list[RenderableType] = [Text(size_headline(sizing), style="bold"), Text(""), _jobs(sizing)]
     if best is not None and best.counts:
         rows = [(name.replace("_", " "), _why(sized)) for name, sized in best.counts.items()]
         rows += [("smaller", line) for line in _smaller(best)]
         parts.append(section(f"why no fewer on {best.host}", facts(rows)))
+    whys = [job.why_impossible for job in sizing.jobs if job.why_impossible is not None]
+    if whys and best is None:
+        parts.append(section("why none", Group(*map(Text, [*whys, _INSTEAD]))))
     parts += [Text(note) for note in sizing.notes]
     return Group(*parts)
 
@@ -62,9 +66,7 @@ def size_cells(job: SizedJob) -> list[str]:
         {True: "yes", False: "no", None: ""}[job.sure],
         job.binds or "",
         "+".join(counts),
-        str(running.servers),
-        "-" if running.power_w is None else f"{running.power_w:,.0f}",
-        "-" if running.price_per_hour is None else f"{running.price_per_hour:,.2f}",
+        *running_cells(running),
     ]
 
 

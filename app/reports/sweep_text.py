@@ -13,6 +13,7 @@ from emplace.app.reports.tables import plain_table, section
 from emplace.studies.comparing import Crossover, Front
 from emplace.studies.figures import Figures
 from emplace.studies.measured import PredictionError
+from emplace.studies.power import Running
 from emplace.studies.sweep import Sweep, SweepPoint
 
 _MOST_ROWS = 200
@@ -76,15 +77,24 @@ def _values(point: SweepPoint) -> Iterator[str]:
 def _cells(figures: Figures) -> list[str]:
     if figures.throughput is None:
         return ["does not fit" if figures.status == "infeasible" else str(figures.status), *[""] * 6]
-    binds, running, gain = figures.binds, figures.running, next(iter(figures.elasticities), None)
+    binds, gain = figures.binds, next(iter(figures.elasticities), None)
     return [
         short(figures.throughput),
         span(figures.throughput_range),
         percent(figures.gap),
         f"{binds.stage} {binds.share:.0%}" if binds else "",
         f"{gain.resource.split(' of ')[0]} {gain.percent:.2f}" if gain else "-",
-        str(running.servers) if running else "",
-        f"{running.power_w:,.0f}" if running and running.power_w is not None else "-",
+        *running_cells(figures.running)[:2],
+    ]
+
+
+def running_cells(running: Running | None) -> list[str]:
+    """Servers, watts, and the price of an hour, where they are known."""
+    power_w, price = (running.power_w, running.price_per_hour) if running else (None, None)
+    return [
+        "-" if running is None else f"{running.servers:,}",
+        "-" if power_w is None else f"{power_w:,.0f}",
+        "-" if price is None else f"{price:,.2f}",
     ]
 
 
@@ -117,8 +127,6 @@ def crossover_line(found: Crossover) -> str:
 def _front(sweep: Sweep, front: Front) -> RenderableType:
     table = plain_table("host", *(axis.path for axis in sweep.axes), "examples/s", "servers", "W", "an hour")
     for number in front.points:
-        point, running = sweep.points[number], sweep.points[number].figures.running
-        known = [running.servers, running.power_w, running.price_per_hour] if running else [None] * 3
-        cells = ["-" if value is None else f"{value:,.4g}" for value in known]
-        table.add_row(point.host, *_values(point), short(point.figures.throughput or 0.0), *cells)
+        point = sweep.points[number]
+        table.add_row(point.host, *_values(point), short(point.figures.throughput or 0.0), *running_cells(point.figures.running))
     return table

@@ -11,12 +11,18 @@ from emplace.app.reports.explanation_text import describe_fix
 from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.rows import HEADING, is_shown, row_of, row_of_refused, sentence
-from emplace.placement.plan import AT_TARGET, Explanation
+from emplace.gate import CheckVerdict
+from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK, Explanation
 
 _SHOWN = 3
 """Reasons and fixes of a no, where nothing longer was asked for."""
 _FIGURES = (3, 6)
 """Columns that are set to the right."""
+_RAN_OUT = {
+    OUT_OF_TIME: "the time ran out: a longer --time-limit may decide it",
+    OUT_OF_WORK: "the counted work ran out: a longer --work-limit may decide it",
+}
+"""By `stopped_by`."""
 
 
 def text_report(checked: Checked) -> str:
@@ -53,6 +59,8 @@ def details(result: CheckOutcome, *, in_full: bool, why: bool) -> Iterator[str]:
         yield f"step {microseconds(result.step_time_us)}, {_how_good(result)}; {rate(result.throughput_samples_per_s)}"
         yield f"{result.cost_source} figures{_range(result)}"
     yield from (budget.message for budget in result.budgets if in_full or budget.kept is not True or budget.sure is False)
+    if result.verdict is CheckVerdict.UNDECIDED and result.stopped_by in _RAN_OUT:
+        yield _RAN_OUT[result.stopped_by]
     yield from change_lines(result.change)
     explanation = result.explanation
     if explanation is None:

@@ -10,6 +10,7 @@ from emplace.gate import Budgets, CheckVerdict, enough_us, judge
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.model import ComputeKernel, ShardingType
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus
+from emplace.placement.reading import from_data
 from emplace.placement.workload import Objective
 from tests.placement.example_models import gpu_host, model
 from tests.placement.naive_plan import naive_plan
@@ -107,3 +108,10 @@ def test_a_baseline_of_another_model_or_price_is_refused(plan: Plan, part: str, 
     baseline = plan.model_copy(update={part: getattr(plan, part).model_copy(update={key: "other"})})
     with pytest.raises(InvalidDocument, match=f"/{part}/{key}"):
         judge(plan, Budgets(baseline=baseline, max_regression=5))
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "yes", "true"])
+def test_whether_budgets_must_be_sure_is_true_or_false(value: object) -> None:
+    with pytest.raises(InvalidDocument, match="/sure: must be true or false"):
+        from_data({"sure": value}, Budgets, source="budgets")
+    assert from_data({"sure": True}, Budgets, source="budgets").sure is True

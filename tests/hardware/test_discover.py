@@ -65,6 +65,26 @@ def test_every_figure_says_where_it_is_from() -> None:
     assert host.node.network == 25e9 / 8
 
 
+@pytest.mark.parametrize(
+    ("name", "terabytes_per_s"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3.35),
+        ("NVIDIA A100-SXM4-40GB", 1.555),
+        ("NVIDIA A10", 0.6),
+        ("NVIDIA L4", 0.3),
+        ("NVIDIA L40S", 0.864),
+        ("NVIDIA L40", 0.864),
+        ("Tesla T4", 0.32),
+        ("NVIDIA A1000", None),
+        ("NVIDIA T400", None),
+        ("NVIDIA L400", None),
+    ],
+)
+def test_a_datasheet_is_of_a_whole_name(name: str, terabytes_per_s: float | None) -> None:
+    sheet = Gpu(name, 16 * GIB, None, None).datasheet
+    assert (None if sheet is None else sheet.memory_bandwidth / 1e12) == terabytes_per_s
+
+
 def test_gpus_are_the_devices_where_there_are_any() -> None:
     host = describe(MACHINE, parse_gpus(TWO_H100))
     (device,) = host.node.devices

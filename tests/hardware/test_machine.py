@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emplace.hardware.discover import describe
-from emplace.hardware.machine import read_machine, usable_cores, usable_memory_bytes
+from emplace.hardware.machine import cores_here, read_machine, usable_cores, usable_memory_bytes
 
 GIB = 2**30
 
@@ -60,6 +60,12 @@ def test_cores_are_affinity_and_quota_v2(root: Path, affinity: int, quota: str |
     if quota is not None:
         write(root, "sys/fs/cgroup/cpu.max", quota)
     assert usable_cores(affinity, root) == cores
+
+
+def test_cores_here_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {5})
+    assert cores_here() == 1
 
 
 def test_cores_are_limited_by_the_quota_v1(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Fix
-from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, read_file, read_text
+from emplace.placement.reading import MAX_DOCUMENT_BYTES, from_data, parse_yaml, read_file, read_text
 from tests.placement.example_models import gpu_host_data, model_data
 
 Change = Callable[[dict[str, Any]], None]
@@ -122,6 +123,15 @@ def test_models(pointer: str, value: Any, broken: str) -> None:
     found = broken_rules(data)
     assert len(found) == 1
     assert found[0].startswith(broken)
+
+
+@pytest.mark.parametrize("spelled", ["1e-5", "2.5e-7", "1e1", "3e12"])
+def test_what_is_to_be_written_instead_of_a_number_is_one_for_yaml(spelled: str) -> None:
+    data = model_data()
+    put(LENGTH, {"poisson": spelled})(data)
+    (advice,) = re.findall("/poisson: must be a number, this is text; write (.*) \\(got", broken_rules(data)[0])
+    assert yaml.safe_load(advice) == float(spelled)
+    assert parse_yaml(advice, "spec") == float(spelled)
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,13 @@ def test_sizes_have_a_limit(size: str) -> None:
 
 @pytest.mark.parametrize("unit", ["B", "%"])
 def test_a_number_longer_than_decimals_can_be_is_refused(unit: str) -> None:
-    with pytest.raises(ValueError, match="must be a share"):
+    with pytest.raises(ValueError, match=r"must be a size with a unit .*, or a share such as '5%'"):
         normal_reserve("9" * 2_000_000 + unit)
+
+
+def test_a_reserve_that_is_no_whole_number_of_bytes_says_so() -> None:
+    with pytest.raises(ValueError, match=r"^must be a whole number of bytes, or a share such as '5%'$"):
+        normal_reserve("1.1GiB")
 
 
 @pytest.mark.parametrize("number", ["0", "0.5", "0." + "0" * 300 + "1", "1" + "0" * 18 + ".1", "9" * 400])

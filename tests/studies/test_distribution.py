@@ -124,6 +124,14 @@ def test_noise_is_no_drift() -> None:
     assert found.period == "day"
 
 
+def test_measurements_of_less_than_a_day_show_no_trend() -> None:
+    """What a machine does within minutes says nothing of 30 days."""
+    ratios = [0.8, 0.9, 1.0, 1.2]
+    assert predictions(ratios, timedelta(minutes=1)).trend is None
+    assert predictions(ratios, timedelta(hours=7)).trend is None
+    assert predictions(ratios, timedelta(hours=8)).trend is not None
+
+
 def test_what_is_not_dated_is_in_no_period() -> None:
     counter = PredictionCounter()
     assert counter.prediction() is None

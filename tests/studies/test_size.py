@@ -161,13 +161,25 @@ def test_what_no_size_fits_is_a_proven_no(emplace_here: Emplace) -> None:
     assert "no job found" in done.stdout
 
 
+@pytest.mark.parametrize("target", [["--throughput", "1T"], ["--examples", "10T", "--deadline", "1s"]])
+def test_what_dense_layers_alone_rule_out_is_a_proven_no_that_says_so(emplace_here: Emplace, target: list[str]) -> None:
+    asked = ("size", "ncf", "--host", "cpu-dual-socket", "--max-nodes", "2", "--processes", "1", *target)
+    text, document = emplace_here(*asked), emplace_here(*asked, "--format", "json")
+    assert (text.returncode, document.returncode) == (1, 1)
+    jobs = json.loads(document.stdout)["jobs"]
+    assert {(job["training"], job["outcome"]) for job in jobs} == {("synchronous", "impossible"), ("asynchronous", "impossible")}
+    for job in jobs:
+        said = f"dense layers alone let a job of up to 2 nodes of cpu-dual-socket, trained {job['training']}ly, have "
+        assert job["why_impossible"].startswith(said)
+        assert job["why_impossible"] in text.stdout
+    assert "allow more nodes with --max-nodes" in text.stdout
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no target": ([], "--examples 10G and --deadline 8h"),
     "two targets": (["--throughput", "5k", "--examples", "5k", "--deadline", "8h"], "--examples 10G and --deadline 8h"),
     "no number": (["--throughput", "fast"], "such as 500k"),
     "no time": (["--examples", "5k", "--deadline", "8"], "such as 90m or 8h"),
-    "a deadline that no job meets": (["--examples", "10T", "--deadline", "1s"], "write --deadline"),
-    "a throughput that no job reaches": (["--throughput", "1T"], "write --throughput"),
     "no price": (["--throughput", "5k", "--objective", "cost"], "price_per_hour: 12.5"),
     "no watts": (["--throughput", "5k", "--objective", "power", "--host", "zion"], "power_w: 3650"),
 }

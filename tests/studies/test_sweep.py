@@ -179,6 +179,14 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no pointer": (["--vary", "/~2=1"], "is no JSON pointer"),
     "a factor of nothing": (["--vary", "--nodes=x2"], "is not there in options"),
     "a value of another kind": (["--vary", "/sparse=4,many"], "must be a whole number"),
+    "a multiple of nothing": (["--vary", "/sparse=x2,x0"], "/sparse=x2,x0: multiples must be above 0, such as x0.5 or x2"),
+    "a multiple that is no number": (["--vary", "/sparse=xnan"], "multiples must be above 0"),
+    "an option besides": (
+        ["--vary", "--nodes=1,2", "--nodes", "3"],
+        "--nodes: is varied, and given besides: leave out one or the other (got 3)",
+    ),
+    "an option besides that is spelled otherwise": (["--vary", "--work_limit=1,2", "--work-limit", "3"], "is varied, and given besides"),
+    "a setting besides": (["--vary", "/sparse=4", "--set", "sparse=3"], "/sparse: is varied, and given besides"),
     "no values": (["--vary", "/sparse"], "must be PATH=VALUES"),
     "twice": (["--vary", "/sparse=4", "--vary", "/sparse=5"], "is varied twice"),
     "a value twice": (["--vary", "/sparse=4,4"], "names a value twice"),
@@ -203,6 +211,13 @@ def test_bad_input_is_refused_before_anything_is_solved(emplace_here: Emplace, c
     assert said in done.stderr
 
 
+def test_multiples_are_of_what_is_given(emplace_here: Emplace) -> None:
+    asked = ("sweep", "suite", "--set", "sparse=2", "--set", "mlp=64^2", "--host", "zion", "--format", "json", "--work-limit", "0.1")
+    done = emplace_here(*asked, "--ranks", "2", "--vary", "/sparse=x1,x2", "--vary", "--ranks=x1")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["points"]) == 2
+
+
 def test_no_host_and_no_model(emplace_here: Emplace) -> None:
     assert "--hosts all" in emplace_here("sweep", "suite", "--vary", "/sparse=4").stderr
     assert emplace_here("sweep", "m9", "--vary", "/sparse=4", "--host", "zion").returncode == 2
@@ -220,6 +235,16 @@ def test_watts_follow_utilisation_where_the_host_says_what_it_draws_idle() -> No
     throughput = point.figures.throughput or 0.0
     assert running.joules_per_million_examples == pytest.approx(running.power_w * 1e6 / throughput)
     assert running.price_per_million_examples == pytest.approx(3.6 / 3600 * 1e6 / throughput)
+
+
+def test_watts_and_prices_are_spelled_one_way() -> None:
+    host = builtin_host("dgx-h100").to_data()
+    host["node"] |= {"power_w": 10_200, "price_per_hour": 1234.5}
+    text = as_text(sweep_view(emplace.sweep("suite", [host], ["/sparse=4"], pareto=[("throughput", "power")], settings=["mlp=64^2"])))
+    points, _, front = text.partition("Pareto front of throughput and power")
+    assert "  10,200" in points
+    assert front.split("\n")[2].split()[-3:] == ["1", "10,200", "1,234.50"]
+    assert "e+" not in text
 
 
 @pytest.mark.parametrize(

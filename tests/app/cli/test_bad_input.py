@@ -149,6 +149,17 @@ USAGE = {
     "half a baseline": (["check", "ncf", "--host", "dgx-h100", "--max-regression", "5"], "--baseline"),
     "no plan": (["audit", "nowhere.json"], "nowhere.json"),
     "not a plan": (["audit", "."], "can't be read"),
+    "a time that is not a number": (
+        ["calibrate", "plan.json", "--measured-step-ms", "nan"],
+        "'--measured-step-ms': must be a finite number",
+    ),
+    "an endless time": (["calibrate", "plan.json", "--measured-step-ms", "inf"], "'--measured-step-ms': must be a finite number"),
+    "a margin that is not a number": (["check", "--init", "--margin", "nan"], "'--margin': must be a finite number"),
+    "half a node": (["size", "ncf", "--max-nodes", "1.5"], "'--max-nodes': must be a whole number (got '1.5')"),
+    "no nodes": (["size", "ncf", "--max-nodes", "0"], "'--max-nodes': must be greater than or equal to 1 (got '0')"),
+    "a seed below all": (["run", "plan.json", "--seed", "-1"], "'--seed': must be greater than or equal to 0"),
+    "a seed above all": (["profile", "--quick", "--seed", str(2**31)], "'--seed': must be less than or equal to 2147483647"),
+    "part of a byte": (["plan", "ncf", "--host", "dgx-h100", "--hbm-reserve", "1.1GiB"], "/hbm_reserve: must be a whole number of bytes"),
     "no service": (["check", "ncf", "--host", "dgx-h100", "--server", "http://127.0.0.1:9"], "127.0.0.1:9"),
 }
 
@@ -157,6 +168,12 @@ USAGE = {
 def test_a_wrong_command_line(emplace_here: Emplace, case: str) -> None:
     arguments, named = USAGE[case]
     _refused(emplace_here(*arguments), named)
+
+
+def test_a_key_that_no_header_carries_is_refused(emplace_here: Emplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_API_KEY", "schlüssel")
+    asked = ("check", "ncf", "--host", "dgx-h100", "--server", "http://127.0.0.1:9")
+    _refused(emplace_here(*asked), "EMPLACE_API_KEY is no key of an Emplace service: it has letters that a header can't carry")
 
 
 def test_without_a_command_there_is_help(emplace_here: Emplace) -> None:

@@ -41,7 +41,9 @@ def test_a_trace_says_what_each_stage_took(emplace_here: Emplace, small_plan: Pa
 def test_a_step_out_of_reach_is_refused(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:
     done = emplace_here("calibrate", small_plan, "--measured-step-ms", "500", "--out", "here.yaml")
     assert (done.returncode, done.stdout) == (2, "")
+    assert re.match(rf"emplace: {re.escape(str(small_plan))}:\d+: /question/cost_model/stack: a measured step of 500,000.0 us", done.stderr)
     assert "is outside the range of torchrec-eager" in done.stderr
+    assert "--measured-step-ms" in done.stderr
     assert not (tmp_path / "here.yaml").exists()
 
 

@@ -7,6 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from emplace.app.reports.checked import Checked
+from emplace.app.reports.outcome import CheckOutcome
+from emplace.app.reports.text import text_report
+from emplace.gate import CheckVerdict
+from emplace.placement.cost_model import CostSource
+from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
 from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
 HOST = ("--host", "dgx-h100", "--ranks", "2")
@@ -174,6 +180,21 @@ def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_her
         "is not sure to keep or to break max-step-time"
         in emplace_here("check", small, *HOST, "--max-step-time-us", str(slow_us * 0.99), *QUICK, "--sure").stdout
     )
+
+
+@pytest.mark.parametrize(("stopped_by", "option"), [(OUT_OF_TIME, "--time-limit"), (OUT_OF_WORK, "--work-limit"), (AT_TARGET, None)])
+def test_what_is_undecided_says_what_ran_out(stopped_by: str, option: str | None) -> None:
+    undecided = CheckOutcome(
+        model="small",
+        host="zion",
+        fits=None,
+        verdict=CheckVerdict.UNDECIDED,
+        summary="small on zion is undecided",
+        cost_source=CostSource.DATASHEET,
+        stopped_by=stopped_by,
+    )
+    said = [line for line in text_report(Checked((undecided,))).splitlines() if "ran out" in line]
+    assert [line.partition(": ")[2] for line in said] == ([] if option is None else [f"a longer {option} may decide it"])
 
 
 def test_a_stack_has_its_own_prices(emplace_here: Emplace, small: Path, small_plan: Path, tmp_path: Path) -> None:

@@ -52,6 +52,17 @@ def test_every_host_is_asked(emplace: Emplace, folder: Path) -> None:
     }
 
 
+def test_a_process_that_may_use_one_core_checks_alone(emplace_here: Emplace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_processes(*_: Any) -> None:
+        raise AssertionError("several")
+
+    monkeypatch.setattr("emplace.app.cli.checking.in_processes", in_processes)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0})
+    done = emplace_here("check", folder / "small.json", "ncf", "--host", "dgx-h100", *HBM_ONLY)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_pattern_is_read_where_the_shell_left_it(emplace_here: Emplace, folder: Path) -> None:
     (folder / "broken.json").unlink()
     (folder / "large.json").unlink()

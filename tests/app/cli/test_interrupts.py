@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from emplace.app.cli.interrupts import listen, raise_what_was_lost
 from emplace.app.cli.progress import StatusLine
 from emplace.solver.progress import Progress
+from tests.app.cli.command import Emplace
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,10 @@ def test_where_interrupts_are_ignored_they_stay_so() -> None:
     listen()
     signal.raise_signal(signal.SIGINT)
     raise_what_was_lost()
+
+
+def test_an_interrupt_before_anything_is_imported_ends_without_a_word(emplace: Emplace, tmp_path: Path) -> None:
+    """While Python reads what the command line takes; half a second that is, of which a module here stands for any part."""
+    (tmp_path / "typer.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    done = emplace("models", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -53,6 +53,21 @@ def test_text_is_plain_where_nobody_sees_colours(emplace_here: Emplace, tmp_path
         assert said in done.stdout
 
 
+def test_the_text_names_the_file_that_was_written(emplace_here: Emplace, tmp_path: Path) -> None:
+    write_model(tmp_path / "small.json")
+    asked = ("plan", "small.json", "--host", "dgx-h100", "--ranks", "2", *QUICK, "--proof")
+    kept, printed = emplace_here(*asked, "--out", "my plans/a.json").stdout, emplace_here(*asked).stdout
+    for said in (
+        "audit 'my plans/a.json' --proof",
+        "audit 'my plans/a.json'  ",
+        "run 'my plans/a.json'",
+        "diff old.json 'my plans/a.json'",
+    ):
+        assert f"emplace {said}" in kept
+    assert "plan.json" not in kept
+    assert "next: keep it with --out plan.json, then" in printed
+
+
 def test_watts_are_said_by_utilisation_where_the_host_says_what_an_idle_node_draws(emplace_here: Emplace, tmp_path: Path) -> None:
     write_model(tmp_path / "small.json")
     host = json.loads(emplace_here("hosts", "dgx-h100", "--format", "json").stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.app.cli.command import Emplace, small_model, write_model
@@ -28,6 +29,15 @@ def test_a_trace_becomes_lengths_and_accesses_of_a_model_that_can_be_planned(emp
     kept = [{key: table[key] for key in ("name", "num_embeddings", "embedding_dim")} for table in measured["tables"]]
     assert kept == [{key: table[key] for key in ("name", "num_embeddings", "embedding_dim")} for table in small_model()["tables"]]
     assert emplace_here("plan", "measured.yaml", "--host", "dgx-h100", "--ranks", "2", "--work-limit", "1").returncode == 0
+
+
+@pytest.mark.parametrize("format", ["yaml", "json"])
+def test_text_stays_as_it_is_written(emplace_here: Emplace, tmp_path: Path, format: str) -> None:
+    write_model(tmp_path / "small.json", description="Größe 大")
+    (tmp_path / "trace.csv").write_text("user,page\n1,2\n")
+    done = emplace_here("trace", "trace.csv", "--model", "small.json", "--format", format, "--out", "measured")
+    assert "Größe 大" in done.stdout
+    assert (tmp_path / "measured").read_text(encoding="utf-8") == done.stdout
 
 
 def test_a_model_from_nothing(emplace_here: Emplace, tmp_path: Path) -> None:

@@ -104,6 +104,32 @@ def test_the_action_installs_its_source_or_a_package(tmp_path: Path, package: st
     assert called.read_text().splitlines() == [str(venv), installed]
 
 
+def digest(source: Path) -> str:
+    output = source.parent / "output"
+    output.unlink(missing_ok=True)
+    given = os.environ | {"EMPLACE_SOURCE": str(source), "GITHUB_OUTPUT": str(output)}
+    subprocess.run([sys.executable, "-c", step("Digest")["run"]], env=given, check=True, timeout=60)
+    (said,) = output.read_text().splitlines()
+    return said.removeprefix("digest=")
+
+
+def test_what_the_action_keeps_is_of_its_own_sources(tmp_path: Path) -> None:
+    """A branch, and the folder itself, keep their names when their sources change."""
+    source = tmp_path / "action"
+    for file in ("action.yml", "solver/native/search.cpp", ".git/index"):
+        (source / file).parent.mkdir(parents=True, exist_ok=True)
+        (source / file).write_text("one")
+    first = digest(source)
+    (source / ".git" / "index").write_text("two")
+    assert digest(source) == first
+    (source / "solver" / "native" / "search.cpp").write_text("two")
+    second = digest(source)
+    (source / "solver" / "native" / "search.cpp").rename(source / "solver" / "native" / "moved.cpp")
+    assert len({first, second, digest(source)}) == 3
+    (cache,) = [each for each in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if "cache" in each.get("uses", "")]
+    assert f"steps.{step('Digest')['id']}.outputs.digest" in cache["with"]["key"]
+
+
 @pytest.mark.parametrize("breaks", [False, True])
 def test_the_actions_step_annotates_summarises_and_writes_its_reports(sample: Path, tmp_path: Path, breaks: bool) -> None:
     committed(sample)
@@ -112,7 +138,7 @@ def test_the_actions_step_annotates_summarises_and_writes_its_reports(sample: Pa
     checking = step("Check")
     said = {
         "EMPLACE_VENV": str(BIN.parent),
-        "EMPLACE_ARGUMENTS": "models/*.yaml --work-limit 1",
+        "EMPLACE_ARGUMENTS": "models/retrieval.yaml\nmodels/ranker.yaml\n  --work-limit 1\n",
         "EMPLACE_AGAINST": "HEAD",
         "EMPLACE_SARIF": "emplace.sarif",
         "EMPLACE_REPORT": str(tmp_path / "report.md"),
