@@ -8,7 +8,6 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
-from fastapi.middleware.gzip import GZipMiddleware
 
 from emplace.app.api.body import BodyLimit
 from emplace.app.api.head import HeadAsGet
@@ -26,6 +25,7 @@ from emplace.app.web import problems
 from emplace.app.web.access import KnownKeys, let_in
 from emplace.app.web.identified import Identified
 from emplace.app.web.metrics import Metrics, TimedRequests
+from emplace.app.web.packed import Packed
 from emplace.app.web.protected import ProtectiveHeaders, SameOrigin
 from emplace.app.web.service import Service
 
@@ -90,9 +90,9 @@ def _around(settings: Settings, names: Iterable[str], metrics: Metrics) -> list[
     return [
         (ProtectiveHeaders, {}),
         (Identified, {}),
-        (SameOrigin, {"names": [*names, *filter(None, settings.allowed_hosts.split(","))]}),
+        (SameOrigin, {"names": names, "proxied": settings.allowed_hosts.split(",")}),
         (TimedRequests, {"metrics": metrics}),
         (HeadAsGet, {}),
         (BodyLimit, {"max_pause_s": settings.request_timeout_seconds}),
-        (GZipMiddleware, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),
+        (Packed, {"minimum_size": _WORTH_PACKING_BYTES, "compresslevel": 1}),
     ]

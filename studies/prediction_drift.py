@@ -13,7 +13,8 @@ PeriodKind = Literal["day", "week", "month"]
 _MOST_SHOWN = 31
 """More days are put together by weeks, and more weeks by months."""
 _MONTH_DAYS, _DAY_S = 30.0, 86_400.0
-_LEAST = 3
+_LEAST, _LEAST_DAYS = 3, 1.0
+"""Fewer measurements, or a shorter time between the first and the last of them, say nothing of 30 days."""
 
 
 class Period(Document):
@@ -47,7 +48,7 @@ class Prediction(Document):
     periods: tuple[Period, ...]
     """Those in which anything was measured, in their order."""
     trend: Trend | None = None
-    """Absent where fewer than three are dated, or all of one moment."""
+    """Absent where fewer than three are dated, or less than a day lies between the first and the last."""
 
 
 class PredictionCounter:
@@ -94,9 +95,11 @@ class _Line:
     def __init__(self) -> None:
         self.count = 0
         self._x = self._y = self._xx = self._xy = self._yy = 0.0
+        self._first, self._last = math.inf, -math.inf
 
     def add(self, x: float, y: float) -> None:
         self.count += 1
+        self._first, self._last = min(self._first, x), max(self._last, x)
         from_x, from_y = x - self._x, y - self._y
         self._x += from_x / self.count
         self._y += from_y / self.count
@@ -105,7 +108,7 @@ class _Line:
         self._yy += from_y * (y - self._y)
 
     def trend(self) -> Trend | None:
-        if self.count < _LEAST or self._xx <= 0:
+        if self.count < _LEAST or self._last - self._first < _LEAST_DAYS:
             return None
         slope = self._xy / self._xx
         rest = max(0.0, self._yy - slope * self._xy) / (self.count - 2)
@@ -115,5 +118,5 @@ class _Line:
 
 
 def _in_30_days(slope: float) -> float:
-    """Within what a float holds, whatever two moments apart by a blink make of it."""
+    """Within what a float holds, whatever a day makes of it."""
     return math.expm1(max(-700.0, min(700.0, slope * _MONTH_DAYS)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -18,8 +18,27 @@ _LEAST, _MOST = 1e-6, 1e30
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 AMOUNT_SCHEMA = {"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[kMGT]?$", "examples": ["500k"]}
-_AmountText = Annotated[str, WithJsonSchema(AMOUNT_SCHEMA)]
-Amount = _AmountText | Annotated[int, Field(strict=True, gt=0)] | Annotated[float, Field(strict=True, gt=0)]
+
+
+def amount_of(text: str) -> float:
+    """`500k` as a number. Raises ValueError."""
+    match = _AMOUNT.fullmatch(text)
+    if match is None or not _LEAST <= float(match[1]) <= _MOST:
+        raise ValueError("must be a number above 0, with k, M, G or T where it is large, such as 500k")
+    return float(match[1]) * _TIMES[match[2]]
+
+
+def number_of(value: Any) -> Any:
+    """An amount as a number; what is no text as it is, for its type to judge. Raises ValueError."""
+    return amount_of(value) if isinstance(value, str) else value
+
+
+Amount = Annotated[
+    float,
+    Field(strict=True, ge=_LEAST, le=_MOST),
+    BeforeValidator(number_of),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": _LEAST, "maximum": _MOST}, AMOUNT_SCHEMA]}),
+]
 """500000, or "500k"."""
 
 
@@ -31,8 +50,8 @@ class Target(Document):
     deadline_s: float | None = None
 
 
-def target_of(throughput: str | None, examples: str | None, deadline: str | None) -> Target:
-    """Raises InvalidDocument for neither, both, or one that is no amount."""
+def target_of(throughput: str | float | None, examples: str | float | None, deadline: str | None) -> Target:
+    """Amounts are texts or, read already, numbers. Raises InvalidDocument for neither, both, or one that is no amount."""
     if throughput is not None and examples is None and deadline is None:
         return Target(throughput=_amount("--throughput", throughput))
     if throughput is None and examples is not None and deadline is not None:
@@ -42,19 +61,11 @@ def target_of(throughput: str | None, examples: str | None, deadline: str | None
     raise InvalidDocument("--throughput", [BrokenRule("", "", rule)])
 
 
-def amount_of(text: str) -> float:
-    """`500k` as a number. Raises ValueError."""
-    match = _AMOUNT.fullmatch(text)
-    if match is None or not _LEAST <= float(match[1]) <= _MOST:
-        raise ValueError("must be a number above 0, with k, M, G or T where it is large, such as 500k")
-    return float(match[1]) * _TIMES[match[2]]
-
-
-def _amount(option: str, text: str) -> float:
+def _amount(option: str, given: str | float) -> float:
     try:
-        return amount_of(text)
+        return float(number_of(given))
     except ValueError as error:
-        raise InvalidDocument(option, [BrokenRule("", text[:100], str(error))]) from None
+        raise InvalidDocument(option, [BrokenRule("", str(given)[:100], str(error))]) from None
 
 
 def _duration(text: str) -> float:

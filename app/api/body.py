@@ -18,6 +18,7 @@ from emplace.placement.reading import MAX_DOCUMENT_BYTES, parse_json, parse_yaml
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES
 _JSON = ("application/json",)
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_PLAIN = "identity"
 _SMALL_BYTES = 2**14
 """JSON of this length is parsed sooner than a thread is found for it."""
 _PAUSES_IN_ALL = 4
@@ -78,6 +79,10 @@ async def read_mapping(request: Request) -> dict[str, Any]:
     if media_type not in _JSON + _YAML:
         given = f", not {media_type}" if media_type else "; it must be said"
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type of a body is application/json or application/yaml{given}")
+    encoding = request.headers.get("content-encoding", _PLAIN).strip().lower()
+    if encoding != _PLAIN:
+        detail = f"a body is sent as it is, without the Content-Encoding {encoding}"
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Encoding": _PLAIN})
     body = await request.body()
     if media_type in _JSON and len(body) <= _SMALL_BYTES:
         data = _parse(body, as_json=True)

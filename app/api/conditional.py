@@ -46,7 +46,7 @@ def unchanged(tag: str) -> Response:
 
 def document(conditions: Conditions, tag: str, text: Callable[[], str]) -> Response:
     """The JSON document, packed for a client that takes that. One that was packed a moment ago is neither made nor packed again."""
-    headers = {"ETag": tag, "Vary": "Accept-Encoding"} | _KEPT
+    headers = {"ETag": tag} | _KEPT
     if not conditions.takes_gzip:
         return Response(text(), headers=headers, media_type="application/json")
     packed = _recent.get(tag)

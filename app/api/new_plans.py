@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from emplace.app.api.queueing import no_room
+from emplace.app.api.queueing import most_waiting, no_room
 from emplace.app.database import jobs, plans
 from emplace.app.database.priorities import Priority
 from emplace.app.database.tables import PlanRow
@@ -54,7 +54,7 @@ def find_or_store(session: Session, service: Service, asked: Sequence[AskedPlan]
         first = {each.digest: each for each in reversed(asked)}
         new = [each for each in asked if each.digest not in found and first[each.digest] is each]
         waiting = jobs.count_queued(session, PlanRow) if new else 0
-        stored = new[: max(0, service.settings.plan_queue - waiting)]
+        stored = new[: max(0, most_waiting(service.settings, PlanRow) - waiting)]
         try:
             rows = found | _store(session, service, stored)
         except IntegrityError:

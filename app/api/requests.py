@@ -23,6 +23,9 @@ from emplace.studies.recommend import RankingObjective
 from emplace.studies.size import MOST_NODES
 from emplace.studies.target import Amount
 
+MAX_HOSTS = 100
+"""Of one study."""
+
 Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[smhd]$", "examples": ["8h"]})]
 
 Axis = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[^=]+=.+$", "examples": ["/local_batch_size=512,1024"]})]
@@ -105,7 +108,7 @@ class StudyRequest(Document):
 
     model: str | ModelSpec
     set: tuple[str, ...] = ()
-    hosts: Literal["all"] | Annotated[tuple[str | HostSpec, ...], Field(min_length=1, max_length=100)]
+    hosts: Literal["all"] | Annotated[tuple[str | HostSpec, ...], Field(min_length=1, max_length=MAX_HOSTS)]
     options: PlanOptions | None = None
     stack: str | Stack | None = None
 

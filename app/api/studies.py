@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from fastapi import Request
@@ -11,7 +12,7 @@ from sqlalchemy.orm import Session
 from emplace.app.api.meanwhile import solve_meanwhile
 from emplace.app.api.questions import host_of, named_or_written, part_of, refuse_unknown_keys, stack_of
 from emplace.app.api.queueing import put_new
-from emplace.app.api.requests import BatchKeys, RecommendKeys, SizeKeys, StudyRequest, SweepKeys
+from emplace.app.api.requests import MAX_HOSTS, BatchKeys, RecommendKeys, SizeKeys, StudyRequest, SweepKeys
 from emplace.app.database.tables import StudyRow
 from emplace.app.study_pointers import pointing_into_study
 from emplace.app.web.dependencies import cost_models
@@ -28,6 +29,7 @@ from emplace.planning import measured_cost_model
 from emplace.studies.asked import Asked, AskedBatch, AskedRecommend, AskedSize, AskedStudy, AskedSweep
 from emplace.studies.batch import batch_list
 from emplace.studies.fleet import Hogwild
+from emplace.studies.grid import MAX_POINTS as MAX_GRID_POINTS
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.size import WORK_S
 from emplace.studies.sweep import STUDY_GAP, axes_of, pair_of
@@ -54,13 +56,19 @@ def read_study(session: Session, service: Service, body: dict[str, Any]) -> Aske
 
 async def points_of(service: Service, request: Request, asked: Asked) -> int:
     """How many points a study has. Raises InvalidDocument for what can be refused before anything is solved, and for too many."""
+    if isinstance(asked, AskedSweep):  # all of them take long to make
+        _refuse_large(asked, math.prod(len(axis.values) for axis in asked.axes) * len(asked.hosts))
     prepared = await solve_meanwhile(service, request, "prepare", AskedStudy(asked=asked).canonical_json(), _PREPARE_S)
     points = int(json.loads(prepared)["points"])
+    _refuse_large(asked, points)
+    return points
+
+
+def _refuse_large(asked: Asked, points: int) -> None:
     if points > MAX_POINTS:
-        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace {asked.kind}' takes more"
+        rule = f"makes {points:,} points, and a stored study has {MAX_POINTS:,} at most; 'emplace {asked.kind}' takes {MAX_GRID_POINTS:,}"
         with pointing_into_study(asked.kind):
             raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
-    return points
 
 
 def store_study(session: Session, service: Service, asked: Asked, points: int) -> str:
@@ -95,8 +103,7 @@ def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) 
         axes = axes_of(keys.vary, of_template=common["template"] is not None)
         return AskedSweep(**common, axes=tuple(axes), fronts=tuple(map(pair_of, keys.pareto)))
     if isinstance(keys, SizeKeys):
-        throughput, examples = (None if each is None else str(each) for each in (keys.throughput, keys.examples))
-        target = target_of(throughput, examples, keys.deadline)
+        target = target_of(keys.throughput, keys.examples, keys.deadline)
         hogwild = Hogwild(batch=keys.async_batch, threads=keys.threads, tau=keys.tau)
         return AskedSize(**common, target=target, objective=keys.objective, hogwild=hogwild, max_nodes=keys.max_nodes)
     if isinstance(keys, BatchKeys):
@@ -133,4 +140,6 @@ def _hosts(service: Service, given: Any) -> tuple[HostSpec, ...]:
     names = host_names() if given == "all" else given
     if not isinstance(names, list) or not names:
         raise InvalidDocument("body", [BrokenRule("/hosts", repr(given)[:100], 'must be a list of hosts, or "all"')])
+    if len(names) > MAX_HOSTS:
+        raise InvalidDocument("body", [BrokenRule("/hosts", f"{len(names):,} hosts", f"must be {MAX_HOSTS} at most")])
     return tuple(host_of(service, each, f"/hosts/{index}") for index, each in enumerate(names))

@@ -13,7 +13,7 @@ from emplace.app.cli.output import as_json, give_spec, print_text, show
 from emplace.placement.catalog import LOCAL_HOST, builtin_host, builtin_model, host_names, model_names
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument, UnknownName
-from emplace.placement.memory import row_bytes
+from emplace.placement.memory import weight_bytes
 from emplace.placement.units import show_gib
 from emplace.planning import resolve_host
 
@@ -81,7 +81,7 @@ def _describe_model(name: str) -> dict[str, Any]:
         "name": name,
         "tables": len(model.tables),
         "rows": sum(table.num_embeddings for table in model.tables),
-        "weight_bytes": sum(table.num_embeddings * int(row_bytes(table.data_type, table.embedding_dim)) for table in model.tables),
+        "weight_bytes": sum(map(weight_bytes, model.tables)),
         "local_batch_size": model.local_batch_size,
         "description": model.description or "",
     }

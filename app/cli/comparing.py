@@ -9,7 +9,7 @@ from emplace.app.reports.change import ChangeKind, CheckChange, Side
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.memory import optimizer_state_bytes, row_bytes
+from emplace.placement.memory import optimizer_state_bytes, weight_bytes
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan, Question
 from emplace.placement.stack import Stack
@@ -117,7 +117,5 @@ def _asked(question: Question) -> dict[str, object]:
 
 def _table_bytes(model: ModelSpec) -> int:
     return sum(
-        table.num_embeddings * row_bytes(table.data_type, table.embedding_dim)
-        + optimizer_state_bytes(model.optimizer, table.num_embeddings, table.embedding_dim)
-        for table in model.tables
+        weight_bytes(table) + optimizer_state_bytes(model.optimizer, table.num_embeddings, table.embedding_dim) for table in model.tables
     )

@@ -20,6 +20,7 @@ from emplace.app.dashboard.loaded import find_row
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
 from emplace.app.database import jobs, plans
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
@@ -63,7 +64,7 @@ async def confirm_deletion(request: Request, service: TheService, plan: Ticked) 
 @router.post("/plans/delete", dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_plans(form: TheForm, service: TheService) -> Response:
     """Remove plans with their runs."""
-    await service.write(_delete, form.every("plan"))
+    await service.delete(_delete, form.every("plan"))
     return go_to("/")
 
 
@@ -109,9 +110,8 @@ def _retry(session: Session, service: Service, plan_ids: list[str]) -> str:
     return asked[0] if len(asked) == 1 else "/"
 
 
-def _delete(session: Session, plan_ids: list[str]) -> None:
-    for plan_id in plan_ids:
-        plans.remove(session, plan_id)
+def _delete(session: Session, plan_ids: list[str]) -> list[Ticket]:
+    return [ticket for plan_id in plan_ids for ticket in plans.remove(session, plan_id)]
 
 
 def _back(plan_ids: Sequence[str]) -> str:

@@ -13,6 +13,8 @@ from sqlalchemy.orm import Session
 from emplace.app.database import plans
 from emplace.app.database.tables import PlanRow
 from emplace.app.web.problems import not_found
+from emplace.executor.errors import NotRunnableHere
+from emplace.executor.export import plan_topology
 from emplace.placement.derived_loads import ShardLoads
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.model import Table
@@ -52,6 +54,15 @@ class LoadedPlan:
     def diagnosis(self) -> Diagnosis:
         """What the step is made of, without any solving."""
         return step_costs(self.plan.sized_question, self.plan.tables, self.topology)
+
+    @cached_property
+    def runs_in_torchrec(self) -> bool:
+        """Whether there is an export of a placement for TorchRec."""
+        try:
+            plan_topology(self.plan)
+        except NotRunnableHere:
+            return False
+        return True
 
     @cached_property
     def step_range(self) -> StepRange | None:

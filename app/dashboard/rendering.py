@@ -66,10 +66,10 @@ def show(request: Request, template: str, view: Any, *, status: int = HTTPStatus
     if request.query_params.get("format") == "json":
         return JSONResponse(to_jsonable_python(view, exclude_none=True, inf_nan_mode="null", fallback=_plain), status)
     values = {"request": request, "view": view, "twin": with_query(request, format="json")}
-    parts, headers = _in_parts(_templates.env.get_template(template), values), _HEADERS | {"Vary": "Accept-Encoding"}
+    parts = _in_parts(_templates.env.get_template(template), values)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return StreamingResponse(packed(parts), status, headers | {"Content-Encoding": "gzip"}, "text/html")
-    return StreamingResponse(parts, status, headers, "text/html")
+        return StreamingResponse(packed(parts), status, _HEADERS | {"Content-Encoding": "gzip"}, "text/html")
+    return StreamingResponse(parts, status, _HEADERS, "text/html")
 
 
 @lru_cache(maxsize=_PARTS_KEPT)

@@ -182,11 +182,16 @@ def events_after(session: Session, resource_id: str, last_id: int) -> list[Event
     return list(session.scalars(select(EventRow).where(EventRow.resource_id == resource_id, later).order_by(EventRow.id)))
 
 
-def remove(session: Session, kind: type[JobRow], resource_id: str) -> None:
-    """Delete a resource with its progress and the keys that made it. A worker on it notices by itself."""
+def remove(session: Session, kind: type[JobRow], resource_id: str) -> list[Ticket]:
+    """Delete a resource with its progress and the keys that made it. A worker on it notices by itself.
+
+    Returns the newest ticket of what was there, for its messages to be forgotten.
+    """
+    gone = [Ticket(kind, resource_id, number) for number in session.scalars(select(kind.ticket).where(kind.id == resource_id))]
     session.execute(delete(EventRow).where(EventRow.resource_id == resource_id))
     session.execute(delete(IdempotencyRow).where(IdempotencyRow.resource_id == resource_id))
     session.execute(delete(kind).where(kind.id == resource_id))
+    return gone
 
 
 def _held(session: Session, ticket: Ticket) -> JobRow | None:

@@ -59,7 +59,9 @@ def state_of(row: PipelineRow, found: list[PipelineStage]) -> State:
 
 def _stages(session: Session, row: PipelineRow) -> Iterator[PipelineStage]:
     if row.profile is not None:
-        yield _stage(session, "profile", ProfileRow, row.profile_id)
+        profile = _stage(session, "profile", ProfileRow, row.profile_id)
+        # A plan is asked for when its profile is done, which may have been deleted since.
+        yield profile if row.plan_id is None else PipelineStage("profile", State.DONE, profile.row)
     plan = _stage(session, "plan", PlanRow, row.plan_id)
     yield plan
     if row.run is not None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
 from emplace.app.database.canonical_parts import canonical_parts
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.plan_facts import facts_row
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
-from emplace.app.database.tables import IS_LIVE, PlanRow, RunRow, new_id
+from emplace.app.database.tables import IS_LIVE, PipelineRow, PlanRow, RunRow, new_id
 from emplace.placement.document import canonical_of_parts, digest_of
 from emplace.placement.plan import Plan, Question
 
@@ -128,8 +129,8 @@ def page_of(session: Session, query: Select[Any], key: Any, before: str | None, 
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
 
-def remove(session: Session, plan_id: str) -> None:
-    """Delete a plan with its runs."""
-    for run_id in session.scalars(select(RunRow.id).where(RunRow.plan_id == plan_id)).all():
-        jobs.remove(session, RunRow, run_id)
-    jobs.remove(session, PlanRow, plan_id)
+def remove(session: Session, plan_id: str) -> list[Ticket]:
+    """Delete a plan with its runs and the pipelines that asked for it. Returns the newest tickets of what was there."""
+    session.execute(delete(PipelineRow).where(PipelineRow.plan_id == plan_id))
+    run_ids = session.scalars(select(RunRow.id).where(RunRow.plan_id == plan_id)).all()
+    return [ticket for run_id in run_ids for ticket in jobs.remove(session, RunRow, run_id)] + jobs.remove(session, PlanRow, plan_id)

@@ -59,6 +59,7 @@ def drop_points(session: Session, study_id: str) -> None:
     session.execute(delete(StudyPointRow).where(StudyPointRow.study_id == study_id))
 
 
-def remove(session: Session, study_id: str) -> None:
+def remove(session: Session, study_id: str) -> list[Ticket]:
+    """Delete a study. Returns the newest ticket of what was there."""
     drop_points(session, study_id)
-    jobs.remove(session, StudyRow, study_id)
+    return jobs.remove(session, StudyRow, study_id)

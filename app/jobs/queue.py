@@ -97,7 +97,14 @@ class JobQueue:
 
     def waiting(self, limit: int) -> dict[str, Ticket]:
         """The oldest messages that no worker has taken, by their ids."""
-        found = self._client.list_workflows(status="ENQUEUED", name=list(WORKFLOWS), limit=limit, load_output=False)
+        return self._oldest("ENQUEUED", limit)
+
+    def failed(self, limit: int) -> dict[str, Ticket]:
+        """The oldest messages that a worker took and gave up with an error of its own, as where the database fails it, by their ids."""
+        return self._oldest("ERROR", limit)
+
+    def _oldest(self, status: str, limit: int) -> dict[str, Ticket]:
+        found = self._client.list_workflows(status=status, name=list(WORKFLOWS), limit=limit, load_output=False)
         return {message.workflow_id: _ticket_of(message) for message in found}
 
     def drop(self, message_ids: Iterable[str]) -> None:
@@ -108,7 +115,11 @@ class JobQueue:
 
     def forget(self, gone: Iterable[Ticket]) -> None:
         """Delete all messages of jobs that are there no more."""
-        ids = [f"{each.resource_id}.{number}" for each in gone for number in range(1, each.number + 1)]
+        self.delete(f"{each.resource_id}.{number}" for each in gone for number in range(1, each.number + 1))
+
+    def delete(self, message_ids: Iterable[str]) -> None:
+        """Delete messages, with all that is known of them."""
+        ids = list(message_ids)
         if ids:
             self._client.delete_workflows(ids)
 

@@ -19,7 +19,8 @@ _AT_ONCE = 1000
 def put_back_lost_jobs(
     database: Database, queue: JobQueue, worker_id: str, in_hand: Collection[Ticket], missing: Collection[str] = ()
 ) -> set[str]:
-    """Queue again what workers had taken that are dead, and what this one had taken and doesn't have in hand.
+    """Queue again what workers had taken that are dead, what this one had taken and doesn't have in hand, and what any gave up with
+    an error, as where the database failed it: of these jobs the row may not even say that they were taken.
 
     Of its own only the messages in `missing`, which were not in hand the last time either: one that was taken a moment ago may be on
     its way. Returns those that are to be `missing` the next time. Any number of workers may do so at once.
@@ -28,7 +29,7 @@ def put_back_lost_jobs(
     # not mistaken for lost, and what ends meanwhile has changed its row, which `recover` sees.
     with database.reading() as session:
         running = jobs.running_tickets(session)
-    taken = list(queue.taken())
+    taken, failed = list(queue.taken()), queue.failed(_AT_ONCE)
     with database.reading() as session:
         others = {row.id for row in workers.list_workers(session)} - {worker_id}
     own = [each for each in taken if each.worker_id == worker_id]
@@ -36,13 +37,14 @@ def put_back_lost_jobs(
     lost = not_in_hand.intersection(missing)
     kept = [each for each in taken if each.worker_id in others or (each in own and each.message_id not in lost)]
     dropped = [each for each in taken if each not in kept]
-    for ticket in (running - {each.ticket for each in kept}) | {each.ticket for each in dropped}:
+    for ticket in (running - {each.ticket for each in kept}) | {each.ticket for each in dropped} | set(failed.values()):
         with database.writing() as session:
             row = jobs.recover(session, ticket)
             if row is not None:
                 _log.warning("no worker has the job %s any more; it is queued again", row.id)
                 queue.put(session, row)
     queue.drop(each.message_id for each in dropped)
+    queue.delete(failed)
     return not_in_hand - lost
 
 

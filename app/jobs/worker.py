@@ -41,6 +41,7 @@ STOPPED, GIVEN_UP = 0, 1
 _QUEUE_POLL_SECONDS, _PLANS_POLL_SECONDS = 0.25, 0.05
 _STOP_SECONDS = 30
 _BEATS_PER_LEASE = 5
+_MESSAGE_GONE = dbos_error.DBOSAwaitedWorkflowCancelledError, dbos_error.DBOSNonExistentWorkflowError
 
 
 def run_worker(worker_id: str | None = None) -> int:
@@ -111,8 +112,9 @@ def _launch(database: Database, worker: Worker, worker_id: str, host: HostSpec, 
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """False for the report that a message was dropped. That happens to a worker that was given up for dead, which is said already."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], dbos_error.DBOSAwaitedWorkflowCancelledError)
+    """False for the report that a message was dropped, which happens to a worker that was given up for dead and says so, or deleted,
+    with a job that was deleted while it was at work."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], _MESSAGE_GONE)
 
 
 def _receive(name: str, kind: type[JobRow], worker: Worker) -> None:

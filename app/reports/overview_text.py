@@ -50,7 +50,7 @@ def trend_line(prediction: Prediction) -> str:
     """What is known of how predictions drift."""
     trend = prediction.trend
     if trend is None:
-        return "trend: not known: fewer than three dated measurements, or all of one moment"
+        return "trend: not known: fewer than three dated measurements, or all within a day"
     low, high = trend.range_per_30_days
     said = f"predicted over measured step {_change(trend.per_30_days)} in 30 days ({_change(low)} to {_change(high)})"
     return f"trend: {said}" if trend.is_clear else f"trend: none that is clear: {said}"

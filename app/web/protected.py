@@ -27,7 +27,8 @@ _HEADERS = {
 """An answer that sets one of them itself keeps its own: a page has a policy that lets it load its own files."""
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-_LOCAL_NAMES = ("localhost",)
+_LOCAL_NAME = "localhost"
+_ORIGIN = re.compile(r"https?://(?P<host>.+)")
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s\[\]:/@]+))(:\d+)?")
 
 
@@ -50,10 +51,11 @@ class ProtectiveHeaders:
 class SameOrigin:
     """ASGI middleware: refuses what another origin's page would do here, and names that are not this service's."""
 
-    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
-        """`names` are those that the service goes by, beside localhost and any address."""
+    def __init__(self, app: ASGIApp, names: Iterable[str], proxied: Iterable[str]) -> None:
+        """`names` are those that the service goes by, beside localhost and any address; `proxied` those that it has behind a proxy."""
         self._app = app
-        self._names = frozenset(name.strip().lower() for name in (*_LOCAL_NAMES, *names))
+        self._proxied = _normal(proxied) - {_LOCAL_NAME}
+        self._names = self._proxied | _normal(names) | {_LOCAL_NAME}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["type"] == "http" else None
@@ -81,10 +83,14 @@ class SameOrigin:
         return name is not None and (name in self._names or is_address(name))
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Whether a page of `origin` is this service's: what it was asked under, or a listed name before a proxy that renames it."""
-        of_origin = origin.partition("://")[2].lower()
-        name = _name_of(of_origin)
-        return of_origin == host.lower() or (name is not None and name not in _LOCAL_NAMES and name in self._names)
+        """Whether a page of `origin` is this service's: of the host and port that it was asked under, or of a name before a proxy, which
+        may rename it."""
+        found = _ORIGIN.fullmatch(origin.lower())
+        return found is not None and (found["host"] == host.lower() or _name_of(found["host"]) in self._proxied)
+
+
+def _normal(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.strip().lower() for name in names)
 
 
 def _name_of(host: str) -> str | None:

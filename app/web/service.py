@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import NO_ANSWER, Database
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.workers import WorkerObserver
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
@@ -84,6 +85,11 @@ class Service:
     async def write(self, work: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`work(session, ...)` in a transaction that may write. It is over before this returns: what a client is told is stored."""
         return await self._writing.run(_within, self.database.writing, lambda session: work(session, *args, **kwargs))
+
+    async def delete(self, work: Callable[Concatenate[Session, P], list[Ticket]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """`write` for what deletes jobs; what it returns are their newest tickets, whose messages are forgotten afterwards."""
+        gone = await self.write(work, *args, **kwargs)
+        await self._writing.run(self.queue.forget, gone)
 
     async def write_together(self, work: WorkOnAll[Item, T], item: Item) -> T:
         """What `work` made of this item, in one `write` with all others that wait for the same work."""

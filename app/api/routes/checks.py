@@ -20,6 +20,7 @@ from emplace.app.web.service import Service
 from emplace.gate import Budgets, CheckResult, enough_us, judge
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import Plan, Question
+from emplace.placement.power import power_range_w
 from emplace.placement.reading import read_text
 
 router = APIRouter(prefix="/v1", tags=["checks"])
@@ -51,9 +52,13 @@ async def check(body: Body, service: TheService, request: Request) -> dict[str, 
 
 
 def _read(session: Session, service: Service, body: dict[str, Any]) -> Asked:
-    """Raises InvalidDocument also for a baseline that no answer can be compared with, before anything is solved."""
+    """Raises InvalidDocument also for a baseline that no answer can be compared with and a host without watts where these have a budget,
+    before anything is solved."""
     budgets, wants_plan = part_of(body, "budgets", Budgets), _flag(body, "plan")
     question = read_question(session, service, body, QUESTION_KEYS | {"budgets", "plan"})
+    with pointing_into("/host"):
+        if budgets.max_power_w is not None:
+            power_range_w(question)
     with pointing_into("/budgets/baseline"):
         enough_us(question, budgets)
     row = plans.find_answer(session, question.content_digest())

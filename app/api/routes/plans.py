@@ -26,6 +26,7 @@ from emplace.app.api.requests import PlanKeys, PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import plans, runs
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
@@ -44,6 +45,8 @@ router = APIRouter(prefix="/v1/plans", tags=["plans"])
 MAX_WAIT_SECONDS = 600
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The client has it already (If-None-Match)."}}
 _POLL_SECONDS = 0.1
+_WAIT = re.compile(r'"(?:[^"\\]|\\.)*"|(?:^|[,;\s])wait="?([0-9]{1,9})\b', re.IGNORECASE)
+"""The preference, or a text in quotes, which may hold anything."""
 
 
 @router.post(
@@ -110,7 +113,7 @@ async def cancel_plan(plan_id: str, service: TheService) -> PlanResource:
 @router.delete("/{plan_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_plan(plan_id: str, service: TheService) -> None:
     """Remove a plan and its runs; what is still at work on them ends."""
-    await service.write(_delete, plan_id)
+    await service.delete(_delete, plan_id)
 
 
 @router.get("/{plan_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_plan)])
@@ -192,9 +195,9 @@ def _answer(session: Session, conditions: Conditions, plan_id: str) -> Response:
     return document(conditions, tag, text)
 
 
-def _delete(session: Session, plan_id: str) -> None:
+def _delete(session: Session, plan_id: str) -> list[Ticket]:
     _find(session, plan_id)
-    plans.remove(session, plan_id)
+    return plans.remove(session, plan_id)
 
 
 async def _wait_for(service: Service, request: Request, plan_id: str, wait_s: float) -> PlanResource:
@@ -211,8 +214,8 @@ async def _wait_for(service: Service, request: Request, plan_id: str, wait_s: fl
 
 def _wait_of(prefer: str | None) -> int | None:
     """Seconds of `wait=N` (RFC 7240) among the preferences; what else is preferred is ignored, as the RFC says."""
-    found = re.search(r"(?:^|[,;\s])wait=\"?([0-9]{1,9})\b", prefer or "", re.IGNORECASE)
-    return min(int(found[1]), MAX_WAIT_SECONDS) if found else None
+    found = next((each[1] for each in _WAIT.finditer(prefer or "") if each[1]), None)
+    return None if found is None else min(int(found), MAX_WAIT_SECONDS)
 
 
 def _resource(session: Session, plan_id: str) -> PlanResource:

@@ -20,6 +20,7 @@ from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.database import jobs, profiles
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.access import demand, is_asked, needs
@@ -77,7 +78,7 @@ async def cancel_profile(profile_id: str, service: TheService) -> ProfileResourc
 @router.delete("/{profile_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_profile(profile_id: str, service: TheService) -> None:
     """Remove a profile: it prices no more plans, and measuring that is still at work ends."""
-    await service.write(_delete, profile_id)
+    await service.delete(_delete, profile_id)
 
 
 @router.get("/{profile_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_profile)])
@@ -136,9 +137,9 @@ def _cancel(session: Session, profile_id: str) -> ProfileResource:
     return _resource(session, profile_id)
 
 
-def _delete(session: Session, profile_id: str) -> None:
+def _delete(session: Session, profile_id: str) -> list[Ticket]:
     _resource(session, profile_id)
-    jobs.remove(session, ProfileRow, profile_id)
+    return jobs.remove(session, ProfileRow, profile_id)
 
 
 def _resource(session: Session, profile_id: str) -> ProfileResource:

@@ -80,9 +80,9 @@ def _create(session: Session, service: Service, plan_id: str, body: dict[str, An
     plan = finished_plan(row)
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
-    fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=wanted.emulate)
 
     def make() -> str:
+        fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=wanted.emulate)
         run = RunRow(plan_id=plan_id, host_fingerprint=fingerprint, steps=wanted.steps, seed=wanted.seed, emulate=wanted.emulate)
         put_new(service, session, run)
         return run.id

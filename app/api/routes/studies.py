@@ -21,6 +21,7 @@ from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import UNCHANGED
 from emplace.app.api.studies import points_of, read_study, store_study
 from emplace.app.database import studies
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.tables import StudyRow
@@ -74,7 +75,7 @@ async def cancel_study(study_id: str, service: TheService) -> StudyResource:
 @router.delete("/{study_id}", status_code=HTTPStatus.NO_CONTENT, dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_study(study_id: str, service: TheService) -> None:
     """Remove a study; what is still at work on it ends."""
-    await service.write(_delete, study_id)
+    await service.delete(_delete, study_id)
 
 
 @router.get("/{study_id}/events", response_class=EventSourceResponse, dependencies=[Depends(get_study)])
@@ -116,9 +117,9 @@ def _cancel(session: Session, study_id: str) -> StudyResource:
     return _resource(session, study_id)
 
 
-def _delete(session: Session, study_id: str) -> None:
+def _delete(session: Session, study_id: str) -> list[Ticket]:
     _find(session, study_id)
-    studies.remove(session, study_id)
+    return studies.remove(session, study_id)
 
 
 def _resource(session: Session, study_id: str) -> StudyResource:

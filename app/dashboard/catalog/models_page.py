@@ -11,7 +11,7 @@ from emplace.app.api.routes import catalog
 from emplace.app.dashboard.charts.points import ChartAxis, ChartPoint, Curve, PointsChart, axis
 from emplace.app.dashboard.rendering import show
 from emplace.app.web.dependencies import MAX_PAGE, TheService
-from emplace.placement.memory import row_bytes
+from emplace.placement.memory import weight_bytes
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.reading import from_data
 
@@ -50,7 +50,7 @@ async def model_page(request: Request, name: str, service: TheService) -> Respon
 
 
 def _page(model: ModelSpec) -> ModelPage:
-    weights = sum(int(table.num_embeddings * row_bytes(table.data_type, table.embedding_dim)) for table in model.tables)
+    weights = sum(map(weight_bytes, model.tables))
     uneven = [table for table in model.tables if table.access != "uniform"]
     facts = [
         ("Tables", f"{len(model.tables):,}"),

@@ -106,11 +106,13 @@ def _curves(chart: PointsChart, margin: float) -> Iterator[str]:
 
 
 def _points(chart: PointsChart, margin: float) -> Iterator[str]:
+    labelled: set[tuple[float, float]] = set()
     for point in chart.points:
         x, y = _place(chart, margin, point.x, point.y)
         drawn = f'<circle class="point {escape(point.key)}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"><title>{escape(_tip(chart, point))}</title></circle>'
         yield f'<a href="{escape(point.href)}" aria-label="{escape(point.label)}">{drawn}</a>' if point.href else drawn
-        if point.label in chart.named:
+        if point.label in chart.named and (x, y) not in labelled:  # of equal ones the first: one on another can't be read
+            labelled.add((x, y))
             to_left = x > _WIDTH * 0.75
             yield text(x - 8 if to_left else x + 8, y, point.label, "label", "end" if to_left else "start")
 

@@ -99,6 +99,7 @@ class PlanView:
     runs: list[RunLine]
     running: RunLine | None
     extrapolated: tuple[str, ...]
+    runs_in_torchrec: bool
     derived: Later[Derived] | None
 
 
@@ -135,6 +136,7 @@ def _page(session: Session, plan_id: str, ranks: str) -> PlanView:
         runs=run_lines,
         running=next((run for run in run_lines if not State(run.state).is_final), None),
         extrapolated=() if plan is None else plan.extrapolated,
+        runs_in_torchrec=placed is not None and placed.runs_in_torchrec,
         derived=None if placed is None else Later(partial(_derived, placed)),
     )
 

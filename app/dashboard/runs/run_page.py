@@ -36,6 +36,7 @@ class StageComparison:
     predicted_us: float
     measured_us: float | None
     error: float | None
+    """How far the prediction is from what was measured, as a share of that, as verdicts say it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def compare_stages(plan: Plan, measurement: Measurement) -> list[StageComparison
     for stage, predicted in stage_lengths(plan).items():
         measured = max((rank.stages_us[stage] for rank in measurement.ranks if stage in rank.stages_us), default=None)
         if predicted or measured:
-            error = measured / predicted - 1 if measured is not None and predicted else None
+            error = predicted / measured - 1 if measured and predicted else None
             rows.append(StageComparison(stage.value, STAGE_TITLES[stage], predicted, measured, error))
     return [*rows, StageComparison(OVERHEAD, OVERHEAD, beside_stages_us(plan), None, None)]
 
@@ -121,7 +122,7 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
     found = loaded(row)
     measurement = None if run.document is None else read_text(run.document, Measurement, source=f"run {run_id}", as_json=True)
     has_times = found is not None and measurement is not None and not measurement.emulated
-    error = run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
+    ratio = row.step_time_us / run.step_time_us if run.step_time_us and row.step_time_us else None
     return RunView(
         plan=plan_line(row, None),
         id=run_id,
@@ -131,8 +132,8 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
         host_fingerprint=run.host_fingerprint,
         measurement=measurement if measurement is None else measurement.model_copy(update={"ranks": ()}),
         word=run.state if measurement is None else measurement.status,
-        tone=_tone(State(run.state), measurement, error),
-        step_error=error,
+        tone=_tone(State(run.state), measurement, None if ratio is None else 1 / ratio - 1),
+        step_error=None if ratio is None else ratio - 1,
         verdicts=[] if measurement is None else [_verdict(each.name, each.passed, each.detail) for each in measurement.verdicts],
         stages=compare_stages(found.plan, measurement) if has_times and found and measurement else [],
         ranks=_ranks(measurement) if measurement is not None else [],
@@ -141,6 +142,7 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
 
 
 def _tone(state: State, measurement: Measurement | None, error: float | None) -> tones.Tone:
+    """That of the run in the lists, which say how much longer its step was than predicted."""
     if measurement is None:
         return tones.Tone.BROKEN if state.is_final else tones.Tone.BUSY
     return tones.Tone.CALM if measurement.status == "emulated" else tones.of_measured(measurement.verified, error)

@@ -14,6 +14,7 @@ from emplace.app.dashboard.actions import go_to
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.rendering import show
 from emplace.app.database import jobs, studies
+from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.tables import StudyRow
@@ -57,7 +58,7 @@ async def cancel_study(study_id: str, service: TheService) -> Response:
 @router.post("/studies/delete", dependencies=[Depends(needs(AccessScope.ADMIN))])
 async def delete_studies(form: TheForm, service: TheService) -> Response:
     """Remove studies."""
-    await service.write(_delete, form.every("study"))
+    await service.delete(_delete, form.every("study"))
     return go_to("/studies")
 
 
@@ -98,6 +99,5 @@ def _cancel(session: Session, study_id: str) -> None:
         raise not_found("study", study_id)
 
 
-def _delete(session: Session, study_ids: list[str]) -> None:
-    for study_id in study_ids:
-        studies.remove(session, study_id)
+def _delete(session: Session, study_ids: list[str]) -> list[Ticket]:
+    return [ticket for study_id in study_ids for ticket in studies.remove(session, study_id)]

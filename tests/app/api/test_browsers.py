@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+
 import httpx
 import pytest
 
@@ -72,6 +75,17 @@ def test_a_listed_name_is_its_own_also_where_a_proxy_renames_it(behind_a_proxy: 
     for headers in (proxied, renamed):
         assert api.post("/v1/plans", json=QUESTION, headers=headers).status_code == 202
     assert api.post("/v1/plans", json=QUESTION, headers={"Host": "emplace.example", "Origin": STRANGER}).status_code == 403
+
+
+def test_another_port_of_this_machine_is_another_origin(serve: tuple[httpx.Client, subprocess.Popen[bytes]]) -> None:
+    """Also under the names that the service goes by without a proxy: those of its machine and of its address."""
+    api, _ = serve
+    port = api.base_url.port
+    for origin in ("http://127.0.0.1:1", f"http://{socket.gethostname()}:1", f"http://{socket.gethostname()}", f"ftp://127.0.0.1:{port}"):
+        assert api.post("/v1/plans", json=QUESTION, headers={"Origin": origin}).status_code == 403, origin
+    for name in ("127.0.0.1", socket.gethostname()):
+        headers = {"Host": f"{name}:{port}", "Origin": f"http://{name}:{port}"}
+        assert api.post("/v1/plans", json=QUESTION, headers=headers).status_code in (200, 202)
 
 
 @pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])

@@ -125,6 +125,11 @@ def test_a_baseline_is_a_plan(api: httpx.Client, database: Database) -> None:
     assert "/budgets/baseline/host/name" in {error["pointer"] for error in refused.json()["errors"]}
 
 
+def test_watts_that_a_host_does_not_say_are_missed_there(api: httpx.Client) -> None:
+    refused = api.post("/v1/checks", json={"model": model_data(), "host": "local", "budgets": {"max_power_w": 1}})
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/host/node/power_w"]
+
+
 def test_a_baseline_without_a_placement_is_refused(api: httpx.Client, database: Database) -> None:
     plan = finish_plan(database, api.post("/v1/plans", json=QUESTION).json()["id"], infeasible=True)
     response = api.post("/v1/checks", json=QUESTION | {"budgets": {"baseline": plan.to_data(), "max_regression": 5}})

@@ -46,6 +46,21 @@ def test_large_answers_are_packed_for_who_takes_that(api: httpx.Client, database
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 
 
+@pytest.mark.parametrize(
+    ("accepted", "packs"),
+    [("GZIP", True), ("br, gzip;q=0.5", True), ("gzip;q=0", False), ("identity, gzip; q=0.000", False), ("gzipped", False)],
+)
+def test_who_takes_gzip_says_so_in_any_case_and_with_weight(api: httpx.Client, database: Database, accepted: str, packs: bool) -> None:
+    plan_id = ask_small(api)
+    finish_plan(database, plan_id)
+    for path in (f"/v1/plans/{plan_id}", f"/plans/{plan_id}", "/openapi.json"):
+        answer = api.get(path, headers={"Accept-Encoding": accepted})
+        assert (answer.headers.get("content-encoding") == "gzip") == packs, path
+        assert answer.headers.get_list("vary") == ["Accept-Encoding"]
+    unchanged = api.get(f"/v1/plans/{plan_id}", headers={"Accept-Encoding": accepted, "If-None-Match": "*"})
+    assert (unchanged.status_code, unchanged.headers.get_list("vary")) == (304, ["Accept-Encoding"])
+
+
 def test_so_is_the_description_of_the_api(api: httpx.Client) -> None:
     described = api.get("/openapi.json")
     assert described.json()["openapi"].startswith("3.")

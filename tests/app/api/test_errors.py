@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import re
@@ -167,6 +168,9 @@ def test_yaml_that_explodes_is_refused(api: httpx.Client) -> None:
 def test_another_kind_of_body_is_refused(api: httpx.Client) -> None:
     assert_problem(api.post("/v1/plans", content=b"<xml/>", headers={"content-type": "application/xml"}), 415)
     assert_problem(api.post("/v1/plans", data={"model": "m1"}), 415)
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    refused = api.post("/v1/plans", content=gzip.compress(b'{"model": "m1"}'), headers=packed)
+    assert "without the Content-Encoding gzip" in assert_problem(refused, 415)["detail"]
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(api: httpx.Client) -> None:

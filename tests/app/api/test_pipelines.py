@@ -22,6 +22,8 @@ from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text
 from emplace.planning import answer
+from tests.app.asking import Query
+from tests.app.database.test_retention import MESSAGES
 from tests.app.finished import measurement_of
 from tests.app.questions import QUICK_OPTIONS, model_data
 from tests.prices import bandwidth_prices
@@ -109,6 +111,31 @@ def test_it_ends_with_a_stage_that_fails_and_runs_nothing_without_a_placement(ap
     assert states(worker.do(made, "profile", None, error="no memory")) == ("failed", "failed", "waiting", "waiting")
     made = ask(api, run=True).json()["id"]
     assert states(worker.do(made, "plan", "{}", status="infeasible")) == ("done", "done", "skipped")
+
+
+def test_it_outlives_its_profile_and_goes_with_its_plan(
+    api: httpx.Client, worker: HandWorker, database: Database, here: HostSpec, query: Query
+) -> None:
+    made, model = ask(api, profile=True).json()["id"], measured_here(here)
+    after = worker.do(made, "profile", model.canonical_json(), digest=model.content_digest())
+    profile, plan = (each["location"] for each in after["stages"])
+    assert states(worker.do(made, "plan", "{}", status="infeasible")) == ("done", "done", "done")
+    assert api.delete(profile).status_code == 204
+    assert states(worker.look(made)) == ("done", "done", "done")
+    assert api.delete(plan).status_code == 204
+    assert api.get(f"/v1/pipelines/{made}").status_code == 404
+    assert query(f"SELECT count(*) FROM {MESSAGES[database.engine.dialect.name]}") == [(0,)]
+
+
+@pytest.fixture
+def longer_queue_of_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPLACE_PLAN_QUEUE", "2")
+    monkeypatch.setenv("EMPLACE_MEASUREMENT_QUEUE", "1")
+
+
+def test_its_plan_waits_where_there_is_room_for_plans(longer_queue_of_plans: None, api: httpx.Client) -> None:
+    del longer_queue_of_plans
+    assert [ask(api, seed=seed).status_code for seed in range(3)] == [202, 202, 429]
 
 
 def test_what_is_wrong_is_refused(api: httpx.Client, worker: HandWorker) -> None:

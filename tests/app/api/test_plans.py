@@ -18,6 +18,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.settings import Settings
 from emplace.planning import resolve_host
+from tests.app.database.test_retention import MESSAGES
 from tests.app.finished import finish_plan, ticket_of
 from tests.app.postgres import PostgresServer
 from tests.app.questions import model_data
@@ -80,7 +81,9 @@ def test_prefer_wait_answers_as_soon_as_the_plan_is_there(api: httpx.Client, dat
     unfinished = ask(api, {"Prefer": "wait=1"})
     assert unfinished.status_code == 202
     assert unfinished.headers["preference-applied"] == "wait=1"
-    assert ask(api, {"Prefer": "WAIT=1"}).headers["preference-applied"] == "wait=1"
+    for prefer in ("WAIT=1", 'foo="a, wait=3", wait=1', 'wait="1"'):
+        assert ask(api, {"Prefer": prefer}).headers["preference-applied"] == "wait=1"
+    assert "preference-applied" not in ask(api, {"Prefer": 'foo="a, wait=3"'}).headers
     timer = threading.Timer(0.5, finish_plan, (database, unfinished.json()["id"]))
     timer.start()
     response = ask(api, {"Prefer": "respond-async, wait=30"})
@@ -148,7 +151,7 @@ def test_deleting_a_plan_leaves_nothing_of_it(api: httpx.Client, database: Datab
     assert api.delete(f"/v1/plans/{plan_id}").status_code == 204
     assert api.get(f"/v1/plans/{plan_id}").status_code == 404
     assert api.delete(f"/v1/plans/{plan_id}").status_code == 404
-    for table in ("plans", "events", "idempotency_keys"):
+    for table in ("plans", "events", "idempotency_keys", MESSAGES[database.engine.dialect.name]):
         assert query(f"SELECT count(*) FROM {table}") == [(0,)]
     assert ask(api, {"Idempotency-Key": "key"}).status_code == 202
 
@@ -302,6 +305,23 @@ def test_a_full_queue_takes_no_more_and_stores_nothing_of_it(
     profiles = [api.post("/v1/profiles", json={"seed": seed}).status_code for seed in range(2)]
     runs = [api.post(f"/v1/plans/{first}/runs", json={"seed": seed, "emulate": True}).status_code for seed in range(2)]
     assert profiles == runs == [202, 429]
+
+
+def test_a_run_that_is_asked_for_again_under_its_key_needs_no_worker(api: httpx.Client, database: Database) -> None:
+    plan_id = ask(api).json()["id"]
+    finish_plan(database, plan_id)
+    with database.writing() as session:
+        workers.register(session, "worker", resolve_host("local"))
+
+    def run() -> httpx.Response:
+        return api.post(f"/v1/plans/{plan_id}/runs", json={"emulate": True}, headers={"Idempotency-Key": "once"})
+
+    first = run()
+    with database.writing() as session:
+        workers.leave(session, "worker")
+    again = run()
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert api.post(f"/v1/plans/{plan_id}/runs", json={"emulate": True}).status_code == 409
 
 
 def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database: Database, query: Query, monkeypatch: Any) -> None:

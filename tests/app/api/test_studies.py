@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from emplace.studies.batch import BatchSizes
 from emplace.studies.quality import CurvePoint, QualityCurve
 from emplace.studies.size import Sizing
 from tests.app.asking import ONLY_SQLITE, SOLVE_S, START_S, Query, StartWorker
+from tests.app.database.test_retention import MESSAGES
 from tests.app.processes import wait_until
 from tests.app.questions import BUSY_HOST, busy_model_data
 from tests.studies.test_batch import NOISE
@@ -83,6 +85,8 @@ def test_a_study_is_stored_listed_cancelled_and_deleted(api: httpx.Client, datab
     assert api.get(f"/v1/studies/{study['id']}").status_code == 404
     for table in ("study_points", "events", "idempotency_keys"):
         assert query(f"SELECT count(*) FROM {table}") == [(0,)]
+    left = f"SELECT workflow_uuid FROM {MESSAGES[database.engine.dialect.name]} ORDER BY 1"
+    assert query(left) == [(f"{each['id']}.1",) for each in (other, batch)]
 
 
 @ONLY_SQLITE
@@ -98,7 +102,8 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         (SWEEP | {"vary": ["/colour=1"]}, "/vary", "is not there"),
         (SWEEP | {"vary": ["--nodes=0"]}, "/vary", "must be greater than 0"),
         (SWEEP | {"pareto": ["throughput"]}, "/pareto", "two figures"),
-        (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 20_000)))]}, "/vary", "10,000"),
+        (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 20_000)))]}, "/vary", "has 2,000 at most"),
+        (SWEEP | {"hosts": ["zion"] * 101}, "/hosts", "must be 100 at most"),
         ({"kind": "size", **m1}, "/throughput", "say what the job must reach"),
         ({"kind": "size", **m1, "examples": 1e15, "deadline": "1s", "max_nodes": 2}, "/deadline", "no job reaches"),
         ({"kind": "size", **m1, "throughput": "9" * 400}, "/throughput", "must be a number above 0"),
@@ -125,6 +130,24 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         assert problem["errors"][0]["pointer"] == pointer, problem
         assert words in problem["errors"][0]["detail"], problem
     assert api.get("/v1/studies").json()["items"] == []
+
+
+@ONLY_SQLITE
+def test_a_sweep_that_is_too_large_is_refused_before_its_points_are_made(api: httpx.Client) -> None:
+    """Making them takes longer than a service may."""
+    count, hosts = ",".join(map(str, range(1000, 1050))), ["zion", "dgx-h100", "cpu-dual-socket"]
+    asked = SWEEP | {"hosts": hosts, "vary": [f"/hash={count}", f"/mlp={count}"]}
+    began = time.monotonic()
+    problem = post(api, asked).json()
+    assert time.monotonic() - began < 5
+    assert "makes 7,500 points" in problem["errors"][0]["detail"]
+
+
+@ONLY_SQLITE
+@pytest.mark.parametrize("throughput", [0, -1.5, "0", "many", True, 1e31])
+def test_what_is_no_amount_is_said_once(api: httpx.Client, throughput: Any) -> None:
+    refused = post(api, {"kind": "size", "model": "m1", "hosts": ["big-basin-16g"], "throughput": throughput})
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/throughput"]
 
 
 @ONLY_SQLITE

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+from emplace.app.web.service import GROUPS, READING, WRITING
 from emplace.app.web.turns import Turns, as_came_now
 
 
@@ -58,3 +60,9 @@ def test_a_turn_is_not_lost_with_one_that_left() -> None:
         return order
 
     assert asyncio.run(ask()) == ["at it", "stays", "another"]
+
+
+def test_how_many_requests_are_at_once_is_said_as_it_is() -> None:
+    said = (Path(__file__).parents[3] / "docs/how-to/operate.md").read_text()
+    assert f"| requests that read the database | {READING} |" in said
+    assert f"| requests that write to it | {WRITING + GROUPS}; 1 on SQLite |" in said

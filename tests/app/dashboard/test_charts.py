@@ -28,11 +28,12 @@ from emplace.app.dashboard.plan.table_lines import table_lines
 from emplace.app.dashboard.runs.run_page import compare_stages, stages_chart
 from emplace.app.dashboard.units import size_unit, time_unit
 from emplace.placement.catalog import builtin_host, builtin_model
+from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.stages import Stage
 from tests.app.dashboard.demo import EVENTS, question_of
 from tests.app.finished import measurement_of, plan_of
-from tests.app.questions import a_question
+from tests.app.questions import a_question, model_data
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +171,7 @@ def test_stages_are_compared_by_their_slowest_rank() -> None:
     forward = rows["lookup forward"]
     assert forward.predicted_us == max(rank.stages_us[Stage.LOOKUP_FORWARD] for rank in plan.ranks)
     assert forward.measured_us == pytest.approx(0.75 * (plan.step_time_us or 0))
-    assert forward.error == pytest.approx((forward.measured_us or 0) / forward.predicted_us - 1)
+    assert forward.error == pytest.approx(forward.predicted_us / (forward.measured_us or 1) - 1)
     assert rows["dense layers"].measured_us is None
     assert sum(row.predicted_us for row in rows.values()) == pytest.approx(plan.step_time_us)
 
@@ -192,6 +193,15 @@ def test_a_model_shows_its_tables_by_size_and_use() -> None:
     curves = access_chart(list(model.tables))
     assert curves is not None
     assert all(curve.points[-1][1] == pytest.approx(1) for curve in curves.curves)
+
+
+def test_of_equal_tables_one_is_named_at_their_place() -> None:
+    tables = [
+        table | {"num_embeddings": 1000, "features": [{"name": table["name"], "length": {"fixed": 3}}]} for table in model_data()["tables"]
+    ]
+    drawn = draw_points(sizes_chart(ModelSpec.model_validate(model_data(tables=0) | {"tables": tables})))
+    assert drawn.count("<circle") == 3
+    assert re.findall(r"table_\d(?=</text>)", drawn) == ["table_0"]
 
 
 def test_a_host_is_drawn_with_its_links() -> None:

@@ -17,7 +17,7 @@ from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, JobQueue
 from emplace.app.settings import Settings
-from tests.app.asking import ONLY_SQLITE, START_S, Query, StartWorker, ask_small, wait_for
+from tests.app.asking import ONLY_SQLITE, START_S, Query, StartWorker, ask_busy, ask_small, wait_for
 from tests.app.jobs.programs.dying_worker import MOMENTS
 from tests.app.postgres import PostgresServer
 from tests.app.processes import is_alive, wait_until
@@ -94,6 +94,23 @@ def test_messages_of_cancelled_jobs_are_not_taken_one_by_one(
     assert number / 2 < len(dropped) <= number
 
 
+@ONLY_SQLITE
+def test_a_job_is_done_though_the_database_failed_as_it_was_taken_up(
+    api: httpx.Client, database: Database, messages: DBOSClient, start_worker: StartWorker
+) -> None:
+    """Its row says that it waits, and its message that it is over."""
+    full = "CREATE TRIGGER full BEFORE UPDATE ON plans WHEN new.state = 'running' BEGIN SELECT raise(fail, 'the disk is full'); END"
+    with database.writing() as session:
+        session.execute(text(full))
+    plan_id = ask_small(api)
+    start_worker()
+    wait_until(lambda: messages.list_workflows(status="ERROR", load_input=False, load_output=False), START_S)
+    with database.writing() as session:
+        session.execute(text("DROP TRIGGER full"))
+    wait_for(api, plan_id, "done")
+    wait_until(lambda: not messages.list_workflows(status="ERROR", load_input=False, load_output=False), START_S)
+
+
 def queue_busy_plan(database: Database) -> None:
     """Without the service, which would be in the way of a database that goes."""
     queue = JobQueue(database)
@@ -137,3 +154,17 @@ def test_a_worker_ends_when_a_newer_version_migrates_its_database(database: Data
     assert "the worker can't work: the database" in (said := worker.log.read_text())
     assert "belongs to a newer Emplace: its tables are of version 9999" in said
     assert query("SELECT state, attempts FROM plans") == [("queued", 0)]
+
+
+@ONLY_SQLITE
+def test_a_plan_that_is_deleted_while_it_is_at_work_leaves_nothing_and_nothing_is_said(
+    api: httpx.Client, messages: DBOSClient, start_worker: StartWorker
+) -> None:
+    plan_id, worker = ask_busy(api), start_worker()
+    wait_until(worker.steps, START_S)
+    assert api.delete(f"/v1/plans/{plan_id}").status_code == 204
+    wait_until(lambda: not worker.steps(), START_S)
+    wait_for(api, ask_small(api), "done")
+    assert not messages.list_workflows(status=["PENDING", "ENQUEUED", "ERROR", "CANCELLED"], load_input=False, load_output=False)
+    assert worker.stop() == 0
+    assert "rror" not in worker.log.read_text()
