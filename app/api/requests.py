@@ -24,7 +24,7 @@ from emplace.studies.size import MOST_NODES
 from emplace.studies.target import Amount
 
 MAX_HOSTS = 100
-"""Of one study."""
+"""Hosts that one study may have."""
 
 Deadline = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,20}(\\.[0-9]{1,20})?[smhd]$", "examples": ["8h"]})]
 

@@ -57,7 +57,7 @@ def cores(processes: int | None) -> int:
 
 
 def exit_code(statuses: Set[PlanStatus]) -> int:
-    """Of a study whose points end so."""
+    """The code that a study ends with whose points end so."""
     if PlanStatus.UNDECIDED in statuses:
         return UNDECIDED
     return PROVEN_NO if statuses == {PlanStatus.INFEASIBLE} else YES

@@ -61,7 +61,7 @@ def find_tables(module: nn.Module, sharders: Sequence[Any]) -> list[ShardedTable
 
 
 def table_shapes(module: nn.Module, sharders: Sequence[Any]) -> dict[tuple[str, str], tuple[int, ...]]:
-    """Of every table by its module's path and its name there, also where Emplace does not know the module."""
+    """The shape of every table by its module's path and its name there, also where Emplace does not know the module."""
     return {
         (path, name): tuple(parameter.shape)
         for path, child, sharder in _sharded_modules(module, sharders)

@@ -33,7 +33,7 @@ SLEEPING = ["tests.executor.programs.sleeping_rank"]
 
 @pytest.fixture(scope="module")
 def plan(here: HostSpec) -> Plan:
-    """Of one table: its steps are the shortest."""
+    """It has one table: its steps are the shortest."""
     model = make_model()
     model = model.model_copy(update={"tables": model.tables[:1]})
     return build_plan(model, here, {"user": column_wise(model.tables[0], [1, 0])}, ranks=2)

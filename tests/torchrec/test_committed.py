@@ -86,7 +86,7 @@ WHOLE = {"big": ParameterConstraints(sharding_types=["table_wise"], compute_kern
     ],
 )
 def test_another_machine_is_refused(made_for: dict[str, Any], used_on: dict[str, Any], named: str, tmp_path: Path) -> None:
-    """Of memories the one where most is missing. A sixteenth stays free."""
+    """The memory is named where most is missing. A sixteenth stays free."""
     module = model(config("big", 4 * 10**7, 128))
     made = planner(topology(**{"hbm_cap": 80 * GIB} | made_for), constraints=WHOLE)
     made.plan(module, sharders())
