@@ -13,10 +13,10 @@ from emplace.placement.proof.program import ProofProgram
 from emplace.placement.stages import PLACED_STAGES
 from emplace.solver.budget import LEAST_VIOLATION
 from emplace.solver.model.problem import Bools, Floats, Ints
-from emplace.solver.relaxation.bound import CUT_ROUNDS, CUTS_PER_STAGE
 from emplace.solver.relaxation.column_generation import relax
 from emplace.solver.relaxation.packing_cuts import PACKING_ROUNDS, WholeTables
 from emplace.solver.relaxation.program import Program, Relaxation, Rows
+from emplace.solver.relaxation.single_table_cuts import CUT_ROUNDS, CUTS_PER_STAGE
 
 SHAVED = 1 - 1e-12
 """Duals are scaled by it, so that shares don't come to more than 1 by rounding."""

@@ -12,13 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
-from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, LEAST_VIOLATION, STEPPED_PRECISION
+from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, STEPPED_PRECISION
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import first_option, or_all
-from emplace.solver.model.problem import Bools, Floats, Ints, Problem
+from emplace.solver.model.problem import Bools, Floats, Problem
 from emplace.solver.presolve.merge_stages import merge_stages
-from emplace.solver.relaxation.aggregate import aggregate, largest_unit, longest_in_any, usable_options, world_load
+from emplace.solver.relaxation.aggregate import aggregate, longest_in_any, usable_options
 from emplace.solver.relaxation.column_generation import even_dual, lagrangian, least_makespans, relax
 from emplace.solver.relaxation.granular_stages import GranularStages, StepLevel
 from emplace.solver.relaxation.large_units import LargeUnits
@@ -26,11 +26,9 @@ from emplace.solver.relaxation.packing_cuts import PackingCuts
 from emplace.solver.relaxation.program import Program, Relaxation, StartingPoint
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 from emplace.solver.relaxation.region import Region
+from emplace.solver.relaxation.single_table_cuts import CUT_ROUNDS, SingleTableCuts
 from emplace.solver.relaxation.stage_boxes import StageBoxes
 
-CUT_ROUNDS, CUTS_PER_STAGE, ENOUGH_CUTS = 12, 8, 40
-"""Rounds of single-table cuts, those added for each stage in a round, and how many of them are enough for no round to follow: with thousands
-of tables hundreds are violated, and raise by next to nothing what ruling out values raises anyway."""
 WIDE, FIRST_STEP = 0.1, 0.005
 """Shares of the bound: how far above it the first value is tried, which is not meant to be ruled out, and then the second."""
 FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
@@ -88,7 +86,7 @@ class Bounder:
         self.problem, self.clock, self._packing_rounds = problem, clock, packing_rounds
         self._found: Bound | None = None
         self.fixed_us = problem.constant_us + float(problem.stage_base_us.sum())
-        self.cuts = _SingleTableCuts(problem)
+        self.cuts = SingleTableCuts(problem)
         self.longest = longest_in_any(problem)
         self.share = problem.share if isinstance(problem, Cover) else np.ones(problem.num_options)
         self.program = Program(
@@ -358,44 +356,3 @@ class Bounder:
                 break  # it was cut off
             program, relaxation = tighter, found
         return program, relaxation
-
-
-class _SingleTableCuts:
-    """On the device that carries the largest unit of table t, there is also what the other tables put on every device:
-
-    s[k] >= both in stage k, and the HBM of the largest device >= both in bytes.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.table = problem.option_table
-        self.largest = largest_unit(problem)
-        self.world = world_load(problem)
-        self.has_trainers = bool(problem.device_is_trainer.any())
-        self.taken: set[tuple[int, int]] = set()
-
-    def violated(self, program: Program, relaxation: Relaxation) -> tuple[Floats, Floats, Ints]:
-        """Rows [O, cuts], their capacities and stages (-1 for bytes): the most violated ones of each kind."""
-        x, stages = relaxation.x, len(relaxation.makespan)
-        if len(self.taken) >= ENOUGH_CUTS:
-            return _no_rows(len(x))
-        limit = np.append(relaxation.makespan, 1.0)
-        tolerance = LEAST_VIOLATION * np.append(np.full(stages, relaxation.makespan.sum()), 1.0)
-        alone = np.add.reduceat(x[:, None] * np.maximum(self.largest - self.world, 0.0), program.first[:-1], axis=0)
-        over = alone + x @ self.world - limit
-        cuts = [
-            (int(table), column)
-            for column in range(stages + self.has_trainers)
-            for table in np.argsort(-over[:, column], kind="stable")[:CUTS_PER_STAGE]
-            if over[table, column] > tolerance[column] and (int(table), column) not in self.taken
-        ]
-        self.taken.update(cuts)
-        if not cuts:
-            return _no_rows(len(x))
-        larger = np.maximum(self.largest, self.world)
-        rows = [np.where(self.table == table, larger[:, column], self.world[:, column]) for table, column in cuts]
-        stage = np.array([column if column < stages else -1 for _, column in cuts])
-        return np.stack(rows, axis=1), np.where(stage < 0, 1.0, 0.0), stage
-
-
-def _no_rows(options: int) -> tuple[Floats, Floats, Ints]:
-    return np.empty((options, 0)), np.empty(0), np.empty(0, dtype=np.int64)

@@ -10,10 +10,11 @@ import pytest
 from benchmarks.generate import Case, draw
 from emplace.solver.model.problem import Assignment, Problem, fits, loads_of, objective_us
 from emplace.solver.relaxation.aggregate import usable_options
-from emplace.solver.relaxation.bound import CUTS_PER_STAGE, ENOUGH_CUTS, Bounder, bound_at_once
+from emplace.solver.relaxation.bound import Bounder, bound_at_once
 from emplace.solver.relaxation.column_generation import lagrangian, relax
 from emplace.solver.relaxation.reduced_program import ReducedProgram
 from emplace.solver.relaxation.region import Region
+from emplace.solver.relaxation.single_table_cuts import CUTS_PER_STAGE, ENOUGH_CUTS
 from tests.solver.brute_force import every_assignment, optimum_us, random_problem
 from tests.solver.plain_problems import plain_problem
 from tests.solver.random_problems import rich_problem
