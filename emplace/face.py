@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.checking import checked
+from emplace.gate import Budgets, CheckResult
 from emplace.placement.audit import Violation, refuse, structural_violations
 from emplace.placement.audit import audit as violations_of
 from emplace.placement.catalog import find_model, find_stack
@@ -90,7 +91,7 @@ def check(
     }
     budgets = from_data({key: value for key, value in given.items() if value is not None}, Budgets, source="budgets")
     asked = _question(model, host, by_the_clock(options), cost_model, stack)
-    return judge(answer(asked, Monitor().wanting(None if plan else enough_us(asked, budgets))), budgets)
+    return checked(asked, budgets, Monitor(), whole=plan)
 
 
 def audit(plan: Plan, *, proof: bool = False) -> list[Violation]:

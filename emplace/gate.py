@@ -8,7 +8,7 @@ the best plan besides asks for it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, model_validator
 from emplace.placement.cost_model import CostSource
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.memory_use import fullest_memory
 from emplace.placement.model import Name
 from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
 from emplace.placement.power import plan_power_w, power_range_w
@@ -297,13 +298,5 @@ def _summary(plan: Plan, verdict: CheckVerdict, results: tuple[BudgetResult, ...
 
 
 def _tightest_memory(plan: Plan) -> TightestMemory | None:
-    memories = [
-        TightestMemory(where=f"hbm of rank {rank.rank}", used_bytes=rank.hbm_bytes, capacity_bytes=rank.hbm_capacity_bytes)
-        for rank in plan.ranks
-        if rank.hbm_capacity_bytes
-    ]
-    memories += [
-        TightestMemory(where=f"ddr of node {node.node}", used_bytes=node.ddr_bytes, capacity_bytes=node.ddr_capacity_bytes)
-        for node in plan.nodes
-    ]
-    return max(memories, key=lambda memory: memory.used_bytes / max(memory.capacity_bytes, 1), default=None)
+    fullest = fullest_memory(plan)
+    return None if fullest is None else TightestMemory(**asdict(fullest))

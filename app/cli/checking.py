@@ -14,7 +14,8 @@ from emplace.app.reports.change import CheckChange
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, CheckOutcome, Strictness
 from emplace.app.reports.paste import Paste
-from emplace.gate import Budgets, CheckResult, CheckVerdict, enough_us, judge
+from emplace.checking import checked
+from emplace.gate import Budgets, CheckResult, CheckVerdict
 from emplace.hardware.machine import cores_here
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
@@ -24,7 +25,7 @@ from emplace.placement.model import ModelSpec
 from emplace.placement.plan import PlanOptions
 from emplace.placement.reading import lines_in
 from emplace.placement.stack import Stack
-from emplace.planning import answer, build_question
+from emplace.planning import build_question
 from emplace.runtime.side_by_side import in_processes
 from emplace.solver.progress import Monitor
 
@@ -142,8 +143,7 @@ def _result(check: Check, monitor: Monitor) -> tuple[CheckResult, CheckChange | 
     if check.before is not None:
         prices = PricedBy(check.cost_model, check.stack)
         return compared(check.before, question, prices, check.budgets, check.max_regression, whole=check.whole, monitor=monitor)
-    target_us = None if check.whole else enough_us(question, check.budgets)
-    return judge(answer(question, monitor.wanting(target_us)), check.budgets), None
+    return checked(question, check.budgets, monitor, whole=check.whole), None
 
 
 def _alone(check: Check) -> CheckOutcome | RefusedCheck:

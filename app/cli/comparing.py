@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from emplace.app.cli.before import Before
 from emplace.app.reports.change import ChangeKind, CheckChange, Side
-from emplace.gate import Budgets, CheckResult, enough_us, judge
+from emplace.checking import checked
+from emplace.gate import Budgets, CheckResult, judge
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.memory import optimizer_state_bytes, weight_bytes
@@ -30,7 +31,7 @@ def compared(
 ) -> tuple[CheckResult, CheckChange]:
     """The answer, and the change from what stood there. Raises InvalidDocument for a question of now that is bad input."""
     if is_same(before, question):
-        return _alone(question, budgets, whole, monitor), CheckChange(against=before.name, kind=ChangeKind.UNCHANGED)
+        return checked(question, budgets, monitor, whole=whole), CheckChange(against=before.name, kind=ChangeKind.UNCHANGED)
     try:
         then = plan_before(before, question, prices, monitor)
     except InvalidDocument as error:
@@ -38,7 +39,7 @@ def compared(
     if then is None:
         kind = ChangeKind.NEW if before.unreadable is None else ChangeKind.UNKNOWN
         notes = () if before.unreadable is None else (before.unreadable,)
-        return _alone(question, budgets, whole, monitor), CheckChange(against=before.name, kind=kind, notes=notes)
+        return checked(question, budgets, monitor, whole=whole), CheckChange(against=before.name, kind=kind, notes=notes)
     now = answer(question, monitor)
     change = change_between(before, then, now)
     if max_regression is not None:
@@ -47,10 +48,6 @@ def compared(
         else:
             change = change.model_copy(update={"notes": (*change.notes, f"a regression of at most {max_regression:g}% is not judged")})
     return judge(now, budgets), change
-
-
-def _alone(question: Question, budgets: Budgets, whole: bool, monitor: Monitor) -> CheckResult:
-    return judge(answer(question, monitor.wanting(None if whole else enough_us(question, budgets))), budgets)
 
 
 def is_same(before: Before, question: Question) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, undefer
 
@@ -17,6 +17,7 @@ from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import IS_LIVE, PipelineRow, PlanRow, RunRow, new_id
 from emplace.placement.document import canonical_of_parts, digest_of
+from emplace.placement.memory_use import fullest_memory
 from emplace.placement.plan import Plan, Question
 
 _ASKED_AT_ONCE = 5
@@ -25,6 +26,7 @@ _ASKED_AT_ONCE = 5
 
 def columns_of(plan: Plan) -> dict[str, Any]:
     """What a finished plan's row says about it."""
+    fullest = fullest_memory(plan)
     return {
         "status": plan.status,
         "gap": plan.gap,
@@ -33,16 +35,9 @@ def columns_of(plan: Plan) -> dict[str, Any]:
         "imbalance": plan.imbalance,
         "trainers": plan.num_trainers or None,
         "facts": facts_row(plan),
-        **_fullest_memory(plan),
+        "memory_bytes": None if fullest is None else fullest.used_bytes,
+        "memory_share": None if fullest is None else fullest.share,
     }
-
-
-def _fullest_memory(plan: Plan) -> dict[str, Any]:
-    """The memory of which the largest share is used, among those of devices and of nodes."""
-    memories = [(rank.hbm_bytes, rank.hbm_capacity_bytes) for rank in plan.ranks]
-    memories += [(node.ddr_bytes, node.ddr_capacity_bytes) for node in plan.nodes]
-    share, used = max(((used / capacity, used) for used, capacity in memories if capacity), default=(None, None))
-    return {"memory_bytes": used, "memory_share": share}
 
 
 def find_answer(session: Session, question_digest: str) -> PlanRow | None:
@@ -110,23 +105,6 @@ def hasten(session: Session, row: PlanRow, priority: Priority) -> bool:
 def find(session: Session, plan_id: str, *, with_document: bool = False) -> PlanRow | None:
     options = [undefer(PlanRow.document)] if with_document else []
     return session.get(PlanRow, plan_id, options=options)
-
-
-def page(session: Session, filters: dict[str, str | None], before: str | None, limit: int) -> tuple[list[PlanRow], str | None]:
-    """The newest plans before a cursor that equal every given filter (by column), and the cursor of the next page."""
-    query = select(PlanRow)
-    for column, value in filters.items():
-        if value is not None:
-            query = query.where(getattr(PlanRow, column) == value)
-    return page_of(session, query, PlanRow.id, before, limit)
-
-
-def page_of(session: Session, query: Select[Any], key: Any, before: str | None, limit: int) -> tuple[list[Any], str | None]:
-    """`limit` rows of a query, newest first; ids sort by creation, so the last id is the cursor."""
-    if before is not None:
-        query = query.where(key < before)
-    rows = list(session.scalars(query.order_by(key.desc()).limit(limit + 1)))
-    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
 
 def remove(session: Session, plan_id: str) -> list[Ticket]:

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
-from emplace.app.database.plans import page_of
 from emplace.app.database.states import State
 from emplace.app.database.tables import RunRow
 from emplace.placement.measurement import Measurement
@@ -25,12 +24,6 @@ def columns_of(measurement: Measurement) -> dict[str, Any]:
 
 def find(session: Session, run_id: str) -> RunRow | None:
     return session.get(RunRow, run_id, options=[undefer(RunRow.document)])
-
-
-def page(session: Session, plan_id: str, before: str | None, limit: int) -> tuple[list[RunRow], str | None]:
-    """The newest runs of a plan before a cursor, with their documents, and the cursor of the next page."""
-    query = select(RunRow).where(RunRow.plan_id == plan_id).options(undefer(RunRow.document))
-    return page_of(session, query, RunRow.id, before, limit)
 
 
 def latest_done(session: Session, plan_ids: Iterable[str]) -> dict[str, RunRow]:

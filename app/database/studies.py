@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database import jobs
 from emplace.app.database.jobs import Ticket
-from emplace.app.database.plans import page_of
 from emplace.app.database.states import State
 from emplace.app.database.tables import StudyPointRow, StudyRow
 
@@ -22,15 +21,6 @@ def columns_of(answer: Any) -> dict[str, Any]:  # noqa: ARG001
 
 def find(session: Session, study_id: str, *, with_document: bool = False) -> StudyRow | None:
     return session.get(StudyRow, study_id, options=[undefer(StudyRow.document)] if with_document else [])
-
-
-def page(session: Session, filters: dict[str, str | None], before: str | None, limit: int) -> tuple[list[StudyRow], str | None]:
-    """The newest studies before a cursor that equal every given filter (by column), and the cursor of the next page."""
-    query = select(StudyRow)
-    for column, value in filters.items():
-        if value is not None:
-            query = query.where(getattr(StudyRow, column) == value)
-    return page_of(session, query, StudyRow.id, before, limit)
 
 
 def points_of(session: Session, study_id: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from emplace.app.steps.child import Report, run_step
-from emplace.gate import Budgets, enough_us, judge
+from emplace.checking import checked
+from emplace.gate import Budgets
 from emplace.placement.plan import Question
 from emplace.placement.reading import from_data, parse_json
-from emplace.planning import answer
 from emplace.solver.progress import Monitor
 
 
@@ -17,8 +17,7 @@ def check(text: str, report: Report) -> str:
     question = from_data(request["question"], Question, source="question")
     budgets = from_data(request["budgets"], Budgets, source="budgets")
     monitor = Monitor.of(lambda progress: report(asdict(progress)))
-    target_us = None if request["plan"] else enough_us(question, budgets)
-    return judge(answer(question, monitor.wanting(target_us)), budgets).model_dump_json()  # `fits` may be null
+    return checked(question, budgets, monitor, whole=request["plan"]).model_dump_json()  # `fits` may be null
 
 
 if __name__ == "__main__":

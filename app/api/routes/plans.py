@@ -25,7 +25,7 @@ from emplace.app.api.questions import QUESTION_KEYS, read_question
 from emplace.app.api.requests import PlanKeys, PlanRequest, body_of
 from emplace.app.api.resources import PlanPage, PlanResource, plan_resource, plan_summary
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.database import plans, runs
+from emplace.app.database import paging, plans, runs
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
@@ -156,7 +156,7 @@ def _once(session: Session, service: Service, asked: AskedPlan, body: dict[str, 
 
 
 def _page(session: Session, filters: tuple[tuple[str, str | None], ...], cursor: str | None, limit: int) -> Response:
-    rows, following = plans.page(session, dict(filters), cursor, limit)
+    rows, following = paging.page(session, PlanRow, dict(filters), cursor, limit)
     measured = runs.latest_done(session, [row.id for row in rows])
     page = PlanPage(items=[plan_summary(row, measured.get(row.id)) for row in rows], next=following)
     return Response(page.model_dump_json(), media_type="application/json")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from emplace.app.api import examples
 from emplace.app.api.body import Body
@@ -19,7 +19,7 @@ from emplace.app.api.queueing import put_new
 from emplace.app.api.requests import ProfileRequest, body_of
 from emplace.app.api.resources import ProfilePage, ProfileResource, profile_resource
 from emplace.app.api.routes import jobs as job_routes
-from emplace.app.database import jobs, profiles
+from emplace.app.database import jobs, paging, profiles
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import ProfileRow
@@ -128,7 +128,7 @@ def _to_measure(service: Service, session: Session, wanted: ProfileRequest) -> P
 
 
 def _page(session: Session, fingerprint: str | None, cursor: str | None, limit: int) -> ProfilePage:
-    rows, following = profiles.page(session, {"host_fingerprint": fingerprint}, cursor, limit)
+    rows, following = paging.page(session, ProfileRow, {"host_fingerprint": fingerprint}, cursor, limit, undefer(ProfileRow.document))
     return ProfilePage(items=[profile_resource(row) for row in rows], next=following)
 
 

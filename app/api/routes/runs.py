@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from emplace.app.api import examples
 from emplace.app.api.body import read_mapping
@@ -20,7 +20,7 @@ from emplace.app.api.requests import RunRequest, body_of
 from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
-from emplace.app.database import plans, runs
+from emplace.app.database import paging, plans, runs
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import RunRow
 from emplace.app.web.access import needs
@@ -93,7 +93,7 @@ def _create(session: Session, service: Service, plan_id: str, body: dict[str, An
 def _page(session: Session, plan_id: str, cursor: str | None, limit: int) -> RunPage:
     if plans.find(session, plan_id) is None:
         raise not_found("plan", plan_id)
-    rows, following = runs.page(session, plan_id, cursor, limit)
+    rows, following = paging.page(session, RunRow, {"plan_id": plan_id}, cursor, limit, undefer(RunRow.document))
     return RunPage(items=[run_resource(row) for row in rows], next=following)
 
 

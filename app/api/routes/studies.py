@@ -20,7 +20,7 @@ from emplace.app.api.resources import StudyPage, StudyResource, study_resource, 
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import UNCHANGED
 from emplace.app.api.studies import points_of, read_study, store_study
-from emplace.app.database import studies
+from emplace.app.database import paging, studies
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
@@ -95,7 +95,7 @@ def _create(
 
 
 def _page(session: Session, filters: dict[str, str | None], cursor: str | None, limit: int) -> StudyPage:
-    rows, following = studies.page(session, filters, cursor, limit)
+    rows, following = paging.page(session, StudyRow, filters, cursor, limit)
     return StudyPage(items=[study_summary(row) for row in rows], next=following)
 
 

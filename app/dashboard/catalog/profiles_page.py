@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
-from emplace.app.database import profiles
+from emplace.app.database import paging, profiles
 from emplace.app.database.states import State
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.dependencies import Cursor, TheService
@@ -72,7 +72,7 @@ async def profile_page(request: Request, profile_id: str, service: TheService) -
 
 
 def _list(session: Session, cursor: str | None) -> dict[str, object]:
-    rows, following = profiles.page(session, {}, cursor, _ROWS)
+    rows, following = paging.page(session, ProfileRow, {}, cursor, _ROWS, undefer(ProfileRow.document))
     return {"profiles": [_line(row) for row in rows], "next": following}
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.charts.memory import MemoryChart, memory_charts
@@ -22,7 +22,7 @@ from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import Later, show
 from emplace.app.dashboard.sorting import in_order
 from emplace.app.dashboard.units import THOUSANDS, time_unit
-from emplace.app.database import jobs, runs
+from emplace.app.database import jobs, paging, runs
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
@@ -118,7 +118,9 @@ def _page(session: Session, plan_id: str, ranks: str) -> PlanView:
     placed = found if plan is not None and plan.has_placement else None
     line = plan_line(row, runs.latest_done(session, [plan_id]).get(plan_id))
     events = [json.loads(event.data) for event in jobs.events_after(session, plan_id, 0)]
-    run_lines = [_run_line(run, row) for run in runs.page(session, plan_id, None, _RUNS)[0]]
+    run_lines = [
+        _run_line(run, row) for run in paging.page(session, RunRow, {"plan_id": plan_id}, None, _RUNS, undefer(RunRow.document))[0]
+    ]
     return PlanView(
         plan=line,
         verdict=verdict(row, plan, line.measured),

@@ -13,7 +13,7 @@ from emplace.app.dashboard import tones
 from emplace.app.dashboard.actions import go_to
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.rendering import show
-from emplace.app.database import jobs, studies
+from emplace.app.database import jobs, paging, studies
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
@@ -89,7 +89,7 @@ def study_line(row: StudyRow) -> StudyLine:
 
 
 def _list(session: Session, cursor: str | None) -> dict[str, object]:
-    rows, following = studies.page(session, {}, cursor, _ROWS)
+    rows, following = paging.page(session, StudyRow, {}, cursor, _ROWS)
     lines = [study_line(row) for row in rows]
     return {"studies": lines, "next": following, "unfinished": any(not line.is_final for line in lines)}
 

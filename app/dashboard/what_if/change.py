@@ -12,6 +12,7 @@ from emplace.placement.audit import audit
 from emplace.placement.derived_plan import derive_plan, imported_record
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import DeviceType
+from emplace.placement.memory_use import fullest_memory
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan, Question
 from emplace.placement.units import format_size, parse_size, show_gib
@@ -70,10 +71,8 @@ def outcome(plan: Plan, after: Question) -> WhatIfOutcome:
         why = f"it has {len(plan.ranks)} ranks and the changed job {len(topology.ranks)}: tables have to be placed anew"
         return WhatIfOutcome((), None, None, None, why)
     kept = derive_plan(after, plan.tables, topology, imported_record(after, version("emplace")))
-    memories = [(rank.hbm_bytes, rank.hbm_capacity_bytes) for rank in kept.ranks] + [
-        (node.ddr_bytes, node.ddr_capacity_bytes) for node in kept.nodes
-    ]
-    share = max((used / capacity for used, capacity in memories if capacity), default=None)
+    fullest = fullest_memory(kept)
+    share = None if fullest is None else fullest.share
     violations = (*_over(kept), *(str(each) for each in audit(kept) if not each.where.endswith("_bytes")))
     return WhatIfOutcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, text
 
-from emplace.app.database import jobs, plans, workers
+from emplace.app.database import jobs, paging, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.settings import Settings
@@ -334,4 +334,4 @@ def test_a_job_that_cannot_be_queued_stores_no_plan(api: httpx.Client, database:
     assert ask(api).status_code == 500
     assert query("SELECT count(*) FROM plans") == [(0,)]
     with database.reading() as session:
-        assert plans.page(session, {}, None, 5) == ([], None)
+        assert paging.page(session, PlanRow, {}, None, 5) == ([], None)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import make_url
 
-from emplace.app.database import plans
+from emplace.app.database import paging
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import Ticket, take_up
 from emplace.app.database.migrate import migrate
@@ -57,6 +57,6 @@ def test_what_was_done_is_there_and_what_was_in_hand_is_queued_again(
     put_back_lost_jobs(copy, queue, "the next worker", in_hand=())
     queue.close()
     with copy.reading() as session:
-        found = {row.id: (row.state, row.ticket, row.document is not None) for row in plans.page(session, {}, None, 10)[0]}
+        found = {row.id: (row.state, row.ticket, row.document is not None) for row in paging.page(session, PlanRow, {}, None, 10)[0]}
     copy.close()
     assert found == {done: ("done", 1, True), in_hand: ("queued", 2, False)}

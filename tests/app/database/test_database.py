@@ -15,7 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from emplace.app.database import connection, jobs, plans, workers
+from emplace.app.database import connection, jobs, paging, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import alembic_config, migrate
 from emplace.app.database.states import State
@@ -138,7 +138,7 @@ def test_an_exception_undoes_the_whole_transaction(database: Database) -> None:
     with pytest.raises(RuntimeError):
         fail_half_way()
     with database.reading() as session:
-        assert plans.page(session, {}, None, 10) == ([], None)
+        assert paging.page(session, PlanRow, {}, None, 10) == ([], None)
 
 
 def test_every_sqlite_has_the_clock_that_the_job_queue_reads() -> None:
@@ -153,7 +153,7 @@ def test_pages_walk_over_every_row_once_newest_first(database: Database) -> None
     cursor: str | None = None
     while True:
         with database.reading() as session:
-            rows, cursor = plans.page(session, {}, cursor, 3)
+            rows, cursor = paging.page(session, PlanRow, {}, cursor, 3)
         seen += [row.id for row in rows]
         if cursor is None:
             break
