@@ -14,6 +14,7 @@ import numpy as np
 from emplace.placement.choice import table_refusal
 from emplace.placement.host import DeviceType
 from emplace.placement.model import ComputeKernel, Constraints, DataType, Table, Tier
+from emplace.placement.modules import Pooling
 from emplace.placement.plan import Question
 from emplace.placement.units import show_gib
 from emplace.solver.driver.variants import variants
@@ -182,7 +183,14 @@ def table_reasons(priced: PricedQuestion) -> Iterator[tuple[str, str]]:
         elif (least := int(over[options].min())) > 0:
             layout = priced.layouts_of(options.start + int(over[options].argmin()))[0]
             form = f"even its most split form ({layout.sharding_type}, {layout.kernel})" if len(item) == 1 else "them together"
-            yield name, f"no device has room for {form}: {show_gib(least)} over"
+            yield name, f"no device has room for {form}: {show_gib(least)} over{_or_split_rows(table, priced)}"
+
+
+def _or_split_rows(table: Table, priced: PricedQuestion) -> str:
+    """A remedy for a table that keeps its rows whole because it pools means."""
+    module = priced.question.model.module_of(table)
+    keeps_whole = module.pooling is Pooling.MEAN and not module.splits_rows
+    return f"; with splits_rows in its module {module.path} all tables there are split by rows" if keeps_whole else ""
 
 
 def _least_overshoot(problem: Problem) -> Ints:

@@ -135,6 +135,14 @@ def test_the_rows_of_all_tables_that_pool_means_are_split_or_those_of_none(split
     assert any("its module means pools means" in str(each) for each in audit(wrong))
 
 
+def test_a_mean_that_fits_only_with_its_rows_split_is_told_so() -> None:
+    large = {"name": "large", "num_embeddings": 10**9, "embedding_dim": 64, "features": [{"name": "f", "length": {"fixed": 2}}]}
+    asked = {"interaction": "cat", "tables": [large], "modules": [{"path": "means", "pooling": "mean"}]}
+    found = plan(read(model_data() | asked), gpu_host(), work_limit=1.0)
+    assert found.explanation is not None
+    assert any("with splits_rows in its module means all tables there are split by rows" in each for each in found.explanation.reasons)
+
+
 def test_tables_that_are_kept_together_have_whole_rows() -> None:
     data = model_data() | {"modules": [{"path": "means", "pooling": "mean", "splits_rows": True}]}
     data["together"] = [[table["name"] for table in data["tables"][:2]]]
