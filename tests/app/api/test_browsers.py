@@ -98,7 +98,7 @@ def test_a_body_says_what_it_is(api: httpx.Client, media_type: str | None) -> No
 
 
 def test_every_answer_is_protected(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from emplace.app.database import plans
+    from emplace.app.database import paging
 
     plan_id = ask_small(api)
     answers = [
@@ -106,7 +106,7 @@ def test_every_answer_is_protected(api: httpx.Client, monkeypatch: pytest.Monkey
     ]
     answers += [api.post("/v1/plans", json={}), api.get("/v1/plans", headers={"Host": "evil.example"})]
     answers += [api.post("/v1/plans", content=b" " * 40_000_000, headers={"content-type": "application/json"}), api.get("/v1/plans")]
-    monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
+    monkeypatch.setattr(paging, "page", lambda *_: 1 / 0)
     answers.append(api.get("/v1/plans"))
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 200, 200, 404, 422, 421, 413, 200, 500]
     for answer in answers:

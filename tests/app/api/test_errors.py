@@ -262,18 +262,18 @@ def test_tables_whose_bytes_cannot_be_counted_are_refused(api: httpx.Client) -> 
 
 
 def test_a_defect_is_a_problem_too(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from emplace.app.database import plans
+    from emplace.app.database import paging
 
-    monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
+    monkeypatch.setattr(paging, "page", lambda *_: 1 / 0)
     problem = assert_problem(api.get("/v1/plans"), 500)
     assert "division" not in problem["detail"]
 
 
 def test_after_a_defect_the_connection_is_not_used_again(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server ends it; a client that is not told sends its next request into the void."""
-    from emplace.app.database import plans
+    from emplace.app.database import paging
 
-    monkeypatch.setattr(plans, "page", lambda *_: 1 / 0)
+    monkeypatch.setattr(paging, "page", lambda *_: 1 / 0)
     assert api.get("/v1/plans").headers["connection"] == "close"
     assert api.get("/healthz").status_code == 200
 
@@ -341,13 +341,13 @@ def test_a_whole_number_may_be_written_as_json_writes_it(api: httpx.Client, data
 def test_an_answer_and_the_log_name_the_request(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from emplace.app.database import plans
+    from emplace.app.database import paging
 
     def broken(*_: object) -> None:
         logging.getLogger("emplace.app").warning("on its thread")
         raise ZeroDivisionError
 
-    monkeypatch.setattr(plans, "page", broken)
+    monkeypatch.setattr(paging, "page", broken)
     caplog.handler.addFilter(say_what_about)
     answers = [
         api.get("/v1/plans", headers=headers) for headers in ({}, {"X-Request-ID": "mine-7"}, {"X-Request-ID": "not mine\t" + "x" * 99})
