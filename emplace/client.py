@@ -285,9 +285,9 @@ _Http = TypeVar("_Http", httpx.Client, httpx.AsyncClient)
 
 
 def _opened(kind: type[_Http], url: str, key: str | None) -> _Http:
-    key = key or os.environ.get(KEY_VARIABLE)
+    name, key = ("the key", key) if key else (KEY_VARIABLE, os.environ.get(KEY_VARIABLE))
     if key and not key.isascii():
-        raise ToolError(f"{KEY_VARIABLE} is no key of an Emplace service: it has letters that a header can't carry")
+        raise ToolError(f"{name} is no key of an Emplace service: it has letters that a header can't carry")
     try:
         return kind(base_url=url, headers={"Authorization": f"Bearer {key}"} if key else {})
     except httpx.InvalidURL as error:

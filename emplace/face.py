@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from emplace.checking import checked
 from emplace.gate import Budgets, CheckResult
+from emplace.one_check import checked
 from emplace.placement.audit import Violation, refuse, structural_violations
 from emplace.placement.audit import audit as violations_of
 from emplace.placement.catalog import find_model, find_stack

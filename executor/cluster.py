@@ -95,7 +95,11 @@ def _show(measured: Measurement, out: Path | None) -> None:
         print(f"{'passed' if verdict.passed else 'FAILED'}  {verdict.name}: {verdict.detail}")
     print(measured.status, flush=True)
     if out is not None:
-        write_file(out, measured.canonical_json())
+        try:
+            write_file(out, measured.canonical_json())
+        except EmplaceError as error:
+            print(f"emplace: {error}", file=sys.stderr)
+            leave(2)
     if not measured.verified:
         leave(1)
 

@@ -43,7 +43,7 @@ def calibrated(plan: Plan, measured_us: float) -> Calibration:
     if not fast_us * (1 - SAME) <= measured_us <= slow_us * (1 + SAME):
         rule = (
             f"a measured step of {measured_us:,.1f} us is outside the range of {stack.name}, {fast_us:,.1f} to {slow_us:,.1f} us: "
-            "something else takes the time; is it the stack that ran, was its input fast enough, and is --measured-step-ms right?"
+            "something else takes the time; is it the stack that ran, was its input fast enough, and is the measured step right?"
         )
         raise _refusal("/question/cost_model/stack", rule)
     place = place_where(lambda at: step_under_us(plan, at_place(stack, moved, at)), measured_us) or 0.0

@@ -25,7 +25,7 @@ SEQUENCE_TYPES = (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.D
 """Sharding types of all tables that are not pooled. TorchRec's EmbeddingCollection knows column_wise too, with pieces of one width for all
 tables of a module, which its `column_width` names."""
 
-_SPLIT_MEANS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE)
+SPLIT_MEANS = (ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE)
 _WHOLE_MEANS = (ShardingType.TABLE_WISE, ShardingType.COLUMN_WISE, ShardingType.TABLE_COLUMN_WISE, ShardingType.DATA_PARALLEL)
 """Sharding types of tables whose vectors are means. Where rows are split TorchRec divides sums itself, and those of other tables of the
 module with them, means or not; means of a grid it does not divide right (torchrec 1.8, `_create_mean_pooling_divisor`)."""
@@ -72,7 +72,7 @@ class Module(Document):
     def sharding_types(self) -> tuple[ShardingType, ...]:
         """What its tables can be."""
         if self.pooling is Pooling.MEAN:
-            return _SPLIT_MEANS if self.splits_rows else _WHOLE_MEANS
+            return SPLIT_MEANS if self.splits_rows else _WHOLE_MEANS
         if self.is_pooled:
             return tuple(ShardingType)
         return SEQUENCE_TYPES if self.column_width is None else (*SEQUENCE_TYPES, ShardingType.COLUMN_WISE)

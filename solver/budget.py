@@ -67,8 +67,8 @@ PLACED, COVERED = 1e-9, 1e-6
 
 # Tolerances: how finely a bound is found
 
-BOUND_PRECISION, STEPPED_PRECISION = 5e-4, 5e-4
-"""Shares of the bound to which the largest value that is ruled out is found; and where a stage lasts whole steps, which starts anew."""
+BOUND_PRECISION = 5e-4
+"""Share of the bound to which the largest value that is ruled out is found."""
 LEAST_VIOLATION = 1e-4
 """Share of the makespan: cuts violated by less are not worth a row."""
 

@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
@@ -186,25 +187,23 @@ def _with_gap_closed(
     prover = Prover(problem, bounder, bound, budget, monitor)
     counted_s = found.counted_s
     best, for_plans, more_for_plans = found, 0.0 if proves else math.inf, 1.0
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            for index, share in enumerate(_rounds(endless=budget.by_clock)):
-                seconds = share * budget.seconds
-                counted_s += seconds
-                bettering = pool.submit(one.run, best, seconds)
-                if for_plans:
-                    second, for_plans = other.run(best, seconds), for_plans - 1
-                else:
-                    second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
-                    if index > 1 and _rise(best, second) <= LEAST_RISE:
-                        for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
-                if second.is_settled:
-                    return replace(second, counted_s=counted_s)
-                best = _ended(second.merged_with(bettering.result()), budget, monitor)
-                if best.limit is not Limit.WORK or monitor.stopped():
-                    break
-        finally:
-            is_over.set()  # Ctrl-C, too, does not wait for the other side's round
+    with ThreadPoolExecutor(1) as pool, ExitStack() as at_end:
+        at_end.callback(is_over.set)  # Ctrl-C, too, does not wait for the other side's round
+        for index, share in enumerate(_rounds(endless=budget.by_clock)):
+            seconds = share * budget.seconds
+            counted_s += seconds
+            bettering = pool.submit(one.run, best, seconds)
+            if for_plans:
+                second, for_plans = other.run(best, seconds), for_plans - 1
+            else:
+                second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
+                if index > 1 and _rise(best, second) <= LEAST_RISE:
+                    for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
+            if second.is_settled:
+                return replace(second, counted_s=counted_s)
+            best = _ended(second.merged_with(bettering.result()), budget, monitor)
+            if best.limit is not Limit.WORK or monitor.stopped():
+                break
     return replace(best, counted_s=counted_s)
 
 

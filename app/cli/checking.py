@@ -14,9 +14,9 @@ from emplace.app.reports.change import CheckChange
 from emplace.app.reports.checked import RefusedCheck, refused
 from emplace.app.reports.outcome import Acknowledgement, CheckOutcome, Strictness
 from emplace.app.reports.paste import Paste
-from emplace.checking import checked
 from emplace.gate import Budgets, CheckResult, CheckVerdict
 from emplace.hardware.machine import cores_here
+from emplace.one_check import checked
 from emplace.placement.catalog import model_file
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument, MissingPackage

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from emplace.app.cli.before import Before
 from emplace.app.reports.change import ChangeKind, CheckChange, Side
-from emplace.checking import checked
 from emplace.gate import Budgets, CheckResult, judge
+from emplace.one_check import checked
 from emplace.placement.cost_model import CostModel
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.memory import optimizer_state_bytes, weight_bytes

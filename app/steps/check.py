@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from emplace.app.steps.child import Report, run_step
-from emplace.checking import checked
 from emplace.gate import Budgets
+from emplace.one_check import checked
 from emplace.placement.plan import Question
 from emplace.placement.reading import from_data, parse_json
 from emplace.solver.progress import Monitor

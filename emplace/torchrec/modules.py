@@ -16,7 +16,7 @@ from emplace.executor.live_names import spelt_path
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.layout import COLUMN_MULTIPLE
 from emplace.placement.model import DataType, ShardingType
-from emplace.placement.modules import Module, Pooling
+from emplace.placement.modules import SPLIT_MEANS, Module, Pooling
 from emplace.placement.qcomm import CommPrecision, Qcomm
 from emplace.torchrec.limits import is_weighted
 from emplace.torchrec.tables import ShardedTable, is_sequence
@@ -35,10 +35,11 @@ def spec_modules(tables: Sequence[ShardedTable], given: Mapping[str, ParameterCo
 
 
 def _module(path: str, tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> Module:
+    pooling = _pooling(tables)
     return Module(
         path=path,
-        pooling=_pooling(tables),
-        splits_rows=_pooling(tables) is Pooling.MEAN and _splits_rows(tables, given),
+        pooling=pooling,
+        splits_rows=pooling is Pooling.MEAN and _splits_rows(tables, given),
         weighted=any(is_weighted(table, given.get(table.name)) for table in tables),
         index_dedup=is_sequence(tables[0].module) and _dedups(tables[0].sharder),
         output_data_type=_output_data_type(tables, given),
@@ -56,7 +57,7 @@ def _pooling(tables: Sequence[ShardedTable]) -> Pooling:
 def _splits_rows(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> bool:
     """Whether the constraints of every table allow nothing but row_wise and table_row_wise."""
     allowed = [set((given.get(table.name) or ParameterConstraints()).sharding_types or ShardingType) for table in tables]
-    return all(each <= {ShardingType.ROW_WISE, ShardingType.TABLE_ROW_WISE} for each in allowed)
+    return all(each <= set(SPLIT_MEANS) for each in allowed)
 
 
 def _column_width(tables: Sequence[ShardedTable], given: Mapping[str, ParameterConstraints]) -> int | None:

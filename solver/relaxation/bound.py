@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING, STEPPED_PRECISION
+from emplace.solver.budget import BOUND_PRECISION, BOUND_ROUNDING
 from emplace.solver.clock import ENDLESS, Clock
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.indexing import first_option, or_all
@@ -180,7 +180,7 @@ class Bounder:
             low = max(low, min(least, value))
             if least < value:
                 high, cases = value, left
-            if high - low <= STEPPED_PRECISION * (low + self.fixed_us) or self.clock.is_over:
+            if high - low <= BOUND_PRECISION * (low + self.fixed_us) or self.clock.is_over:
                 return low
             value = (low + high) / 2
             left = self._all_below(cases, value)

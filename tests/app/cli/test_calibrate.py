@@ -43,7 +43,7 @@ def test_a_step_out_of_reach_is_refused(emplace_here: Emplace, small_plan: Path,
     assert (done.returncode, done.stdout) == (2, "")
     assert re.match(rf"emplace: {re.escape(str(small_plan))}:\d+: /question/cost_model/stack: a measured step of 500,000.0 us", done.stderr)
     assert "is outside the range of torchrec-eager" in done.stderr
-    assert "--measured-step-ms" in done.stderr
+    assert "a measured step of 500,000.0 us" in done.stderr
     assert not (tmp_path / "here.yaml").exists()
 
 
