@@ -96,7 +96,7 @@ def measurement_of(plan: Plan, *, verified: bool = True) -> Measurement:
 def store_run(database: Database, plan_id: str, measurement: Measurement) -> str:
     """A finished run of a plan, as a worker would store it."""
     with database.writing() as session:
-        row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, state=State.RUNNING)
+        row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, emulate=measurement.emulated is not None, state=State.RUNNING)
         session.add(row)
         session.flush()
         outcome = {"document": measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement)}
