@@ -115,7 +115,7 @@ def _gpu_device(kind: str, equal: list[Gpu], sources: dict[str, str]) -> dict[st
     for rate in ("memory_bandwidth", *(f"{precision}_flops" for precision in flops)):
         sources[f"{where}.{rate}"] = "NVIDIA datasheet" if sheet else "assumed"
     sources[f"{where}.system_link"] = f"{_DRIVER}: PCIe generation and width" if gpu.pcie_bytes_per_s else "assumed: 16 GB/s"
-    power = {"power_w": gpu.power_w} if gpu.power_w else {}
+    power: dict[str, object] = {"power_w": gpu.power_w} if gpu.power_w else {}
     return (
         power
         | {f"{precision}_flops": format_flops(rate) for precision, rate in flops.items()}

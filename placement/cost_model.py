@@ -358,17 +358,22 @@ class CostModel(Document):
 
         `used` are the sharding types of its tables; where none are given, it is the shortest of all placements.
         """
-        launched_us = 0.0 if self.launches is None else self.launches.time_us(model) + self._types_us(used)
+        launched_us = 0.0 if self.launches is None else self.launches.time_us(model) + self._types_us(model, used)
         arrived_us = 0.0 if self.ingest is None else self.ingest.time_us(model)
         if launched_us == arrived_us == 0:
             return Floor(0.0, "")
         return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, "launches")
 
-    def _types_us(self, used: Collection[ShardingType]) -> float:
-        """Microseconds of launching what these sharding types need, or the one that needs least."""
-        if used:
+    def _types_us(self, model: ModelSpec, used: Collection[ShardingType]) -> float:
+        """Microseconds of launching what these sharding types need; or the least that any table's do."""
+        if used or not self.sharding_type_us:
             return add_up(self.sharding_type_us.get(each, 0.0) for each in used)
-        return min(self.sharding_type_us.get(each, 0.0) for each in ShardingType)
+        open_types = {model.limits(table).sharding_types or tuple(ShardingType) for table in model.tables}
+        return max(min(self.sharding_type_us.get(each, 0.0) for each in types) for types in open_types)
+
+    def launched_us(self, model: ModelSpec, used: Collection[ShardingType]) -> float:
+        """Microseconds of launching a step whose tables have these sharding types, where one type takes longer than another; else 0."""
+        return self.floor(model, used).time_us if self.launches is not None and self.sharding_type_us else 0.0
 
     @property
     def id_exchange(self) -> CollectiveCost:

@@ -26,9 +26,6 @@ WORKSPACE_BYTES = 2 * 2**20
 _ELEMENT_BYTES = {DataType.FP32: 4, DataType.FP16: 2, DataType.BF16: 2, DataType.INT8: 1}
 _INT8_ROW_PARAMETERS_BYTES = 8
 """Scale and bias that FBGEMM keeps in each int8 row."""
-SORTED_ID_BYTES = 27
-"""What the backward on CUDA holds for each id while it sorts them: the row, the place of the id, both in order, and runs of equal rows
-(FBGEMM's transpose_embedding_input; 26 to 27 were measured on an H200)."""
 GRADIENT_ROW_BYTES = 480
 """What FBGEMM's kernel for sequences on CPUs holds for each row that it adds up a gradient of, in a map of maps and a map of where it is:
 two nodes of 80, of which each has a table of 112, an inner node of 48 and one of 32, and 16 around the gradient itself (glibc's malloc)."""
@@ -87,7 +84,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak: PeakBatch, *, 
     kernel, rows, columns = sharding.kernel, shape.rows, shape.columns
     weights = rows * row_bytes(sharding.data_type, columns)
     state = optimizer_state_bytes(sharding.optimizer, rows, columns)
-    buffers = buffer_bytes(peak, columns, exchanged=kernel is not ComputeKernel.DENSE) + on_cuda * peak.ids * SORTED_ID_BYTES
+    buffers = buffer_bytes(peak, columns, exchanged=kernel is not ComputeKernel.DENSE)
     if kernel is ComputeKernel.DENSE:
         # Gradient and all-reduce bucket, each as large as the weights.
         everything = 3 * weights + state + buffers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.placement.memory import SORTED_ID_BYTES, buffer_bytes, gradient_bytes, optimizer_state_bytes, rank_bytes, row_bytes
+from emplace.placement.memory import buffer_bytes, gradient_bytes, optimizer_state_bytes, rank_bytes, row_bytes
 from emplace.placement.model import ModelSpec, Table
 from emplace.placement.topology import Topology
 from emplace.placement.workload import ID_BYTES, WEIGHT_BYTES, PeakBatch, peak_ids
@@ -37,5 +37,4 @@ def _most_bytes(model: ModelSpec, table: Table, examples: int) -> int:
     vectors, gradient_rows = (bags, 0) if is_pooled else (ids, min(ids, rows))
     peak = PeakBatch(ids, bags, vectors, ID_BYTES + WEIGHT_BYTES, gradient_rows=gradient_rows, placed_ids=ids)
     buffers = (2 if is_pooled else 3) * buffer_bytes(peak, columns, exchanged=True)
-    buffers += ids * SORTED_ID_BYTES
     return int(_MOST_COPIES * weights + optimizer_state_bytes(model.optimizer, rows, columns) + buffers + gradient_bytes(peak, columns))

@@ -299,12 +299,26 @@ class Explanation(Document):
     """Which tables to look at first: those that have no place on their own, else the largest. Absent where none is to blame."""
 
 
-OUT_OF_WORK, OUT_OF_TIME = "limit", "time"
-"""`stopped_by` of a plan that a limit ended. Another run may get further in the same time, or less far."""
-AT_TARGET = "target"
-"""`stopped_by` of a plan that is as fast as was asked for, or of a proof that none is: the best was not looked for."""
-IMPORTED = "imported"
-"""`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
+class StoppedBy(StrEnum):
+    """Why a search went no further."""
+
+    EXACT = "exact"
+    """Every solution was searched or ruled out."""
+    GAP = "gap"
+    """Nothing that is left can be better by more than the gap asked for."""
+    FLOOR = "floor"
+    """The devices' times are settled; what lies between the plan and the bound is of launches, input or the network."""
+    TARGET = "target"
+    """A plan is as fast as was asked for, or none is: the best was not looked for."""
+    WORK = "limit"
+    """The counted work is spent."""
+    TIME = "time"
+    """The time is over: another run may get further, or less far."""
+    PROOF = "proof"
+    """There is no plan."""
+    CANCELLED = "cancelled"
+    IMPORTED = "imported"
+    """The plan was made elsewhere: nothing was searched for."""
 
 
 class SolverRecord(Document):
@@ -315,8 +329,7 @@ class SolverRecord(Document):
     limit: float
     """The limit of the question that ended the solve; where none did and both are set, that of work."""
     limit_kind: LimitKind
-    stopped_by: str
-    """Why it stopped: gap, exact, target, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
+    stopped_by: StoppedBy
     bound: str
     """Which bound proves `lower_bound_us`."""
     warm_start: str | None = None

@@ -23,8 +23,6 @@ ANY_TYPE = ShardingType.TABLE_WISE
 """Bytes depend on the shard's shape, not on the sharding type that gave it."""
 BUFFERS = 300 * 8 + 64 * (8 + 8) + 2 * 64 * 16 * 4
 """8 bytes an id, 8 a length, 8 an offset, and 64 pooled vectors of 16 floats, once more as what is sent: 11616."""
-ON_CUDA = BUFFERS + 300 * 27
-"""On a CUDA device the backward sorts ids."""
 
 
 def bytes_of(kernel: ComputeKernel, **changes: Any) -> tuple[int, int]:
@@ -42,7 +40,7 @@ def test_buffers() -> None:
 @pytest.mark.parametrize(("data_type", "row"), [(DataType.FP32, 64), (DataType.FP16, 32), (DataType.BF16, 32), (DataType.INT8, 24)])
 def test_rows_of_each_data_type(data_type: DataType, row: int) -> None:
     assert row_bytes(data_type, COLUMNS) == row
-    assert bytes_of(ComputeKernel.FUSED, data_type=data_type) == (1000 * row + ON_CUDA, 0)
+    assert bytes_of(ComputeKernel.FUSED, data_type=data_type) == (1000 * row + BUFFERS, 0)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +52,15 @@ def test_state_of_each_optimizer_in_each_place(optimizer: Optimizer, state: int)
     rowwise = optimizer is Optimizer.ROWWISE_ADAGRAD
     on_device, in_system = (state, 0) if rowwise else (0, state)
     assert optimizer_state_bytes(optimizer, ROWS, COLUMNS) == state
-    assert bytes_of(ComputeKernel.FUSED, optimizer=optimizer) == (weights + state + ON_CUDA, 0)
+    assert bytes_of(ComputeKernel.FUSED, optimizer=optimizer) == (weights + state + BUFFERS, 0)
     assert bytes_of(ComputeKernel.FUSED, optimizer=optimizer, on_cuda=False) == (0, weights + state + BUFFERS)
-    assert bytes_of(ComputeKernel.FUSED_UVM, optimizer=optimizer) == (on_device + ON_CUDA, weights + in_system)
+    assert bytes_of(ComputeKernel.FUSED_UVM, optimizer=optimizer) == (on_device + BUFFERS, weights + in_system)
     # 200 cached rows of 64 bytes with 16 bytes of tag and time stamp each, and 4 bytes per row of the table
     cache = 200 * (64 + 16) + 1000 * 4
     cached = bytes_of(ComputeKernel.FUSED_UVM_CACHING, optimizer=optimizer, load_factor=0.2)
-    assert cached == (on_device + cache + ON_CUDA, weights + in_system)
+    assert cached == (on_device + cache + BUFFERS, weights + in_system)
     replica = 3 * weights + state + buffer_bytes(PEAK, COLUMNS, exchanged=False)
-    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (replica + 300 * 27, 0)
+    assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer) == (replica, 0)
     assert bytes_of(ComputeKernel.DENSE, optimizer=optimizer, on_cuda=False) == (0, replica)
 
 
@@ -142,7 +140,7 @@ def test_splitting_a_table_splits_its_bytes_and_adds_only_buffers() -> None:
     assert (part.lookups, part.bags, part.peak.ids) == (64 * 2, 64 * 8, 128)
     sharding = TableSharding(ShardingType.ROW_WISE, ComputeKernel.FUSED, DataType.FP32, Optimizer.ADAGRAD)
     parts = [shard_bytes(sharding, ShardShape(125, 16), PeakBatch(128, 512, 512), on_cuda=True)[0] for _ in range(8)]
-    assert sum(parts) == 1000 * 16 * 8 + 8 * (buffer_bytes(PeakBatch(128, 512, 512), 16, exchanged=True) + 128 * 27)
+    assert sum(parts) == 1000 * 16 * 8 + 8 * buffer_bytes(PeakBatch(128, 512, 512), 16, exchanged=True)
 
 
 def test_gradients_of_sequences_are_added_up_row_by_row_on_cpus() -> None:

@@ -194,7 +194,7 @@ def test_vectors_from_several_ranks_are_put_in_place() -> None:
     load = history()
     found = work(load, ShardingType.ROW_WISE, 1 / 8)
     held, _ = shard_bytes(sharding, ShardShape(500, COLUMNS), found.peak, on_cuda=True)
-    of_ids = found.peak.ids * (8 + 27 + 2 * COLUMNS * 4) + load.local_peak_ids * 24
+    of_ids = found.peak.ids * (8 + 2 * COLUMNS * 4) + load.local_peak_ids * 24
     assert held == 500 * COLUMNS * 4 + of_ids + BATCH * RANKS * 16
 
 
