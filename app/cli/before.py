@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,9 +93,11 @@ def _refuse_unknown(ref: str) -> None:
 
 def _at(ref: str, path: Path, kind: type[D]) -> D | None:
     """The document that stood in this file; None where there was none. Raises InvalidDocument, ToolError."""
+    in_work_tree = _git(path.parent, "rev-parse", "--show-toplevel")  # elsewhere git lists nothing, as of a file that is new
     listed = _git(path.parent, "ls-tree", "--name-only", "--end-of-options", ref, "--", path.name)
-    if listed.returncode:
-        raise ToolError(f"--against {ref}: git: {listed.stderr.decode(errors='replace').strip()}")
+    for asked in (in_work_tree, listed):
+        if asked.returncode:
+            raise ToolError(f"--against {ref}: {path}: git: {asked.stderr.decode(errors='replace').strip()}")
     if not listed.stdout:
         return None
     shown = _git(path.parent, "show", "--end-of-options", f"{ref}:./{path.name}")
@@ -105,7 +109,19 @@ def _at(ref: str, path: Path, kind: type[D]) -> D | None:
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """What git says of the repository that the folder lies in, even where a hook of git names another work tree. Raises ToolError."""
+    environment = {name: value for name, value in os.environ.items() if name not in _names_a_repository()}
+    return _run(folder, environment, *arguments)
+
+
+@cache
+def _names_a_repository() -> frozenset[str]:
+    """The variables by which git tells its hooks which repository they serve."""
+    return frozenset(_run(Path.cwd(), dict(os.environ), "rev-parse", "--local-env-vars").stdout.decode().split())
+
+
+def _run(folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     except FileNotFoundError:
         raise ToolError("--against a commit needs git, which is not installed") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from emplace.placement.catalog import builtin_host
-from tests.app.cli.command import QUICK, Emplace, small_model, write_model
+from tests.app.cli.command import COMMAND, QUICK, Emplace, small_model, write_model
 
 ASKED = ("--ranks", "1", "--tiers", "hbm", *QUICK)
 
@@ -75,6 +76,28 @@ def test_a_regression_is_judged_by_what_stood_there(emplace_here: Emplace, repos
     assert (slower["code"], slower["verdict"]) == (1, "over_budget")
     (allowed,) = checks(emplace_here, *asked, "--max-regression", "100000").values()
     assert (allowed["code"], allowed["budgets"][0]["rule"]) == (0, "max-regression")
+
+
+def test_a_hook_of_a_linked_work_tree_refuses_a_regression(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There git's own variables name the repository, and would make the folder of the model its top."""
+    asked = ("models/small.json", "--host", "dgx-h100", "--stack", "hugectr-graph", "--against", "HEAD", "--max-regression", "1")
+    hook = repository / ".git" / "hooks" / "pre-commit"
+    hook.write_text(shlex.join(["exec", str(COMMAND), "check", *asked, *ASKED]).join(["#!/bin/sh\n", "\n"]))
+    hook.chmod(0o755)
+    monkeypatch.setenv("EMPLACE_HOME", str(repository / "home"))
+    linked = repository / "linked"
+    git(repository, "worktree", "add", "--quiet", str(linked))
+    write_model(linked / "models" / "small.json", local_batch_size=65_536)
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        git(linked, "commit", "--all", "--message", "slower")
+    assert b"max-regression" in refused.value.stderr + refused.value.output
+
+
+def test_what_lies_in_no_work_tree_is_not_taken_for_new(emplace_here: Emplace, repository: Path) -> None:
+    write_model(repository / ".git" / "small.json")
+    done = emplace_here("check", ".git/small.json", "--host", "dgx-h100", *ASKED, "--against", "HEAD")
+    assert done.returncode == 2
+    assert "must be run in a work tree" in done.stderr
 
 
 def test_a_new_model_and_one_that_could_not_be_read(emplace_here: Emplace, repository: Path) -> None:
