@@ -48,8 +48,9 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("EMPLACE_", "GIT_"))} | own | more
 
 
-def test_pre_commit_refuses_what_does_not_fit(sample: Path, tmp_path: Path) -> None:
-    """The hook as this repository offers it, but run from this environment: installing it would compile it anew."""
+@pytest.fixture
+def hooked(sample: Path, tmp_path: Path) -> Path:
+    """The sample with the hook as this repository offers it, but run from this environment: installing it would compile it anew."""
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     offered = (ROOT / ".pre-commit-hooks.yaml").read_text()
@@ -60,18 +61,31 @@ def test_pre_commit_refuses_what_does_not_fit(sample: Path, tmp_path: Path) -> N
     wanted["repos"][0] |= {"repo": str(hooks), "rev": committed(hooks)}
     config.write_text(yaml.safe_dump(wanted))
     committed(sample)
+    return sample
 
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [BIN / "pre-commit", "run", "--all-files"], cwd=sample, env=environment(tmp_path), capture_output=True, text=True, timeout=120
-        )
 
-    fits = run()
+def pre_commit(sample: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "pre-commit", "run", *arguments], cwd=sample, env=environment(tmp_path), capture_output=True, text=True, timeout=120
+    )
+
+
+def test_pre_commit_refuses_what_does_not_fit(hooked: Path, tmp_path: Path) -> None:
+    fits = pre_commit(hooked, tmp_path, "--all-files")
     assert fits.returncode == 0, fits.stdout
-    break_it(sample)
-    refused = run()
+    break_it(hooked)
+    refused = pre_commit(hooked, tmp_path, "--all-files")
     assert refused.returncode == 1
     assert "1 of 3 checks fails: ranker on dgx-h100 does not fit" in refused.stdout
+
+
+def test_pre_commit_looks_at_a_commit_of_the_config_alone(hooked: Path, tmp_path: Path) -> None:
+    config = hooked / "emplace.toml"
+    config.write_text(config.read_text().replace("max_step_time_us = 12000", "max_step_time_us = 1"))
+    git(hooked, "add", "emplace.toml")
+    refused = pre_commit(hooked, tmp_path)
+    assert refused.returncode == 1, refused.stdout
+    assert "ranker on dgx-h100" in refused.stdout
 
 
 def step(name: str) -> dict[str, Any]:
