@@ -152,7 +152,7 @@ def test_the_actions_step_annotates_summarises_and_writes_its_reports(sample: Pa
     checking = step("Check")
     said = {
         "EMPLACE_VENV": str(BIN.parent),
-        "EMPLACE_ARGUMENTS": "models/retrieval.yaml\nmodels/ranker.yaml\n  --work-limit 1\n",
+        "EMPLACE_ARGUMENTS": "'models/r*.yaml'\n  --work-limit \"1\"\n",
         "EMPLACE_AGAINST": "HEAD",
         "EMPLACE_SARIF": "emplace.sarif",
         "EMPLACE_REPORT": str(tmp_path / "report.md"),
@@ -210,3 +210,11 @@ def test_the_other_jobs_run_as_they_stand(sample: Path, tmp_path: Path, system: 
     assert done.returncode == 1, done.stderr
     for file in re.findall(r"--report \w+=(\S+)", script):
         assert (sample / file).stat().st_size > 0
+
+
+def test_quotes_in_gitlabs_variable_are_read(sample: Path, tmp_path: Path) -> None:
+    (script,) = scripts()["gitlab"]
+    given = environment(tmp_path, EMPLACE_ARGUMENTS="'models/r*.yaml' --host \"dgx-h100\"")
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=sample, env=given, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (sample / "emplace-junit.xml").read_text().count("<testcase") == 2
