@@ -29,14 +29,18 @@ def once(session: Session, key: str | None, route: str, body: dict[str, Any], ma
     if key is None:
         return make()
     full_key, digest = f"{route} {key}", _digest(body)
-    while (earlier := session.get(IdempotencyRow, full_key)) is None:
+    earlier = session.get(IdempotencyRow, full_key)
+    if earlier is None:
         try:
             with session.begin_nested():
                 resource_id = make()
                 session.add(IdempotencyRow(key=full_key, request_digest=digest, resource_id=resource_id))
+            return resource_id
         except IntegrityError:
-            continue  # another request with this key was faster: what this one made is undone
-        return resource_id
+            earlier = session.get(IdempotencyRow, full_key)
+            if earlier is None:
+                raise
+            # Another request with this key was faster: what this one made is undone.
     if earlier.request_digest != digest:
         broken = BrokenRule("/idempotency-key", key, "was used for another request body; use a new key")
         raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(broken), [broken], "header")

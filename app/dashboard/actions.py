@@ -15,6 +15,7 @@ from emplace.app.api.hosts_at_work import host_for
 from emplace.app.api.new_plans import asked_plan, find_or_store_one
 from emplace.app.api.queueing import put_new
 from emplace.app.api.routes.plans import finished_plan
+from emplace.app.api.routes.runs import plan_to_run
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.loaded import find_row
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
@@ -127,8 +128,6 @@ def _apply_fix(session: Session, service: Service, plan_id: str, number: int) ->
 
 
 def _run(session: Session, service: Service, plan_id: str, *, emulate: bool) -> None:
-    plan = finished_plan(find_row(session, plan_id))
-    if not plan.has_placement:
-        raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
+    plan = plan_to_run(session, plan_id)
     fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=emulate)
     put_new(service, session, RunRow(plan_id=plan_id, host_fingerprint=fingerprint, seed=0, emulate=emulate))

@@ -15,7 +15,7 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.database.plan_facts import facts_row
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
-from emplace.app.database.tables import IS_LIVE, PipelineRow, PlanRow, RunRow, new_id
+from emplace.app.database.tables import IS_LIVE, IdempotencyRow, PipelineRow, PlanRow, RunRow, new_id
 from emplace.placement.document import canonical_of_parts, digest_of
 from emplace.placement.memory_use import fullest_memory
 from emplace.placement.plan import Plan, Question
@@ -109,6 +109,9 @@ def find(session: Session, plan_id: str, *, with_document: bool = False) -> Plan
 
 def remove(session: Session, plan_id: str) -> list[Ticket]:
     """Delete a plan with its runs and the pipelines that asked for it. Returns the newest tickets of what was there."""
+    jobs.locked(session, PlanRow, plan_id)  # whoever asks for a run of it has stored that, or finds no plan
+    asked = select(PipelineRow.id).where(PipelineRow.plan_id == plan_id)
+    session.execute(delete(IdempotencyRow).where(IdempotencyRow.resource_id.in_(asked)))
     session.execute(delete(PipelineRow).where(PipelineRow.plan_id == plan_id))
     run_ids = session.scalars(select(RunRow.id).where(RunRow.plan_id == plan_id)).all()
     return [ticket for run_id in run_ids for ticket in jobs.remove(session, RunRow, run_id)] + jobs.remove(session, PlanRow, plan_id)

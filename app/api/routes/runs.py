@@ -20,13 +20,14 @@ from emplace.app.api.requests import RunRequest, body_of
 from emplace.app.api.resources import RunPage, RunResource, run_resource
 from emplace.app.api.routes import jobs as job_routes
 from emplace.app.api.routes.plans import finished_plan
-from emplace.app.database import paging, plans, runs
+from emplace.app.database import jobs, paging, plans, runs
 from emplace.app.database.keys import AccessScope
-from emplace.app.database.tables import RunRow
+from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
 from emplace.app.web.problems import Refused, found, not_found
 from emplace.app.web.service import Service
+from emplace.placement.plan import Plan
 from emplace.placement.reading import from_data
 
 router = APIRouter(prefix="/v1", tags=["runs"])
@@ -72,12 +73,18 @@ async def run_events(run_id: str, service: TheService, last_event_id: LastEventI
         yield event
 
 
-def _create(session: Session, service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
-    wanted = from_data(body, RunRequest, source="body")
-    row = found(plans.find(session, plan_id, with_document=True), "plan", plan_id)
+def plan_to_run(session: Session, plan_id: str) -> Plan:
+    """The plan, which nobody deletes before its run is stored. Raises Refused where there is none, or nothing of it to run."""
+    row = found(jobs.locked(session, PlanRow, plan_id), "plan", plan_id)
     plan = finished_plan(row)
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
+    return plan
+
+
+def _create(session: Session, service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
+    wanted = from_data(body, RunRequest, source="body")
+    plan = plan_to_run(session, plan_id)
 
     def make() -> str:
         fingerprint = host_for(service, session, plan.question.host, plan.sized_question.options.nodes, emulate=wanted.emulate)
