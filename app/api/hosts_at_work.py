@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 
 from sqlalchemy.orm import Session
 
 from emplace.app.web.problems import Refused
 from emplace.app.web.service import Service
+from emplace.placement.errors import InvalidDocument
 from emplace.placement.host import DeviceType, HostSpec
 from emplace.placement.reading import read_text
 
+_log = logging.getLogger(__name__)
+
 
 def hosts_at_work(service: Service, session: Session) -> dict[str, HostSpec]:
-    """The host of every live worker, by fingerprint."""
-    texts = {row.host_fingerprint: row.host for row in service.workers.alive(session) if row.host_fingerprint is not None}
-    return {fingerprint: read_text(text, HostSpec, source="worker", as_json=True) for fingerprint, text in texts.items()}
+    """The host of every live worker, by fingerprint. One of another version, whose host can't be read here, is left out and logged."""
+    found = {}
+    for row in service.workers.alive(session):
+        if row.host_fingerprint is not None:
+            try:
+                found[row.host_fingerprint] = read_text(row.host, HostSpec, source=f"host of worker {row.id}", as_json=True)
+            except InvalidDocument as error:
+                _log.warning("a worker of another version is left out: %s", error)
+    return found
 
 
 def host_for(service: Service, session: Session, host: HostSpec, nodes: int | None, *, emulate: bool) -> str:

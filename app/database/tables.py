@@ -23,13 +23,15 @@ def new_id() -> str:
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A time with its zone; SQLite would drop it."""
+    """A time in UTC: SQLite drops its zone, and PostgreSQL answers in that of the session."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):

@@ -12,7 +12,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy import create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from emplace.app.database import connection, jobs, paging, plans, workers
@@ -51,6 +51,16 @@ def test_a_database_of_a_newer_version_is_left_alone_and_said_so(database: Datab
         migrate(database)
     with database.reading() as session:
         assert session.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_times_are_read_in_utc_whatever_the_zone_of_the_server(database: Database) -> None:
+    with database.writing() as session:
+        asked_at = plans.create(session, a_question(), "")[0].created_at
+    with database.reading() as session:
+        session.execute(text("SET LOCAL TIME ZONE 'Asia/Tokyo'"))
+        read = session.scalars(select(PlanRow.created_at)).one()
+    assert (read, read.tzinfo) == (asked_at, UTC)
 
 
 def test_the_digests_of_a_plans_row_are_those_of_its_documents() -> None:
