@@ -16,10 +16,11 @@ _KEPT_BYTES = 2**20
 def lines(pipe: IO[bytes], poll_s: float) -> Iterator[bytes | None]:
     """Whole lines, without their ends, until the process closes its side of `pipe`; None before each wait, of `poll_s` seconds at most."""
     unread = b""
+    poller = select.poll()  # select itself takes no descriptor above 1023, of which a service has more
+    poller.register(pipe, select.POLLIN)
     while True:
         yield None
-        ready, _, _ = select.select([pipe], [], [], poll_s)
-        if not ready:
+        if not poller.poll(1000 * poll_s):
             continue
         chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
         if not chunk:

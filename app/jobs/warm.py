@@ -42,6 +42,8 @@ class ForkedChild:
         self.is_lost = False
         """Whether the warm process has ended, which ended this one."""
         self._telling = telling
+        self._poller = select.poll()  # select itself takes no descriptor above 1023
+        self._poller.register(telling, select.POLLIN)
 
     def poll(self) -> int | None:
         return self._look(0.0)
@@ -54,7 +56,7 @@ class ForkedChild:
         return status
 
     def _look(self, timeout_s: float | None) -> int | None:
-        if self.returncode is None and select.select([self._telling], [], [], timeout_s)[0]:
+        if self.returncode is None and self._poller.poll(None if timeout_s is None else 1000 * timeout_s):
             told = _told(self._telling)
             # Without a word the warm process has ended, and its children were sent SIGTERM by the kernel.
             self.is_lost = told is None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,27 @@ def test_bad_input_comes_back_as_problems() -> None:
 def test_a_child_that_breaks_is_reported_by_its_last_words() -> None:
     with pytest.raises(ChildFailed, match=r"ended with status 1: .*no_such_step"):
         run_child("no_such_step", "{}", ignore, lambda: False)
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """As a service has that streams events to a thousand clients."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    with ExitStack() as held, open(os.devnull, "rb") as file:
+        for _ in range(1024):
+            held.callback(os.close, os.dup(file.fileno()))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.usefixtures("many_open_files")
+def test_a_child_is_followed_however_many_files_are_open(*, is_warm: bool) -> None:
+    with ExitStack() as held:
+        warm = held.enter_context(WarmProcess()) if is_warm else None
+        text = run_child("solve", a_question().canonical_json(), ignore, lambda: False, warm=warm)
+    assert read_text(text, Plan, source="plan", as_json=True).question == a_question()
 
 
 def test_a_child_is_ended_when_told_to() -> None:
