@@ -23,6 +23,8 @@ _PREFIX = "EMPLACE_"
 _OF_OTHERS = (PARENT_VARIABLE, KEY_VARIABLE)
 _OF_A_CLUSTER = re.compile(r"EMPLACE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """What Kubernetes sets in every container for a Service whose name begins with emplace."""
+_MAX_KEEP_DAYS = 36_500
+"""A hundred years: there are no dates before the first of all."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -54,7 +56,7 @@ class Settings(BaseSettings):
     """A request is given up whose headers take longer to arrive, whose body pauses for longer, or takes longer than four times this."""
     allowed_hosts: str = ""
     """Names, separated by commas, under which browsers and clients reach the service, beside localhost and addresses."""
-    keep_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    keep_days: Annotated[float, Field(gt=0, le=_MAX_KEEP_DAYS)] | None = None
     """Plans that ended longer ago are deleted with their runs; none are where it is not set."""
     log_format: Literal["text", "json"] = "text"
     """How lines on standard error are written."""

@@ -78,7 +78,7 @@ def parsed_url(url: str) -> URL:
     """The URL with its driver. Raises ToolError."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # a port that is no number is a ValueError
         raise ToolError("EMPLACE_DATABASE_URL must be a URL such as sqlite:///emplace.db or postgresql://user@host/emplace") from None
     if "@" in (parsed.host or ""):
         raise ToolError("EMPLACE_DATABASE_URL: in a user's name and password %40 stands for @, %3A for :, %2F for / and %25 for %")

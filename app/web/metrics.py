@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -65,14 +65,17 @@ class Metrics:
         return self._texts[media_type], media_type
 
     def _look(self, session: Session, workers: WorkerObserver) -> None:
-        self._workers.set(len(workers.alive(session)))
         until = now() - _LAG
+        self._workers.set(len(workers.alive(session)))
         for kind in KINDS:
             self._count(session, kind)
-            for outcome in jobs.ended_between(session, kind, self._seen, until):
-                self._observe(kind.__tablename__, outcome)
-        self._compare(session, until)
-        self._seen = until
+        ended = [(kind.__tablename__, outcome) for kind in KINDS for outcome in jobs.ended_between(session, kind, self._seen, until)]
+        errors = self._prediction_errors(session, until)
+        self._seen = until  # all has been read: had that failed, nothing would have been observed, to be observed again
+        for name, outcome in ended:
+            self._observe(name, outcome)
+        for error in errors:
+            self._error.observe(error)
         self._looked_at = time.monotonic()
 
     def _count(self, session: Session, kind: type[JobRow]) -> None:
@@ -92,12 +95,12 @@ class Metrics:
         if outcome.gap is not None:
             self._gap.observe(outcome.gap)
 
-    def _compare(self, session: Session, until: object) -> None:
+    def _prediction_errors(self, session: Session, until: datetime) -> list[float]:
+        """Of each run that ended since, as a share of what was measured."""
         measured = RunRow.emulate.is_(False), RunRow.finished_at > self._seen, RunRow.finished_at <= until
         query = select(RunRow.step_time_us, PlanRow.step_time_us).join(PlanRow, PlanRow.id == RunRow.plan_id).where(*measured)
-        for measured_us, predicted_us in session.execute(query):
-            if measured_us and predicted_us:
-                self._error.observe(abs(predicted_us - measured_us) / measured_us)
+        steps = [(measured_us, predicted_us) for measured_us, predicted_us in session.execute(query) if measured_us and predicted_us]
+        return [abs(predicted_us - measured_us) / measured_us for measured_us, predicted_us in steps]
 
 
 class TimedRequests:

@@ -177,6 +177,13 @@ def test_a_worker_has_no_endless_number_of_slots(settings: Settings, monkeypatch
         Settings.from_environment()
 
 
+def test_plans_are_not_kept_for_longer_than_there_are_dates(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    del settings
+    monkeypatch.setenv("EMPLACE_KEEP_DAYS", "1000000")
+    with pytest.raises(ToolError, match=r"^EMPLACE_KEEP_DAYS must be less than or equal to 36500 \(got '1000000'\)$"):
+        Settings.from_environment()
+
+
 def test_settings_name_every_wrong_variable_and_pass_empty_ones_over(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from emplace.app.database.connection import Database
@@ -85,6 +87,25 @@ def test_who_never_began_is_no_outcome(api: httpx.Client, monkeypatch: pytest.Mo
     counted = api.get("/metrics").text
     assert 'emplace_resources{kind="plans",state="cancelled"} 1.0' in counted
     assert 'emplace_job_seconds_count{kind="plans"}' not in counted
+
+
+@ONLY_SQLITE
+def test_an_outcome_counts_once_where_the_database_fails_as_it_is_counted(
+    api: httpx.Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "_LAG", timedelta(0))
+    monkeypatch.setattr(metrics, "_FRESH_S", 0.0)
+    api.get("/metrics")
+    finish_plan(database, ask_small(api))
+
+    def fail(_: object, __: object, statement: str, *___: object) -> None:
+        if "JOIN plans" in statement:  # the last that is asked
+            raise OperationalError(statement, {}, Exception("database is locked"))
+
+    event.listen(database.engine, "before_cursor_execute", fail)
+    assert [api.get("/metrics").status_code for _ in range(2)] == [503, 503]
+    event.remove(database.engine, "before_cursor_execute", fail)
+    assert 'emplace_job_seconds_count{kind="plans"} 1.0' in api.get("/metrics").text
 
 
 @ONLY_SQLITE

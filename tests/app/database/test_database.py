@@ -76,6 +76,9 @@ def test_a_database_that_does_not_answer_is_a_tool_error(tmp_path: Path) -> None
         migrate(Database(f"postgresql://nobody@/nothing?host={tmp_path}"))
     with pytest.raises(ToolError, match="SQLite file or a PostgreSQL database"):
         Database("mysql://somewhere/else")
+    for wrong in ("nonsense", "postgresql://host:port/database"):
+        with pytest.raises(ToolError, match=r"EMPLACE_DATABASE_URL must be a URL such as .* postgresql://"):
+            Database(wrong)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
