@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
 
 from emplace.app.database.states import State
@@ -29,5 +29,5 @@ def find(session: Session, run_id: str) -> RunRow | None:
 def latest_done(session: Session, plan_ids: Iterable[str]) -> dict[str, RunRow]:
     """The newest finished run of each plan that has one. An emulated run measures nothing and doesn't count."""
     done = RunRow.plan_id.in_(list(plan_ids)), RunRow.state == State.DONE, RunRow.emulate.is_(False)
-    rows = session.scalars(select(RunRow).where(*done).order_by(RunRow.id))
-    return {row.plan_id: row for row in rows}
+    newest = select(func.max(RunRow.id)).where(*done).group_by(RunRow.plan_id)
+    return {row.plan_id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(newest)))}
