@@ -9,7 +9,7 @@ from emplace.placement.errors import ToolError
 EXTRAS = {
     "solve": ("ortools", "scipy"),
     "serve": ("alembic", "dbos", "fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "uvicorn"),
-    "execute": ("torch", "fbgemm_gpu", "torchrec"),
+    "execute": ("torch", "fbgemm_gpu", "psutil", "torchrec"),
     "figures": ("resvg_py", "font_lato"),
     "tune": ("optuna", "torch"),
 }

@@ -176,6 +176,13 @@ def add_event(session: Session, resource_id: str, data: dict[str, Any]) -> None:
     session.add(EventRow(resource_id=resource_id, data=json.dumps(data)))
 
 
+def add_progress(session: Session, ticket: Ticket, data: dict[str, Any]) -> None:
+    """`add_event` of a job that is running under this ticket. One that has ended has told all, and one that is deleted leaves nothing."""
+    row = _held(session, ticket)
+    if row is not None and row.state == State.RUNNING:
+        add_event(session, row.id, data)
+
+
 def events_after(session: Session, resource_id: str, last_id: int) -> list[EventRow]:
     """Progress in the order it was made. `last_id` is what a client says, and may be more than any id."""
     later = EventRow.id > literal(last_id, BigInteger)

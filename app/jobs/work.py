@@ -168,7 +168,7 @@ class Worker:
             if at - reported >= max(_MIN_REPORT_SECONDS, _REPORT_SHARE * (at - started)):
                 reported = at
                 with self._database.writing() as session:
-                    jobs.add_event(session, ticket.resource_id, data)
+                    jobs.add_progress(session, ticket, data)
 
         def should_stop() -> bool:
             nonlocal checked

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from emplace.app.steps.child import Report, run_step
+from emplace.extras import require_extra
 from emplace.local_store import unfinished_profiles
 from emplace.placement.reading import parse_json
 
 
 def profile(text: str, report: Report) -> str:
+    require_extra("execute")
     from emplace.profiler.profile import profile_host
 
     request = parse_json(text, "profile")

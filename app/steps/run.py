@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from emplace.app.steps.child import Report, run_step, stop_on_sigterm
+from emplace.extras import require_extra
 from emplace.placement.plan import Plan
 from emplace.placement.reading import from_data, parse_json
 
 
 def run(text: str, report: Report) -> str:
+    require_extra("execute")
     from emplace.executor.emulation import emulate_plan
     from emplace.executor.launch import Launch
     from emplace.executor.run import run_plan

@@ -43,6 +43,16 @@ def test_bad_input_comes_back_as_problems() -> None:
     assert caught.value.problems[0]["pointer"] == "/options/gap"
 
 
+@pytest.mark.parametrize("step", ["run", "profile"])
+def test_what_takes_the_execute_extra_says_so_where_that_is_not_installed(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text('import sys\nsys.modules["psutil"] = None\n')
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))))
+    with pytest.raises(ChildFailed, match=r"^this needs psutil, which is not installed: pip install 'emplace\[execute\]'"):
+        run_child(step, "{}", ignore, lambda: False)
+
+
 def test_a_child_that_breaks_is_reported_by_its_last_words() -> None:
     with pytest.raises(ChildFailed, match=r"ended with status 1: .*no_such_step"):
         run_child("no_such_step", "{}", ignore, lambda: False)
