@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 
 from emplace.app.dashboard.rendering import show
+from emplace.app.web.dependencies import TheService
 
 router = APIRouter()
 
@@ -44,12 +45,17 @@ class Docs:
 
 
 @router.get("/docs")
-async def docs(request: Request) -> Response:
+async def docs(request: Request, service: TheService) -> Response:
     """The API."""
-    page = request.app.openapi()
+    return show(request, "docs.html", await service.documents.run(_docs, request.app))
+
+
+def _docs(app: FastAPI) -> Docs:
+    page = app.openapi()
     schemas = page["components"]["schemas"]
-    found = [_endpoint(method.upper(), path, each, schemas) for path, methods in page["paths"].items() for method, each in methods.items()]
-    return show(request, "docs.html", Docs(found))
+    return Docs(
+        [_endpoint(method.upper(), path, each, schemas) for path, methods in page["paths"].items() for method, each in methods.items()]
+    )
 
 
 def _endpoint(method: str, path: str, described: dict[str, Any], schemas: dict[str, Any]) -> Endpoint:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
-from sqlalchemy.orm import Session, undefer
+from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
@@ -72,7 +72,7 @@ async def profile_page(request: Request, profile_id: str, service: TheService) -
 
 
 def _list(session: Session, cursor: str | None) -> dict[str, object]:
-    rows, following = paging.page(session, ProfileRow, {}, cursor, _ROWS, undefer(ProfileRow.document))
+    rows, following = paging.page(session, ProfileRow, {}, cursor, _ROWS)
     return {"profiles": [_line(row) for row in rows], "next": following}
 
 

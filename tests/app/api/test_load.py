@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 
+from emplace.app.api import openapi
 from tests.app.asking import ONLY_SQLITE, ask_small
 from tests.app.processes import step_processes, wait_until
 from tests.app.questions import BUSY_HOST, BUSY_OPTIONS, busy_model_data, model_data
@@ -99,3 +103,24 @@ async def finds_a_place(client: httpx.AsyncClient) -> bool:
         return (await client.post("/v1/checks", json=BUSY, timeout=1.5)).status_code != 429
     except httpx.ReadTimeout:
         return True
+
+
+@ONLY_SQLITE
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
+def test_others_are_answered_while_the_api_is_described(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    begun, may_go_on, describe = threading.Event(), threading.Event(), openapi.get_openapi
+
+    def slowly(**given: Any) -> dict[str, Any]:
+        begun.set()
+        assert may_go_on.wait(30)
+        return describe(**given)
+
+    monkeypatch.setattr(openapi, "get_openapi", slowly)
+    with ThreadPoolExecutor() as others:
+        asked = others.submit(api.get, path)
+        assert begun.wait(20)
+        try:
+            assert api.get("/healthz", timeout=5).status_code == 200
+        finally:
+            may_go_on.set()
+        assert asked.result().status_code == 200

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import event
 
 from emplace.app.database import workers
 from emplace.app.database.connection import Database
@@ -230,3 +231,12 @@ def test_metrics_are_what_prometheus_reads(api: httpx.Client, accept: str, media
     assert len(resources) == 20
     assert {key: value for key, value in resources.items() if value} == {("plans", "queued"): 1}
     assert [each.value for each in families["emplace_workers"].samples] == [0]
+
+
+@ONLY_SQLITE
+def test_the_page_of_all_profiles_reads_no_document(api: httpx.Client, database: Database) -> None:
+    asked: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda _, __, statement, *___: asked.append(statement))
+    assert api.get("/profiles").status_code == 200
+    (query,) = [statement for statement in asked if "FROM profiles" in statement]
+    assert "profiles.document" not in query
