@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from emplace.app.settings import Settings
+from emplace.app.web import access
 from emplace.gate import Budgets
 from emplace.placement.plan import PlanOptions
 
@@ -39,3 +40,8 @@ def test_every_setting_is_documented() -> None:
     for name, field in Settings.model_fields.items():
         if isinstance(field.default, int | float):
             assert re.search(rf"`EMPLACE_{name.upper()}` \| {field.default:g} \|", (DOCS / "reference" / "settings.md").read_text())
+
+
+def test_how_long_a_revoked_key_counts_is_documented() -> None:
+    said = re.findall(r"emplace keys revoke .*# counts no more within (\d+) s$", (DOCS / "how-to" / "operate.md").read_text(), re.MULTILINE)
+    assert said == [f"{access._FRESH_S:g}"]

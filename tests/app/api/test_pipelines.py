@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -12,12 +13,12 @@ from emplace.app.database import jobs, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
-from emplace.app.database.tables import PlanRow, ProfileRow, RunRow
+from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, now
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.jobs.warm import WarmProcess
 from emplace.app.jobs.work import Worker
 from emplace.app.settings import Settings
-from emplace.placement.cost_model import CostModel
+from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.host import HostSpec
 from emplace.placement.plan import Plan, Question
 from emplace.placement.reading import read_text
@@ -104,6 +105,30 @@ def test_each_stage_follows_the_one_before(api: httpx.Client, worker: HandWorker
     assert states(again) == ("running", "done", "done", "queued")
     assert api.post(f"/v1/pipelines/{again['id']}/cancel").json()["state"] == "cancelled"
     assert api.post(f"/v1/pipelines/{made}/cancel").status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "done"),
+        ({"finished_at": now() - timedelta(days=8)}, "queued"),
+        ({"ranks": 2}, "queued"),
+        ({"source": CostSource.DATASHEET}, "queued"),
+        ({"host_fingerprint": "another's"}, "queued"),
+        ({"state": State.FAILED}, "queued"),
+    ],
+)
+def test_only_a_fresh_profile_of_so_many_ranks_here_is_not_measured_anew(
+    api: httpx.Client, worker: HandWorker, database: Database, here: HostSpec, changes: dict[str, Any], state: str
+) -> None:
+    del worker
+    model = measured_here(here)
+    kept: dict[str, Any] = {"host_name": here.name, "host_fingerprint": here.fingerprint, "source": CostSource.MEASURED, "ranks": 1}
+    kept |= {"state": State.DONE, "finished_at": now() - timedelta(days=6), "document": model.canonical_json()}
+    with database.writing() as session:
+        session.add(ProfileRow(**kept | changes))
+    asked = ask(api, profile={"max_age_days": 7})
+    assert asked.json()["stages"][0]["state"] == state, asked.text
 
 
 def test_it_ends_with_a_stage_that_fails_and_runs_nothing_without_a_placement(api: httpx.Client, worker: HandWorker) -> None:

@@ -14,12 +14,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from emplace.app.database import connection, jobs, paging, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.migrate import alembic_config, migrate
 from emplace.app.database.states import State
-from emplace.app.database.tables import Base, PlanRow, new_id
+from emplace.app.database.tables import Base, PlanRow, WorkerRow, new_id
 from emplace.placement.errors import ToolError
 from tests.app.asking import ONLY_SQLITE
 from tests.app.questions import a_host, a_question
@@ -246,3 +247,26 @@ def test_what_the_url_asks_of_postgresql_counts(database_url: str) -> None:
         assert connected is not None
         assert connected.info.get_parameters()["connect_timeout"] == "7"
     database.close()
+
+
+def test_a_worker_that_beats_at_the_last_moment_is_not_dropped(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = workers.WorkerObserver(lease_seconds=0.6)
+    look = observer._look
+
+    def then_it_beats(session: Session) -> list[tuple[WorkerRow, bool]]:
+        found = look(session)
+        session.execute(text("UPDATE workers SET beat = beat + 1"))
+        return found
+
+    with database.writing() as session:
+        workers.register(session, "late", a_host())
+        assert [lives for _, lives in look(session)] == [True]
+    for _ in range(6):  # of a pause longer than a quarter of a lease no more than that counts
+        time.sleep(0.12)
+        with database.writing() as session:
+            observer.drop_dead(session, "late")
+    monkeypatch.setattr(observer, "_look", then_it_beats)
+    with database.writing() as session:
+        observer.drop_dead(session, "me")
+    with database.reading() as session:
+        assert [(row.id, lives) for row, lives in look(session)] == [("late", True)]

@@ -15,7 +15,9 @@ def test_the_newest_run_of_each_plan_is_found_without_reading_the_others(databas
     with database.writing() as session:
         plan_ids = [plans.create(session, a_question(seed), "")[0].id for seed in range(3)]
         for plan_id in plan_ids[:2]:
-            for number, (state, emulate) in enumerate(((State.DONE, False), (State.DONE, False), (State.DONE, True), (State.FAILED, False))):
+            for number, (state, emulate) in enumerate(
+                ((State.DONE, False), (State.DONE, False), (State.DONE, True), (State.FAILED, False))
+            ):
                 run_id = f"{plan_ids.index(plan_id)}{number}"
                 session.add(RunRow(id=run_id, plan_id=plan_id, host_fingerprint="here", seed=0, state=state, emulate=emulate))
     loaded: list[RunRow] = []

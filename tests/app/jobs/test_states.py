@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
-from emplace.app.database import jobs, plans
+from emplace.app.database import jobs, plans, studies
 from emplace.app.database.connection import Database
 from emplace.app.database.jobs import MAX_ATTEMPTS, Ticket
+from emplace.app.database.priorities import Priority
 from emplace.app.database.states import TRANSITIONS, State
-from emplace.app.database.tables import PlanRow
+from emplace.app.database.tables import PlanRow, StudyRow
 from emplace.app.jobs.queue import JobQueue
 from emplace.app.web.service import PATIENCE_S
 from tests.app.conftest import BACKENDS
@@ -197,3 +198,30 @@ def test_of_many_that_recover_a_job_one_queues_it(database: Database, queue: Job
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(recover, range(16))) == 1
     assert stored(database, ticket)[:2] == (State.QUEUED, ticket.number + 1)
+
+
+@pytest.mark.parametrize("before", State)
+def test_only_what_waits_becomes_more_urgent(database: Database, queue: JobQueue, before: State) -> None:
+    ticket = brought_to(database, queue, before)
+    with database.writing() as session:
+        assert plans.hasten(session, session.get_one(PlanRow, ticket.resource_id), Priority.HIGH) is (before is State.QUEUED)
+    with database.reading() as session:
+        urgent = session.get_one(PlanRow, ticket.resource_id).priority
+    assert Priority.of_rank(urgent) is (Priority.HIGH if before is State.QUEUED else Priority.NORMAL)
+
+
+def test_a_study_that_gets_on_outlives_any_number_of_workers(database: Database, queue: JobQueue) -> None:
+    with database.writing() as session:
+        row = StudyRow(kind="sweep", model_name="small", hosts="[]", varied="[]", points=100, asked="{}")
+        session.add(row)
+        session.flush()
+        queue.put(session, row)
+    for point in range(MAX_ATTEMPTS + 1):
+        ticket = Ticket(StudyRow, row.id, row.ticket)
+        with database.writing() as session:
+            assert jobs.take_up(session, ticket)
+            assert studies.keep_point(session, ticket, point, {}, None)
+        with database.writing() as session:
+            lost = jobs.recover(session, ticket)
+            assert isinstance(lost, StudyRow)
+            queue.put(session, row := lost)
