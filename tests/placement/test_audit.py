@@ -172,6 +172,44 @@ def test_a_plan_within_the_gap_that_was_asked_for_is_not_optimal_for_it() -> Non
     assert "/status" in where_of(PLAN.model_copy(update=close | {"status": PlanStatus.OPTIMAL}))
 
 
+@pytest.mark.parametrize(("share", "where"), [(1.0, set()), (1.001, {"/lower_bound_us"})])
+def test_no_lower_bound_is_above_the_step_time(share: float, where: set[str]) -> None:
+    assert PLAN.step_time_us is not None
+    proven = {"lower_bound_us": PLAN.step_time_us * share, "gap": 0.0, "status": PlanStatus.OPTIMAL, "placement_gap": None}
+    assert where_of(PLAN.model_copy(update=proven)) == where
+
+
+PLACED = ("tables", "ranks", "nodes")
+FOLLOWS = (
+    "step_time_us",
+    "throughput_samples_per_s",
+    "imbalance",
+    "gap",
+    "placement_gap",
+    "diagnosis",
+    "hot_ranks",
+    "moved_bytes",
+    "move_cost_us",
+)
+
+
+def unplaced(*reasons: str) -> Plan:
+    """What says of the same question that nothing fits."""
+    told = {"status": PlanStatus.INFEASIBLE, "explanation": Explanation(reasons=reasons), "lower_bound_us": None}
+    return PLAN.model_copy(update=told | dict.fromkeys(PLACED, ()) | dict.fromkeys(FOLLOWS))
+
+
+def test_what_does_not_fit_says_why() -> None:
+    assert where_of(unplaced("hbm: 12 bytes over")) == set()
+    assert where_of(unplaced()) == where_of(unplaced().model_copy(update={"explanation": None})) == {"/explanation"}
+
+
+@pytest.mark.parametrize("key", [*PLACED, *FOLLOWS])
+def test_what_follows_from_a_placement_goes_without_it(key: str) -> None:
+    of_a_placement = getattr(PLAN, key) or 1.0  # no model reads it again
+    assert where_of(unplaced("hbm: 12 bytes over").model_copy(update={key: of_a_placement})) == {f"/{key}"}
+
+
 @pytest.mark.parametrize(
     ("constraints", "where"),
     [
