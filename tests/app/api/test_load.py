@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.openapi.utils import get_openapi
 
 from emplace.app.api import openapi
 from tests.app.asking import ONLY_SQLITE, ask_small
@@ -108,12 +109,12 @@ async def finds_a_place(client: httpx.AsyncClient) -> bool:
 @ONLY_SQLITE
 @pytest.mark.parametrize("path", ["/docs", "/openapi.json"])
 def test_others_are_answered_while_the_api_is_described(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    begun, may_go_on, describe = threading.Event(), threading.Event(), openapi.get_openapi
+    begun, may_go_on = threading.Event(), threading.Event()
 
     def slowly(**given: Any) -> dict[str, Any]:
         begun.set()
         assert may_go_on.wait(30)
-        return describe(**given)
+        return get_openapi(**given)
 
     monkeypatch.setattr(openapi, "get_openapi", slowly)
     with ThreadPoolExecutor() as others:
