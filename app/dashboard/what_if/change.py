@@ -16,6 +16,7 @@ from emplace.placement.memory_use import fullest_memory
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan, Question
 from emplace.placement.units import format_size, parse_size, show_gib
+from emplace.placement.workload import Objective
 from emplace.solver.infeasibility.hardware_patches import devices_patch, nodes_patch
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.sensitivity.hardware_changes import changed
@@ -54,7 +55,7 @@ def wished(question: Question, wish: Wish) -> Question:
         model["local_batch_size"] = _whole("batch", wish.batch)
     if wish.data_type:
         if wish.data_type not in list(DataType):
-            raise InvalidDocument("form", [BrokenRule("/data_type", wish.data_type, f"must be one of {', '.join(DataType)}")])
+            raise InvalidDocument("form", [BrokenRule("/data_type", wish.data_type[:40], f"must be one of {', '.join(DataType)}")])
         model["tables"] = {table.name: {"data_type": wish.data_type} for table in question.model.tables}
     if model:
         patch["model"] = model
@@ -70,11 +71,19 @@ def outcome(plan: Plan, after: Question) -> WhatIfOutcome:
     if len(topology.ranks) != len(plan.ranks):
         why = f"it has {len(plan.ranks)} ranks and the changed job {len(topology.ranks)}: tables have to be placed anew"
         return WhatIfOutcome((), None, None, None, why)
-    kept = derive_plan(after, plan.tables, topology, imported_record(after, version("emplace")))
+    judged = _of_one_size(after)
+    kept = derive_plan(judged, plan.tables, topology, imported_record(judged, version("emplace")))
     fullest = fullest_memory(kept)
     share = None if fullest is None else fullest.share
     violations = (*_over(kept), *(str(each) for each in audit(kept) if not each.where.endswith("_bytes")))
     return WhatIfOutcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
+
+
+def _of_one_size(question: Question) -> Question:
+    """The question about its own size alone: which sizes are too small is nothing that a kept placement knows."""
+    if question.options.objective is not Objective.DEVICES:
+        return question
+    return question.model_copy(update={"options": question.options.model_copy(update={"objective": Objective.MEAN})})
 
 
 def _over(plan: Plan) -> Iterator[str]:
@@ -91,12 +100,12 @@ def _more_memory(question: Question, text: str) -> dict[str, Any]:
     try:
         size = parse_size(text)
     except ValueError as error:
-        raise InvalidDocument("form", [BrokenRule("/hbm", text, str(error))]) from None
+        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], str(error))]) from None
     if not question.host.has_cuda:
-        raise InvalidDocument("form", [BrokenRule("/hbm", text, "the host's devices have no memory of their own")])
+        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], "the host's devices have no memory of their own")])
     reserves = [device.hbm_reserve or 0 for device in question.host.node.devices]
     if size <= max(reserves):
-        raise InvalidDocument("form", [BrokenRule("/hbm", text, f"must be more than the reserve, {format_size(max(reserves))}")])
+        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], f"must be more than the reserve, {format_size(max(reserves))}")])
     return devices_patch(
         question.host, lambda device: device.model_copy(update={"hbm_capacity": size}) if device.type is DeviceType.CUDA else device
     )
@@ -104,5 +113,5 @@ def _more_memory(question: Question, text: str) -> dict[str, Any]:
 
 def _whole(name: str, text: str) -> int:
     if not re.fullmatch("[0-9]{1,8}", text) or not 0 < int(text) <= 10_000_000:
-        raise InvalidDocument("form", [BrokenRule(f"/{name}", text, "must be a whole number from 1 on")])
+        raise InvalidDocument("form", [BrokenRule(f"/{name}", text[:40], "must be a whole number from 1 on")])
     return int(text)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -15,6 +14,7 @@ from emplace.app.dashboard.actions import ask_for, go_to
 from emplace.app.dashboard.ask.fields import errors_by_field
 from emplace.app.dashboard.charts.points import ChartPoint, Curve, PointsChart, axis
 from emplace.app.dashboard.forms import TheForm
+from emplace.app.dashboard.loaded import find_row
 from emplace.app.dashboard.plan.tables_page import placed_plan
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
@@ -30,7 +30,6 @@ router = APIRouter()
 
 _MOST = 200
 _FIELDS = ("hbm", "nodes", "batch", "data_type")
-Text = Annotated[str, Query(max_length=40)]
 
 
 @dataclass(frozen=True)
@@ -49,23 +48,28 @@ class WhatIfPage:
 
 @router.get("/plans/{plan_id}/what-if")
 async def what_if_page(
-    request: Request, plan_id: str, service: TheService, hbm: Text = "", nodes: Text = "", batch: Text = "", data_type: Text = ""
+    request: Request, plan_id: str, service: TheService, hbm: str = "", nodes: str = "", batch: str = "", data_type: str = ""
 ) -> Response:
     """A plan's placement under a change."""
-    view = await service.read(_page, plan_id, Wish(hbm.strip(), nodes.strip(), batch.strip(), data_type))
-    return show(request, "what_if.html", view, status=HTTPStatus.UNPROCESSABLE_ENTITY if view.errors else HTTPStatus.OK)
+    return _show(request, await service.read(_page, plan_id, Wish(hbm.strip(), nodes.strip(), batch.strip(), data_type)))
 
 
 @router.post("/plans/{plan_id}/what-if")
-async def plan_what_if(plan_id: str, form: TheForm, service: TheService) -> Response:
-    """Plan the changed question."""
+async def plan_what_if(request: Request, plan_id: str, form: TheForm, service: TheService) -> Response:
+    """Plan the changed question, or say what is wrong with the change."""
     wish = Wish(form.text("hbm"), form.text("nodes"), form.text("batch"), form.text("data_type"))
-    return go_to(await service.write(_ask, service, plan_id, wish))
+    view = await service.read(_page, plan_id, wish)
+    return _show(request, view) if view.errors else go_to(await service.write(_ask, service, plan_id, wish))
+
+
+def _show(request: Request, view: WhatIfPage) -> Response:
+    return show(request, "what_if.html", view, status=HTTPStatus.UNPROCESSABLE_ENTITY if view.errors else HTTPStatus.OK)
 
 
 def _ask(session: Session, service: Service, plan_id: str, wish: Wish) -> str:
+    """The question as it was asked, changed: where it was for the fewest devices, another size may be the answer now."""
     _, found = placed_plan(session, plan_id)
-    return ask_for(session, service, wished(found.plan.sized_question, wish))
+    return ask_for(session, service, wished(found.plan.question, wish))
 
 
 def _page(session: Session, plan_id: str, wish: Wish) -> WhatIfPage:
@@ -74,8 +78,8 @@ def _page(session: Session, plan_id: str, wish: Wish) -> WhatIfPage:
     errors: dict[str, list[str]] = {}
     result = None
     try:
-        after = wished(question, wish)
-        result = outcome(found.plan, after) if wish != Wish() else None
+        wished(found.plan.question, wish)
+        result = outcome(found.plan, wished(question, wish)) if wish != Wish() else None
     except InvalidDocument as error:
         errors = errors_by_field(error, _FIELDS)
     chart, plans = _frontier(session, line)
@@ -91,11 +95,12 @@ def _page(session: Session, plan_id: str, wish: Wish) -> WhatIfPage:
 
 
 def _frontier(session: Session, line: PlanLine) -> tuple[PointsChart | None, list[PlanLine]]:
-    """All plans of a model of this name: more ranks against more throughput. The line joins those that no other beats in both."""
+    """This plan and the newest others of its model: more ranks against more throughput. The line joins those that no other beats in both."""
+    here = find_row(session, line.id)
     query = select(PlanRow).where(
-        PlanRow.model_name == line.model, PlanRow.throughput_samples_per_s.is_not(None), PlanRow.trainers.is_not(None)
+        PlanRow.model_digest == here.model_digest, PlanRow.throughput_samples_per_s.is_not(None), PlanRow.trainers.is_not(None)
     )
-    rows = list(session.scalars(query.order_by(PlanRow.id.desc()).limit(_MOST)))
+    rows = list(session.scalars(query.order_by((PlanRow.id == here.id).desc(), PlanRow.id.desc()).limit(_MOST)))
     if len(rows) < 2:
         return None, []
     points = [(row.trainers or 0, row.throughput_samples_per_s or 0.0, row) for row in rows]
