@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from emplace.app.dashboard.forms import Form
-from emplace.placement.catalog import builtin_host, builtin_model, host_names, model_names, stack_names
+from emplace.placement.catalog import builtin_host, builtin_model, host_names, model_names
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.plan import DEFAULT_LIMIT_S, PlanOptions, Question
@@ -19,7 +19,7 @@ from emplace.placement.reading import parse_json, parse_yaml
 DOCUMENTS = ("model", "host")
 NUMBERS = ("nodes", "ranks", "seed", "time_limit", "work_limit", "gap")
 TEXTS = ("hbm_reserve", "ddr_reserve", "objective")
-FIELDS = (*DOCUMENTS, *NUMBERS, *TEXTS, "tiers", "stack")
+FIELDS = (*DOCUMENTS, *NUMBERS, *TEXTS, "tiers", "stack", "start", "cost_model")
 _FORM = "form"
 """Where errors go that no field is to blame for."""
 
@@ -33,6 +33,8 @@ class AskForm:
     hosts: tuple[str, ...] = ()
     """Those that are ticked, where several may be."""
     errors: dict[str, list[str]] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    """What is ticked of the plan that the form began with (ask/kept.py)."""
 
 
 def sent_form(form: Form, errors: dict[str, list[str]]) -> AskForm:
@@ -40,20 +42,18 @@ def sent_form(form: Form, errors: dict[str, list[str]]) -> AskForm:
     names = [*DOCUMENTS, *(f"{name}_text" for name in DOCUMENTS), *NUMBERS, *TEXTS, "stack"]
     values = {name: form.text(name) for name in names}
     values |= {f"{name}_text": form.text(f"{name}_file") for name in DOCUMENTS if form.text(f"{name}_file")}
-    return AskForm(values, tuple(form.every("tiers")), errors=errors)
+    return AskForm(values, tuple(form.every("tiers")), kept=tuple(form.every("keep")), errors=errors)
 
 
-def form_of(question: Question) -> AskForm:
-    """The form that asks a question again."""
+def form_of(question: Question, stack: str | None, kept: Iterable[str]) -> AskForm:
+    """The form that asks a question again, with a built-in stack that is named, and what is `kept` beside the fields."""
     options = question.options.to_data()
     values = {name: str(options[name]) for name in (*NUMBERS, *TEXTS) if name in options}
     values |= _document("model", question.model, model_names(), builtin_model) | _document(
         "host", question.host, host_names(), builtin_host
     )
-    stack = question.cost_model.stack
-    if stack is not None and stack.name in stack_names():
-        values["stack"] = stack.name
-    return AskForm(values, tuple(options.get("tiers", ())))
+    values |= {"stack": stack} if stack else {}
+    return AskForm(values, tuple(options.get("tiers", ())), kept=tuple(kept))
 
 
 def body_of(form: Form) -> dict[str, Any]:
