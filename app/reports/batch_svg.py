@@ -38,4 +38,4 @@ def _lines(
         Series(host.host, list(map(level, host.points)), ringed=None if (at := ringed(host)) is None else batches.index(at))
         for host in found.hosts[:MOST_SERIES]
     ]
-    return series_svg(series, batches, _AXIS, unit, ring)
+    return series_svg(series, batches, _AXIS, unit, ring, more=len(found.hosts) - len(series))

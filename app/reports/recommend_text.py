@@ -10,12 +10,12 @@ from emplace.app.reports.sweep_text import short
 from emplace.app.reports.tables import plain_table, section
 from emplace.studies.recommend import HostComparison, RankedHost, RankingObjective, Recommendation
 
-_UNITS = {
+UNITS = {
     RankingObjective.THROUGHPUT: "examples/s",
     RankingObjective.THROUGHPUT_PER_WATT: "examples/J",
     RankingObjective.COST: "a million examples",
 }
-
+"""What a figure of each objective is of."""
 
 _MOST_MEASURED = 4
 
@@ -25,8 +25,8 @@ def recommend_view(found: Recommendation) -> RenderableType:
     parts: list[RenderableType] = [Text(recommend_headline(found), style="bold"), Text("")]
     if found.comparisons:
         parts.append(section("the order of hosts", Text("\n".join(map(comparison_line, found.comparisons)))))
-        if measure := list(dict.fromkeys(each.measure for each in found.comparisons if each.measure is not None)):
-            parts.append(section("what would decide what is too close to call", Text("\n".join(measure[:_MOST_MEASURED]))))
+        if measure := to_measure(found):
+            parts.append(section("what would decide what is too close to call", Text("\n".join(measure))))
     parts.append(_ranking(found))
     parts += [Text(note) for note in found.notes]
     return Group(*parts)
@@ -39,6 +39,11 @@ def recommend_headline(found: Recommendation) -> str:
     close = found.as_good
     sure = f"too close to call with {', '.join(close)}" if close else "robust against all others"
     return f"{found.model}, by {found.objective}: {best.host} with tables in {best.place}; {sure}"
+
+
+def to_measure(found: Recommendation) -> list[str]:
+    """What would decide what is too close to call: the first few."""
+    return list(dict.fromkeys(each.measure for each in found.comparisons if each.measure is not None))[:_MOST_MEASURED]
 
 
 def comparison_line(each: HostComparison) -> str:
@@ -55,7 +60,7 @@ def _ranking(found: Recommendation) -> RenderableType:
 
 def recommend_rows(found: Recommendation) -> tuple[list[str], list[list[str]]]:
     """Heads of columns, and the places."""
-    heads = ["host", "tables in", _UNITS[found.objective], "range", "gap", "most of a step", "gains most by", "W"]
+    heads = ["host", "tables in", UNITS[found.objective], "range", "gap", "most of a step", "gains most by", "W"]
     return heads, [[candidate.host, str(candidate.place), *_cells(candidate)] for candidate in found.ranking]
 
 

@@ -20,15 +20,11 @@ _INSTEAD = "ask for less, allow more nodes with --max-nodes, or name other hosts
 
 def size_view(sizing: Sizing) -> RenderableType:
     """Jobs, best first, then why the best is no smaller, or why there is none."""
-    best = sizing.best
     parts: list[RenderableType] = [Text(size_headline(sizing), style="bold"), Text(""), _jobs(sizing)]
-    if best is not None and best.counts:
-        rows = [(name.replace("_", " "), _why(sized)) for name, sized in best.counts.items()]
-        rows += [("smaller", line) for line in _smaller(best)]
-        parts.append(section(f"why no fewer on {best.host}", facts(rows)))
-    whys = [job.why_impossible for job in sizing.jobs if job.why_impossible is not None]
-    if whys and best is None:
-        parts.append(section("why none", Group(*map(Text, [*whys, _INSTEAD]))))
+    if sizing.best is not None and (reasons := why_no_fewer(sizing.best)):
+        parts.append(section(f"why no fewer on {sizing.best.host}", facts(reasons)))
+    if whys := why_none(sizing):
+        parts.append(section("why none", Group(*map(Text, whys))))
     parts += [Text(note) for note in sizing.notes]
     return Group(*parts)
 
@@ -38,6 +34,20 @@ def size_headline(sizing: Sizing) -> str:
     if best is None or best.running is None:
         return f"{sizing.model}: no job found that reaches {wanted}"
     return f"{sizing.model}: {wanted} takes {count(best.running.servers, 'server')} with {best.host}, trained {best.training}ly"
+
+
+def why_no_fewer(best: SizedJob) -> list[tuple[str, str]]:
+    """What each count of the best job is bound by, and what is known of cheaper sizes: names, and words of them."""
+    if not best.counts:
+        return []
+    rows = [(name.replace("_", " "), _why(sized)) for name, sized in best.counts.items()]
+    return [*rows, *(("smaller", line) for line in _smaller(best))]
+
+
+def why_none(sizing: Sizing) -> list[str]:
+    """Why no job reaches the target, and what to ask instead; empty where one does, or where nobody knows."""
+    whys = [job.why_impossible for job in sizing.jobs if job.why_impossible is not None]
+    return [*whys, _INSTEAD] if whys and sizing.best is None else []
 
 
 def _jobs(sizing: Sizing) -> RenderableType:

@@ -29,7 +29,8 @@ class _Bar:
 
 
 def lines_svg(sweep: Sweep) -> str:
-    """Throughput along the axis of the most values, a line for each host and each value of the others; the first few of many."""
+    """Throughput along the axis of the most values, a line for each host and each value of the others; of many the first
+    few, which says so."""
     lengths = [len(axis.values) for axis in sweep.axes]
     along = lengths.index(max(lengths))
     others = [axis for number, axis in enumerate(sweep.axes) if number != along]
@@ -39,7 +40,7 @@ def lines_svg(sweep: Sweep) -> str:
         points = [point for point in sweep.points if point.host == host and fixed.items() <= point.values.items()]
         label = ", ".join([host, *(f"{path.rpartition('/')[2]} {value}" for path, value in fixed.items())])
         found.append(series_of(label, points))
-    return series_svg(found[:MOST_SERIES], sweep.axes[along].values, sweep.axes[along].path)
+    return series_svg(found[:MOST_SERIES], sweep.axes[along].values, sweep.axes[along].path, more=max(0, len(found) - MOST_SERIES))
 
 
 def ranking_svg(found: Recommendation) -> str:

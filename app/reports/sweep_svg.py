@@ -56,9 +56,12 @@ def series_of(label: str, points: Sequence[SweepPoint]) -> Series:
     return Series(label, [level_of(point.figures) for point in points], [point.measured for point in points])
 
 
-def series_svg(series: Sequence[Series], values: Sequence[object], title: str, unit: str = "examples/s", ring: str = "") -> str:
+def series_svg(
+    series: Sequence[Series], values: Sequence[object], title: str, unit: str = "examples/s", ring: str = "", more: int = 0
+) -> str:
     """Values stand side by side, evenly; levels are logarithmic, in `unit`. The band is the range of a step that nobody measured. What was
-    measured is dashed, with rings and bars that leave out one step in twenty at either end. `ring` says what points stand out for."""
+    measured is dashed, with rings and bars that leave out one step in twenty at either end. `ring` says what points stand out for; `more` lines than
+    these are there and are not drawn."""
     scale = _Scale.of(list(_drawn(series)), len(values))
     width, height = _LEFT + _WIDTH + _legend_width(series), _TOP + _HEIGHT + 52
     parts = [
@@ -72,6 +75,9 @@ def series_svg(series: Sequence[Series], values: Sequence[object], title: str, u
         parts += _measured_line(scale, each, colour)
         parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 18 + 20 * number}" fill="{colour}">{escape(each.label)}</text>')
     below = _TOP + 28 + 20 * len(series)
+    if more:
+        parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{below - 10}" fill="#333">{len(series)} of {len(series) + more} lines</text>')
+        below += 20
     if any(map(_was_measured, series)):
         parts += _key(below)
     if any(each.ringed is not None for each in series):

@@ -26,7 +26,7 @@ def sweep_view(sweep: Sweep) -> RenderableType:
         parts.append(section("where another host becomes the better one", Text("\n".join(map(crossover_line, sweep.crossovers)))))
     if sweep.prediction_error is not None:
         parts.append(section("predicted beside measured", _measured(sweep, sweep.prediction_error)))
-    parts += [section(f"Pareto front of {front.over[0]} and {front.over[1]}", _front(sweep, front)) for front in sweep.fronts]
+    parts += [section(front_title(front), _front(sweep, front)) for front in sweep.fronts]
     parts += [Text(note) for note in sweep.notes]
     return Group(*parts)
 
@@ -124,9 +124,22 @@ def crossover_line(found: Crossover) -> str:
     return f"{found.quantity}: {found.below} below, {found.above} above {found.path} {where}{at}{others}{sure}"
 
 
+def front_title(front: Front) -> str:
+    return f"Pareto front of {front.over[0]} and {front.over[1]}"
+
+
+def front_rows(sweep: Sweep, front: Front) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns, and the points that no other beats in both figures."""
+    heads = ["host", *(axis.path for axis in sweep.axes), "examples/s", "servers", "W", "an hour"]
+    points = [sweep.points[number] for number in front.points]
+    return heads, [
+        [point.host, *_values(point), short(point.figures.throughput or 0.0), *running_cells(point.figures.running)] for point in points
+    ]
+
+
 def _front(sweep: Sweep, front: Front) -> RenderableType:
-    table = plain_table("host", *(axis.path for axis in sweep.axes), "examples/s", "servers", "W", "an hour")
-    for number in front.points:
-        point = sweep.points[number]
-        table.add_row(point.host, *_values(point), short(point.figures.throughput or 0.0), *running_cells(point.figures.running))
+    heads, rows = front_rows(sweep, front)
+    table = plain_table(*heads)
+    for row in rows:
+        table.add_row(*row)
     return table

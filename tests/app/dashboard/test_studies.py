@@ -32,7 +32,7 @@ def test_a_study_is_followed_to_its_figure_and_compared(page: Page, site: Site) 
     figure.wait_for(timeout=5_000)
     assert figure.locator("polyline").count() == 2
     assert figure.locator("circle").count() == 4
-    assert page.locator("tbody tr").count() == 4
+    assert page.get_by_role("region", name="All points").locator("tbody tr").count() == 4
     assert "4 points on 2 hosts" in page.locator("p.verdict").inner_text()
 
     page.goto("/studies")
