@@ -77,8 +77,8 @@ def _promise(plan: Plan) -> Promise:
 
 def _question_changes(before: Plan, after: Plan) -> Iterator[Change]:
     for part in ("model", "host"):
-        yield from _walk(f"/{part}", getattr(before.question, part).to_data(), getattr(after.question, part).to_data())
-    yield from _walk("/options", _meant_options(before.question), _meant_options(after.question))
+        yield from document_changes(f"/{part}", getattr(before.question, part).to_data(), getattr(after.question, part).to_data())
+    yield from document_changes("/options", _meant_options(before.question), _meant_options(after.question))
     if before.cost_model.digest != after.cost_model.digest:
         yield Change(where="/cost_model", before=_cost_model(before), after=_cost_model(after))
 
@@ -95,13 +95,14 @@ def _cost_model(plan: Plan) -> str:
     return f"{plan.cost_model.source} {plan.cost_model.digest[:19]}"
 
 
-def _walk(where: str, before: Any, after: Any) -> Iterator[Change]:
+def document_changes(where: str, before: Any, after: Any) -> Iterator[Change]:
+    """Where the data of two documents differ, in their order; `where` is the pointer to both."""
     if before == after:
         return
     before, after = _by_name(before), _by_name(after)
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
-            yield from _walk(f"{where}/{key}", before.get(key), after.get(key))
+            yield from document_changes(f"{where}/{key}", before.get(key), after.get(key))
     else:
         yield Change(where=where, before=_shown(before), after=_shown(after))
 

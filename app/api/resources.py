@@ -97,8 +97,9 @@ class StudySummary(JobResource):
 
 
 class StudyResource(StudySummary):
-    """A stored study; `study` is the document that the command of its kind prints, once it is done."""
+    """A stored study; `asked` is all that decides its answer, `study` the document that the command of its kind prints, once it is done."""
 
+    asked: dict[str, Any]
     study: dict[str, Any] | None
 
 
@@ -163,7 +164,7 @@ def study_summary(row: StudyRow) -> StudySummary:
 
 
 def study_resource(row: StudyRow) -> StudyResource:
-    return StudyResource(**_study_fields(row), study=_parsed(row.document))
+    return StudyResource(**_study_fields(row), asked=json.loads(row.asked), study=_parsed(row.document))
 
 
 def _study_fields(row: StudyRow) -> dict[str, Any]:

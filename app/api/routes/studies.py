@@ -62,7 +62,7 @@ async def list_studies(
 
 @router.get("/{study_id}", response_model=StudyResource, responses=UNCHANGED)
 async def get_study(study_id: str, service: TheService, request: Request) -> Response:
-    """One study, how many of its points are done, and its answer once all are."""
+    """One study, how many of its points are done, what was asked, and its answer once all are."""
     return again(await service.read_together(_answer, conditions_of(request), study_id))
 
 
@@ -100,14 +100,15 @@ def _page(session: Session, filters: dict[str, str | None], cursor: str | None, 
 
 
 def _answer(session: Session, conditions: Conditions, study_id: str) -> Response:
-    """The resource, its document as it is stored, which is loaded only where the client does not have it."""
+    """The resource, its documents as they are stored, which are loaded only where the client does not have it."""
     row = _find(session, study_id)
     tag = tag_of("study", row.id, row.state, row.ticket, row.attempts, row.points_done)
     if conditions.knows(tag):
         return unchanged(tag)
 
     def text() -> str:
-        return f'{study_summary(row).model_dump_json().removesuffix("}")},"study":{row.document or "null"}}}'
+        summary = study_summary(row).model_dump_json().removesuffix("}")
+        return f'{summary},"asked":{row.asked},"study":{row.document or "null"}}}'
 
     return document(conditions, tag, text)
 

@@ -1,4 +1,4 @@
-"""Two studies beside each other: both figures, and each point that both have."""
+"""Two studies beside each other: where they ask differently, both figures, and each point that both have."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from emplace.app.dashboard.rendering import show
-from emplace.app.dashboard.studies.shown import MOST_ROWS, ShownAnswer, answer_of, shown, values_of
+from emplace.app.dashboard.studies.asked_shown import asked_changes, asked_of
+from emplace.app.dashboard.studies.shown import MOST_ROWS, ShownAnswer, answer_of, figure_of, shown, values_of
 from emplace.app.dashboard.studies.studies_page import StudyLine, find_study, study_line
+from emplace.app.diff import Change
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import Refused
 
 router = APIRouter()
 
+_MOST_CHANGES = 100
+
 
 @dataclass(frozen=True)
 class ComparedPoint:
-    """`change` is (after - before) / before."""
+    """`change` is (after - before) / before, None where they are not of one thing."""
 
     name: str
     before: float | None
@@ -32,8 +36,11 @@ class ComparedPoint:
 class ComparedStudies:
     studies: list[StudyLine]
     answers: list[ShownAnswer]
-    figure: str
-    """What is compared."""
+    questions: list[Change]
+    """Where they ask differently: the first few."""
+    more_questions: int
+    figures: tuple[str, str]
+    """What the figure of each is of. They are compared where it is one thing."""
     points: list[ComparedPoint]
 
 
@@ -52,11 +59,21 @@ def _page(session: Session, ids: list[str]) -> ComparedStudies:
     if rows[0].kind != rows[1].kind:
         raise Refused(HTTPStatus.CONFLICT, f"a {rows[0].kind} and a {rows[1].kind} have nothing to compare: tick two of one kind")
     answers = [answer_of(row.kind, row.document or "") for row in rows]
+    changes = asked_changes(*(asked_of(row) for row in rows))
+    figures = figure_of(answers[0]), figure_of(answers[1])
     before, after = (dict(values_of(answer)) for answer in answers)
-    points = [_compared(name, value, after[name]) for name, value in before.items() if name in after]
-    figure = {"sweep": "examples/s", "batch": "examples/s", "size": "servers"}.get(rows[0].kind, "the objective")
-    return ComparedStudies([study_line(row) for row in rows], [shown(answer) for answer in answers], figure, points[:MOST_ROWS])
+    points = [_compared(name, value, after[name], figures) for name, value in before.items() if name in after]
+    return ComparedStudies(
+        studies=[study_line(row) for row in rows],
+        answers=[shown(answer) for answer in answers],
+        questions=changes[:_MOST_CHANGES],
+        more_questions=max(0, len(changes) - _MOST_CHANGES),
+        figures=figures,
+        points=points[:MOST_ROWS],
+    )
 
 
-def _compared(name: str, before: float | None, after: float | None) -> ComparedPoint:
-    return ComparedPoint(name, before, after, after / before - 1 if before and after is not None else None)
+def _compared(name: str, before: float | None, after: float | None, figures: tuple[str, str]) -> ComparedPoint:
+    if not before or after is None or figures[0] != figures[1]:
+        return ComparedPoint(name, before, after, None)
+    return ComparedPoint(name, before, after, after / before - 1)

@@ -9,7 +9,7 @@ from emplace.app.database.stored import read_stored
 from emplace.app.reports.batch_svg import throughput_svg, to_quality_svg
 from emplace.app.reports.batch_text import batch_headline, batch_lines, batch_rows, reached
 from emplace.app.reports.noise_text import noise_line
-from emplace.app.reports.recommend_text import comparison_line, recommend_headline, recommend_rows, to_measure
+from emplace.app.reports.recommend_text import UNITS, comparison_line, recommend_headline, recommend_rows, to_measure
 from emplace.app.reports.size_text import size_headline, size_rows, why_no_fewer, why_none
 from emplace.app.reports.study_svg import lines_svg, ranking_svg, sizing_svg
 from emplace.app.reports.sweep_text import crossover_line, front_rows, front_title, sweep_headline, sweep_rows
@@ -84,6 +84,13 @@ def _of_sizing(answer: Sizing) -> Iterator[ShownPart]:
 
 def _first_rows(heads: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     return heads, rows[:MOST_ROWS]
+
+
+def figure_of(answer: StudyAnswer) -> str:
+    """What `values_of` are of."""
+    if isinstance(answer, Recommendation):
+        return UNITS[answer.objective]
+    return "servers" if isinstance(answer, Sizing) else "examples/s"
 
 
 def values_of(answer: StudyAnswer) -> Iterator[tuple[str, float | None]]:
