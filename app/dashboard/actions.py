@@ -16,11 +16,12 @@ from emplace.app.api.new_plans import asked_plan, find_or_store_one
 from emplace.app.api.queueing import put_new
 from emplace.app.api.routes.plans import finished_plan
 from emplace.app.api.routes.runs import plan_to_run
+from emplace.app.dashboard.deletion import of_plans
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.loaded import find_row
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
-from emplace.app.database import jobs, plans
+from emplace.app.database import jobs, plans, runs
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
@@ -57,9 +58,9 @@ async def retry_plans(form: TheForm, service: TheService) -> Response:
 
 
 @router.get("/plans/delete")
-async def confirm_deletion(request: Request, service: TheService, plan: Ticked) -> Response:
+async def confirm_deletion(request: Request, service: TheService, plan: Ticked = []) -> Response:  # noqa: B006
     """What would be deleted."""
-    return show(request, "delete.html", {"plans": await service.read(_lines, plan)})
+    return show(request, "delete.html", of_plans(await service.read(_lines, plan)))
 
 
 @router.post("/plans/delete", dependencies=[Depends(needs(AccessScope.ADMIN))])
@@ -73,6 +74,13 @@ async def delete_plans(form: TheForm, service: TheService) -> Response:
 async def apply_fix(plan_id: str, number: int, service: TheService) -> Response:
     """Plan with a fix: its patch is the question's."""
     return go_to(await service.write(_apply_fix, service, plan_id, number))
+
+
+@router.post("/plans/{plan_id}/runs/{run_id}/cancel", dependencies=[Depends(needs(AccessScope.RUN))])
+async def cancel_run(plan_id: str, run_id: str, service: TheService) -> Response:
+    """End a run that is not done; one that ended before stays as it is."""
+    await service.write(_cancel_run, plan_id, run_id)
+    return go_to(f"/plans/{plan_id}/runs/{run_id}")
 
 
 @router.post("/plans/{plan_id}/runs", dependencies=[Depends(needs(AccessScope.RUN))])
@@ -96,18 +104,19 @@ def _lines(session: Session, plan_ids: list[str]) -> list[PlanLine]:
 
 
 def _cancel(session: Session, plan_ids: list[str]) -> str:
-    for plan_id in plan_ids:
-        if jobs.cancel(session, PlanRow, plan_id) is None:
-            raise not_found("plan", plan_id)
+    """Of several that were ticked some may be gone since; one by itself must be there."""
+    there = [plan_id for plan_id in plan_ids if jobs.cancel(session, PlanRow, plan_id) is not None]
+    if plan_ids and not there:
+        raise not_found("plan", plan_ids[0])
     return _back(plan_ids)
 
 
 def _retry(session: Session, service: Service, plan_ids: list[str]) -> str:
-    asked = []
-    for plan_id in plan_ids:
-        row = find_row(session, plan_id)
-        if row.state in (State.FAILED, State.CANCELLED):
-            asked.append(ask_for(session, service, question_of(row)))
+    """As `_cancel`, of those that are gone."""
+    rows = [row for plan_id in plan_ids if (row := plans.find(session, plan_id)) is not None]
+    if plan_ids and not rows:
+        raise not_found("plan", plan_ids[0])
+    asked = [ask_for(session, service, question_of(row)) for row in rows if row.state in (State.FAILED, State.CANCELLED)]
     return asked[0] if len(asked) == 1 else "/"
 
 
@@ -125,6 +134,13 @@ def _apply_fix(session: Session, service: Service, plan_id: str, number: int) ->
     if not 0 <= number < len(fixes) or not fixes[number].patch:
         raise Refused(HTTPStatus.NOT_FOUND, f"the plan has {len(fixes)} fixes; number {number} is none that can be applied")
     return ask_for(session, service, patched(plan.question, fixes[number].patch))
+
+
+def _cancel_run(session: Session, plan_id: str, run_id: str) -> None:
+    run = runs.find(session, run_id)
+    if run is None or run.plan_id != plan_id:
+        raise not_found("run", run_id)
+    jobs.cancel(session, RunRow, run_id)
 
 
 def _run(session: Session, service: Service, plan_id: str, *, emulate: bool) -> None:

@@ -6,17 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
+from emplace.app.dashboard.actions import go_to
 from emplace.app.dashboard.rendering import show
-from emplace.app.database import paging, profiles
+from emplace.app.database import jobs, paging, profiles
+from emplace.app.database.keys import AccessScope
 from emplace.app.database.states import State
 from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import ProfileRow
+from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, TheService
-from emplace.app.web.problems import found
+from emplace.app.web.problems import found, not_found
 from emplace.placement.cost_model import CostModel, Residual
 
 router = APIRouter()
@@ -69,6 +72,18 @@ async def profiles_page(request: Request, service: TheService, cursor: Cursor = 
 async def profile_page(request: Request, profile_id: str, service: TheService) -> Response:
     """One cost model."""
     return show(request, "profile.html", await service.read(_page, profile_id))
+
+
+@router.post("/profiles/{profile_id}/cancel", dependencies=[Depends(needs(AccessScope.RUN))])
+async def cancel_profile(profile_id: str, service: TheService) -> Response:
+    """End a measurement that is not done; one that ended before stays as it is."""
+    await service.write(_cancel, profile_id)
+    return go_to(f"/profiles/{profile_id}")
+
+
+def _cancel(session: Session, profile_id: str) -> None:
+    if jobs.cancel(session, ProfileRow, profile_id) is None:
+        raise not_found("profile", profile_id)
 
 
 def _list(session: Session, cursor: str | None) -> dict[str, object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
 
+from emplace.app.dashboard.actions import Ticked
 from emplace.app.dashboard.rendering import show
 from emplace.app.dashboard.studies.asked_shown import asked_changes, asked_of
 from emplace.app.dashboard.studies.shown import MOST_ROWS, ShownAnswer, answer_of, figure_of, shown, values_of
@@ -45,7 +45,7 @@ class ComparedStudies:
 
 
 @router.get("/studies/compare")
-async def compare_studies_page(request: Request, service: TheService, study: Annotated[list[str], Query(max_length=200)]) -> Response:
+async def compare_studies_page(request: Request, service: TheService, study: Ticked = []) -> Response:  # noqa: B006
     return show(request, "compare_studies.html", await service.read(_page, study))
 
 

@@ -9,10 +9,13 @@ from datetime import datetime
 from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy.orm import Session
 
+from emplace.app.api.studies import store_study
 from emplace.app.dashboard import tones
-from emplace.app.dashboard.actions import go_to
+from emplace.app.dashboard.actions import Ticked, go_to
+from emplace.app.dashboard.deletion import Deletion, Doomed
 from emplace.app.dashboard.forms import TheForm
 from emplace.app.dashboard.rendering import show
+from emplace.app.dashboard.studies.asked_shown import asked_of
 from emplace.app.database import jobs, paging, studies
 from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
@@ -21,6 +24,7 @@ from emplace.app.database.tables import StudyRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, TheService
 from emplace.app.web.problems import found, not_found
+from emplace.app.web.service import Service
 
 router = APIRouter()
 
@@ -53,6 +57,18 @@ async def cancel_study(study_id: str, service: TheService) -> Response:
     """End a study that is not done."""
     await service.write(_cancel, study_id)
     return go_to(f"/studies/{study_id}")
+
+
+@router.post("/studies/{study_id}/again")
+async def ask_study_again(study_id: str, service: TheService) -> Response:
+    """Begin a study anew whose job failed or was cancelled."""
+    return go_to(f"/studies/{await service.write(_again, service, study_id)}")
+
+
+@router.get("/studies/delete")
+async def confirm_deletion(request: Request, service: TheService, study: Ticked = []) -> Response:  # noqa: B006
+    """What would be deleted."""
+    return show(request, "delete.html", await service.read(_doomed, study))
 
 
 @router.post("/studies/delete", dependencies=[Depends(needs(AccessScope.ADMIN))])
@@ -93,6 +109,20 @@ def _list(session: Session, cursor: str | None) -> dict[str, object]:
 def _cancel(session: Session, study_id: str) -> None:
     if jobs.cancel(session, StudyRow, study_id) is None:
         raise not_found("study", study_id)
+
+
+def _again(session: Session, service: Service, study_id: str) -> str:
+    row = find_study(session, study_id)
+    return store_study(session, service, asked_of(row), row.points)
+
+
+def _doomed(session: Session, study_ids: list[str]) -> Deletion:
+    lines = [study_line(row) for study_id in study_ids if (row := studies.find(session, study_id)) is not None]
+    rows = tuple(
+        Doomed(each.id, f"/studies/{each.id}", f"{each.kind} of {each.model}", each.state, each.tone, ", ".join(each.varied), each.asked_at)
+        for each in lines
+    )
+    return Deletion("study", "studies", "/studies", "What is at work on them ends.", rows)
 
 
 def _delete(session: Session, study_ids: list[str]) -> list[Ticket]:

@@ -74,6 +74,7 @@ class Site:
             *studies,
             *others,
             f"/plans/delete?plan={self.ids['plain']}",
+            f"/studies/delete?study={self.ids['swept']}",
             "/docs",
         ]
 
