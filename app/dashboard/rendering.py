@@ -119,5 +119,14 @@ def login_page(request: Request, to: str, wrong: str = "", status: int = HTTPSta
 def error_page(request: Request, status: int, detail: str) -> HTMLResponse:
     """What a browser gets in place of a problem document: the login page where a key is missing."""
     if status == HTTPStatus.UNAUTHORIZED:
-        return login_page(request, request.url.path, status=status)
+        return _login_first(request)
     return render(request, "error.html", status=status, title=HTTPStatus(status).phrase, detail=detail)
+
+
+def _login_first(request: Request) -> HTMLResponse:
+    """It leads back to what was asked for; of a form that nobody was let in to send, to the page that it is on."""
+    if request.method in ("GET", "HEAD"):
+        return login_page(request, with_query(request), status=HTTPStatus.UNAUTHORIZED)
+    host, _, page = request.headers.get("referer", "").partition("://")[2].partition("/")
+    to = f"/{page}" if host == request.url.netloc else "/"
+    return login_page(request, to, "Nothing was done: your session has ended. Log in, then do it again.", HTTPStatus.UNAUTHORIZED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import unescape
 
 import httpx
 import pytest
@@ -160,6 +161,27 @@ def test_a_browser_logs_in_with_a_key(guarded: httpx.Client, key: Login) -> None
     assert guarded.post("/v1/plans", json=QUESTION).status_code == 403
     assert guarded.post("/logout").headers["location"] == "/login"
     assert guarded.get("/v1/plans").status_code == 401
+
+
+@ONLY_SQLITE
+def test_the_login_leads_back(guarded: httpx.Client) -> None:
+    """To the view with all that its address says; where a form was sent, to the page that the form is on."""
+    page = {"Accept": "text/html"}
+
+    def leads_to(answer: httpx.Response) -> str:
+        assert answer.status_code == 401
+        return unescape(answer.text.split('name="to" type="hidden" value="')[1].split('"')[0])
+
+    assert leads_to(guarded.get("/?q=m1&sort=gap", headers=page)) == "/?q=m1&sort=gap"
+    for referer, path in (
+        (f"{guarded.base_url}/new?plan=x", "/new?plan=x"),
+        ("http://evil.example/new", "/"),
+        ("", "/"),
+        ("http://[", "/"),
+    ):
+        sent = guarded.post("/new", data={"model": "m1"}, headers=page | {"Referer": referer})
+        assert leads_to(sent) == path
+        assert "Nothing was done" in sent.text
 
 
 @ONLY_SQLITE
