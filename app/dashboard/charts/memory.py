@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emplace.app.dashboard.charts.ranks import rank_label, shown_ranks
+from emplace.app.dashboard.charts.ranks import node_label, rank_label, server_machines, shown_ranks
 from emplace.placement.plan import Plan
 
 LARGEST = 3
@@ -69,13 +69,12 @@ def _nodes(plan: Plan, *, by_load: bool) -> MemoryChart | None:
     of_rank = [rank.node for rank in plan.ranks]
     held = _held(((of_rank[shard.rank], table.name, shard.ddr_bytes) for table in plan.tables for shard in table.shards), len(plan.nodes))
     order = shown_ranks([node.ddr_bytes for node in plan.nodes], by_load=by_load)
-    host, trainer_nodes = plan.question.host, {rank.node for rank in plan.ranks if not rank.is_server}
-    memories = []
+    host, servers, memories = plan.question.host, server_machines(plan), []
     for node in (plan.nodes[index] for index in order):
-        servers = None if node.node in trainer_nodes else host.remote_servers
-        capacity = host.node.ddr_capacity if servers is None else servers.ddr_capacity
-        label = f"{'node' if servers is None else 'server'} {node.node}"
-        memories.append(_memory(label, held[node.node], node.ddr_bytes, node.ddr_capacity_bytes, capacity))
+        server = servers.get(node.node)
+        remote = None if server is None else host.remote_servers
+        capacity = host.node.ddr_capacity if remote is None else remote.ddr_capacity
+        memories.append(_memory(node_label(node.node, server), held[node.node], node.ddr_bytes, node.ddr_capacity_bytes, capacity))
     return _chart("System memory of each node", memories, len(plan.nodes) - len(order))
 
 

@@ -30,10 +30,8 @@ class Mirror:
     left_out: int
 
 
-def mirror(title: str, kind: str, sides: tuple[str, str], labels: Sequence[str], values: tuple[Sequence[float], Sequence[float]]) -> Mirror:
-    """`labels` are of the longer of both sequences."""
-    lefts, rights = ([*each, *[None] * (len(labels) - len(each))] for each in values)
-    pairs = [Pair(label, left, right) for label, left, right in zip(labels, lefts, rights, strict=True)]
+def mirror(title: str, kind: str, sides: tuple[str, str], pairs: Sequence[Pair]) -> Mirror:
+    """The pairs that differ most, of too many."""
     by_change = sorted(range(len(pairs)), key=lambda index: (-abs((pairs[index].right or 0.0) - (pairs[index].left or 0.0)), index))
     shown = tuple(pairs[index] for index in sorted(by_change[:MOST_ROWS]))
     scale = max((value for pair in pairs for value in (pair.left, pair.right) if value is not None), default=0.0)

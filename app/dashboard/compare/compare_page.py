@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import zip_longest
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.orm import Session
 
-from emplace.app.dashboard.charts.mirror import Mirror, mirror
-from emplace.app.dashboard.charts.stage_titles import STAGE_TITLES
+from emplace.app.dashboard.charts.mirror import Mirror, Pair, mirror
+from emplace.app.dashboard.charts.ranks import node_label, rank_label, server_machines
+from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
 from emplace.app.dashboard.loaded import find_row, loaded
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
@@ -20,6 +23,7 @@ from emplace.app.database.tables import PlanRow
 from emplace.app.diff import Change, PlanDiff, TableChange, diff_plans
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import Refused
+from emplace.placement.beside_stages import beside_stages_us, waits_for
 from emplace.placement.cost_model import CostSource
 from emplace.placement.errors import BrokenRule
 from emplace.placement.plan import Plan
@@ -93,8 +97,8 @@ def _compared(session: Session, rows: list[PlanRow], before: Plan, after: Plan) 
         diff=diff.model_copy(update={"question": (), "tables": ()}),
         moved=moved[:_MOST_TABLES],
         more_moved=max(0, len(moved) - _MOST_TABLES),
-        stages=_stages(before, after) if before.has_placement and after.has_placement else [],
-        mirrors=list(_mirrors(before, after)) if before.has_placement and after.has_placement else [],
+        stages=compared_stages(before, after) if before.has_placement and after.has_placement else [],
+        mirrors=list(mirrors(before, after)) if before.has_placement and after.has_placement else [],
         swapped=f"/compare?plan={rows[1].id}&plan={rows[0].id}",
     )
 
@@ -108,22 +112,51 @@ def _warning(before: Plan, after: Plan) -> str | None:
     return None
 
 
-def _stages(before: Plan, after: Plan) -> list[StagePair]:
+def compared_stages(before: Plan, after: Plan) -> list[StagePair]:
+    """The stages that either has, then what a step lasts beside them: both add up to their steps."""
     old, new = stage_lengths(before), stage_lengths(after)
-    return [StagePair(key.value, title, old[key], new[key]) for key, title in STAGE_TITLES.items() if old[key] or new[key]]
+    stages = [StagePair(key.value, title, old[key], new[key]) for key, title in STAGE_TITLES.items() if old[key] or new[key]]
+    awaited = " or ".join(sorted({waits_for(before), waits_for(after)} - {""}))
+    title = f"waiting for {awaited}" if awaited else OVERHEAD
+    return [*stages, StagePair(OVERHEAD, title, beside_stages_us(before), beside_stages_us(after))]
 
 
-def _mirrors(before: Plan, after: Plan) -> list[Mirror]:
-    sides = ("before", "after")
-    ranks = max((before.ranks, after.ranks), key=len)
-    labels = [f"server {rank.rank}" if rank.is_server else f"rank {rank.rank}" for rank in ranks]
-    own = tuple([rank.step_time_us for rank in plan.ranks] for plan in (before, after))
-    charts = [mirror("Own work of each rank", "time", sides, labels, (own[0], own[1]))]
-    if any(rank.hbm_bytes for rank in ranks):
-        hbm = tuple([float(rank.hbm_bytes) for rank in plan.ranks if not rank.is_server] for plan in (before, after))
-        charts.append(mirror("Device memory of each rank", "bytes", sides, labels[: max(map(len, hbm))], (hbm[0], hbm[1])))
-    nodes = tuple([float(node.ddr_bytes) for node in plan.nodes] for plan in (before, after))
-    if any(map(any, nodes)):
-        numbered = [f"node {number}" for number in range(max(map(len, nodes)))]
-        charts.append(mirror("System memory of each node", "bytes", sides, numbered, (nodes[0], nodes[1])))
-    return charts
+def mirrors(before: Plan, after: Plan) -> Iterator[Mirror]:
+    """Trainers beside trainers and servers beside servers, each in their order."""
+    sides, plans = ("before", "after"), (before, after)
+    own = [pair for servers in (False, True) for pair in _paired(*(_work(plan, servers=servers) for plan in plans))]
+    yield mirror("Own work of each rank", "time", sides, own)
+    if any(rank.hbm_bytes for plan in plans for rank in plan.ranks):
+        yield mirror("Device memory of each rank", "bytes", sides, _paired(*map(_device_memory, plans)))
+    if any(node.ddr_bytes for plan in plans for node in plan.nodes):
+        held = [pair for servers in (False, True) for pair in _paired(*(_system_memory(plan, servers=servers) for plan in plans))]
+        yield mirror("System memory of each node", "bytes", sides, held)
+
+
+_Named = tuple[str, float]
+
+
+def _work(plan: Plan, *, servers: bool) -> list[_Named]:
+    return [(rank_label(rank), rank.step_time_us) for rank in plan.ranks if rank.is_server is servers]
+
+
+def _device_memory(plan: Plan) -> list[_Named]:
+    return [(rank_label(rank), float(rank.hbm_bytes)) for rank in plan.ranks if not rank.is_server]
+
+
+def _system_memory(plan: Plan, *, servers: bool) -> list[_Named]:
+    """Of nodes with trainers, or of servers that are machines of their own."""
+    machines = server_machines(plan)
+    nodes = [node for node in plan.nodes if (node.node in machines) is servers]
+    return [(node_label(node.node, machines.get(node.node)), float(node.ddr_bytes)) for node in nodes]
+
+
+def _paired(before: Sequence[_Named], after: Sequence[_Named]) -> list[Pair]:
+    return [_pair(*both) for both in zip_longest(before, after)]
+
+
+def _pair(before: _Named | None, after: _Named | None) -> Pair:
+    """With both numbers where they differ: servers come after trainers, of which one plan may have more."""
+    labels = list(dict.fromkeys(each[0] for each in (before, after) if each is not None))
+    label = labels[0] if len(labels) == 1 else f"servers {', '.join(each.split()[1] for each in labels)}"
+    return Pair(label, None if before is None else before[1], None if after is None else after[1])

@@ -11,11 +11,12 @@ from emplace.app.dashboard.catalog.models_page import access_chart, sizes_chart
 from emplace.app.dashboard.charts.heat_map import LEVELS, heat_map
 from emplace.app.dashboard.charts.host import host_chart
 from emplace.app.dashboard.charts.memory import memory_charts
-from emplace.app.dashboard.charts.mirror import mirror
+from emplace.app.dashboard.charts.mirror import Pair, mirror
 from emplace.app.dashboard.charts.points import axis
 from emplace.app.dashboard.charts.ranks import MOST_SHOWN
 from emplace.app.dashboard.charts.search import search_chart
 from emplace.app.dashboard.charts.step import step_chart
+from emplace.app.dashboard.compare.compare_page import compared_stages, mirrors
 from emplace.app.dashboard.drawing.heat_map import draw_heat_map
 from emplace.app.dashboard.drawing.host import draw_host
 from emplace.app.dashboard.drawing.memory import draw_memory
@@ -34,6 +35,7 @@ from emplace.placement.stages import Stage
 from tests.app.dashboard.demo import EVENTS, question_of
 from tests.app.finished import measurement_of, plan_of
 from tests.app.questions import a_question, model_data
+from tests.executor.plans import build_plan, table_wise
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +159,7 @@ def test_what_limits_a_step_is_said_in_sentences(m3: Plan) -> None:
 
 
 def test_mirrored_plans_stand_on_one_scale() -> None:
-    chart = mirror("Own work", "time", ("before", "after"), ["rank 0", "rank 1"], ([100.0], [50.0, 200.0]))
+    chart = mirror("Own work", "time", ("before", "after"), [Pair("rank 0", 100.0, 50.0), Pair("rank 1", None, 200.0)])
     assert [(pair.left, pair.right) for pair in chart.pairs] == [(100.0, 50.0), (None, 200.0)]
     widths = re.findall(r'class="segment (before|after)" [^>]*width="([\d.]+)"', str(draw_mirror(chart)))
     by_side = [float(width) for _, width in widths]
@@ -224,3 +226,40 @@ def test_an_axis_has_room_for_all_values() -> None:
     level = axis("x", "count", [10.0, 1000.0], is_log=True)
     assert 0 < level.place(10.0) < level.place(100.0) < level.place(1000.0) < 1
     assert level.place(100.0) == pytest.approx(0.5)
+
+
+def on_servers(ranks: int) -> Plan:
+    """Two tables on two servers, and one on a trainer."""
+    host = builtin_host("big-basin-16g")
+    first, second, third = a_question().model.tables
+    remote = host.remote_servers
+    assert remote is not None
+    few = host.model_copy(update={"remote_servers": remote.model_copy(update={"count": 2})})
+    layouts = {first.name: table_wise(first, 0), second.name: table_wise(second, ranks), third.name: table_wise(third, ranks + 1)}
+    return build_plan(a_question().model, few, layouts, ranks=ranks)
+
+
+def test_a_server_has_one_name_in_every_chart() -> None:
+    plan = on_servers(4)
+    names = [rank.label for rank in step_chart(plan).ranks[4:]]
+    assert names == ["server 4", "server 5"]
+    nodes = next(chart for chart in memory_charts(plan) if chart.title.startswith("System"))
+    assert [memory.label for memory in nodes.memories] == ["node 0", *names]
+
+
+def test_trainers_stand_beside_trainers_and_servers_beside_servers() -> None:
+    before, after = on_servers(2), on_servers(4)
+    own, devices, nodes = mirrors(before, after)
+    servers = ["servers 2, 4", "servers 3, 5"]
+    assert [pair.label for pair in own.pairs] == ["rank 0", "rank 1", "rank 2", "rank 3", *servers]
+    assert own.pairs[2].left is None
+    assert own.pairs[4] == Pair(servers[0], before.ranks[2].step_time_us, after.ranks[4].step_time_us)
+    assert [pair.label for pair in devices.pairs] == ["rank 0", "rank 1", "rank 2", "rank 3"]
+    assert [pair.label for pair in nodes.pairs] == ["node 0", *servers]
+
+
+def test_compared_stages_add_up_to_both_steps() -> None:
+    before, after = on_servers(2), on_servers(4)
+    rows = compared_stages(before, after)
+    assert sum(row.before_us for row in rows) == pytest.approx(before.step_time_us)
+    assert sum(row.after_us for row in rows) == pytest.approx(after.step_time_us)
