@@ -1,8 +1,12 @@
 // Live parts: an element with an id and `data-live` is replaced by what the server now says of it. `data-live="3"` asks every
 // three seconds; with `data-events` beside it, at each event of the stream, whose end loads the page anew. Without JavaScript the
-// page reloads itself instead.
+// page reloads itself instead. What has the focus keeps it: it is known again by where it leads, or by what it is called.
 "use strict";
 let asking = false;
+function nameOf(element) {
+  const name = element.getAttribute("href") || element.value || element.getAttribute("aria-label") || element.textContent;
+  return `${element.tagName} ${name}`;
+}
 async function refresh() {
   if (asking) return;
   asking = true;
@@ -14,12 +18,11 @@ async function refresh() {
       const now = page.getElementById(old.id);
       if (now === null) continue;
       const ticked = new Set([...old.querySelectorAll("input:checked")].map((box) => box.value));
-      const focused = old.contains(document.activeElement) ? document.activeElement.value : null;
+      const focused = old.contains(document.activeElement) ? nameOf(document.activeElement) : null;
       old.replaceChildren(...now.childNodes);
-      for (const box of old.querySelectorAll("input[type=checkbox]")) {
-        box.checked = ticked.has(box.value);
-        if (focused !== null && box.value === focused) box.focus();
-      }
+      for (const box of old.querySelectorAll("input[type=checkbox]")) box.checked = ticked.has(box.value);
+      const again = [...old.querySelectorAll("a, button, input, summary, [tabindex]")].find((each) => nameOf(each) === focused);
+      again?.focus({ preventScroll: true });
       if (!("live" in now.dataset)) delete old.dataset.live;
     }
   } catch {

@@ -419,6 +419,16 @@ def test_rows_of_the_list_are_live(page: Page, site: Site) -> None:
     assert page.is_checked(f"{row_of(plan_id)} input")
 
 
+def test_what_has_the_focus_keeps_it_while_rows_change(page: Page, site: Site) -> None:
+    first, second = (ask(site, a_question(seed=seed)) for seed in (44, 45))
+    page.goto("/")
+    for selector, plan_id in (("th a", first), ("input", second)):
+        page.focus(f"{row_of(second)} {selector}")
+        site.api.post("/plans/cancel", data={"plan": plan_id})
+        page.wait_for_selector(f"{row_of(plan_id)} >> text=cancelled", timeout=10_000)
+        assert page.evaluate("selector => document.activeElement === document.querySelector(selector)", f"{row_of(second)} {selector}")
+
+
 def test_the_pages_work_without_javascript(browser: Browser, site: Site) -> None:
     plan_id = store(site, fixable_plan(a_question(seed=43)))
     context = browser.new_context(base_url=site.url, java_script_enabled=False)
