@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -117,6 +117,17 @@ def axes_of(given: Sequence[str], *, of_template: bool) -> list[Axis]:
         rule = "needs at least one --vary, such as /local_batch_size=512,1024,2048; 'emplace recommend' compares hosts without one"
         raise InvalidDocument("--vary", [BrokenRule("", "", rule)])
     return [axis_of(text, of_template=of_template) for text in given]
+
+
+def refuse_varied(axes: Sequence[Axis], options: Mapping[str, object], settings: Sequence[str]) -> None:
+    """Raises InvalidDocument for an option or a setting of the template that is given and has other values at every point."""
+    given = {(QuestionPart.OPTIONS, name): value for name, value in options.items()}
+    given |= {(QuestionPart.TEMPLATE, setting.partition("=")[0]): setting for setting in settings}
+    for axis in axes:
+        value = given.get((axis.part, axis.pointer.removeprefix("/")))
+        if value is not None and not axis.is_relative:
+            rule = "is varied, and given besides: leave out one or the other"
+            raise InvalidDocument("--vary", [BrokenRule(axis.path, str(value), rule)])
 
 
 def pair_of(text: str) -> tuple[str, str]:

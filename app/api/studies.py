@@ -32,7 +32,7 @@ from emplace.studies.fleet import Hogwild
 from emplace.studies.grid import MAX_POINTS as MAX_GRID_POINTS
 from emplace.studies.recommend import WORK_S as RECOMMEND_WORK_S
 from emplace.studies.size import WORK_S
-from emplace.studies.sweep import STUDY_GAP, axes_of, pair_of
+from emplace.studies.sweep import STUDY_GAP, axes_of, pair_of, refuse_varied
 from emplace.studies.target import target_of
 
 _PREPARE_S = 30.0
@@ -101,6 +101,7 @@ def _asked(session: Session, service: Service, kind: str, body: dict[str, Any]) 
     }
     if isinstance(keys, SweepKeys):
         axes = axes_of(keys.vary, of_template=common["template"] is not None)
+        refuse_varied(axes, body.get("options") or {}, body.get("set") or ())
         return AskedSweep(**common, axes=tuple(axes), fronts=tuple(map(pair_of, keys.pareto)))
     if isinstance(keys, SizeKeys):
         target = target_of(keys.throughput, keys.examples, keys.deadline)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +19,8 @@ from emplace.app.reports.sweep_svg import sweep_svg
 from emplace.app.reports.sweep_text import sweep_view
 from emplace.extras import require_extra
 from emplace.placement.errors import BrokenRule, InvalidDocument
-from emplace.studies.axes import Axis, QuestionPart
 from emplace.studies.measuring import run_measured
-from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, pair_of, run_sweep
+from emplace.studies.sweep import STUDY_GAP, Sweep, SweepStudy, axes_of, pair_of, refuse_varied, run_sweep
 
 
 class SweepFormat(StrEnum):
@@ -72,8 +70,8 @@ def sweep(
     chosen = plan_options(nodes=nodes, ranks=ranks, tiers=tiers, work_limit=work_limit, seed=seed, gap=STUDY_GAP if gap is None else gap)
     setting = studying.setting_of(model, settings, chosen, stack)
     axes = axes_of(vary or [], of_template=not hasattr(setting.model, "tables"))
-    given = {"--nodes": nodes, "--ranks": ranks, "--tiers": tiers, "--work-limit": work_limit, "--gap": gap, "--seed": seed}
-    _refuse_varied(axes, given | {f"/{setting.partition('=')[0]}": setting for setting in settings or []})
+    given = {"nodes": nodes, "ranks": ranks, "tiers": tiers, "work_limit": work_limit, "gap": gap, "seed": seed}
+    refuse_varied(axes, given, settings or [])
     _refuse_format(format, len(axes), out)
     if steps is not None and not run:
         raise InvalidDocument("--steps", [BrokenRule("", str(steps), "is for points that are trained: give --run too")])
@@ -88,15 +86,6 @@ def sweep(
             found = run_sweep(study, studying.cores(processes), told)
     _report(found, format, out)
     return studying.exit_code(found.statuses)
-
-
-def _refuse_varied(axes: Sequence[Axis], given: Mapping[str, object]) -> None:
-    """Raises InvalidDocument for what is given and has other values at every point."""
-    for axis in axes:
-        name = axis.path.replace("_", "-") if axis.part is QuestionPart.OPTIONS else axis.path
-        if (value := given.get(name)) is not None and not axis.is_relative:
-            rule = "is varied, and given besides: leave out one or the other"
-            raise InvalidDocument("--vary", [BrokenRule(axis.path, str(value), rule)])
 
 
 def _refuse_format(format: SweepFormat, axes: int, out: Path | None) -> None:

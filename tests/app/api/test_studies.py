@@ -101,6 +101,8 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
         (SWEEP | {"hosts": ["zion", "zion"]}, "/hosts", "is the name of two hosts"),
         (SWEEP | {"vary": ["/colour=1"]}, "/vary", "is not there"),
         (SWEEP | {"vary": ["--nodes=0"]}, "/vary", "must be greater than 0"),
+        (SWEEP | {"vary": ["/sparse=2,4"]}, "/vary", "/sparse is varied, and given besides"),
+        (SWEEP | {"vary": ["--work-limit=1,2"]}, "/vary", "--work-limit is varied, and given besides"),
         (SWEEP | {"pareto": ["throughput"]}, "/pareto", "two figures"),
         (SWEEP | {"vary": ["/hash=" + ",".join(map(str, range(1, 20_000)))]}, "/vary", "has 2,000 at most"),
         (SWEEP | {"hosts": ["zion"] * 101}, "/hosts", "must be 100 at most"),
