@@ -97,7 +97,9 @@ def _document(name: str, document: Document, names: list[str], find: Any) -> dic
 
 
 def chosen(form: Form, name: str) -> Any:
-    """A file goes before a text, and either before a name."""
+    """A file goes before a text, and either before a name. Raises InvalidDocument."""
+    if f"{name}_file" in form.unreadable:
+        raise InvalidDocument("body", [BrokenRule(f"/{name}", "", "the file must be YAML or JSON in UTF-8")])
     text = form.text(f"{name}_file") or form.text(f"{name}_text")
     if not text:
         return form.text(name) or None

@@ -89,3 +89,15 @@ def test_a_measurement_at_work_is_cancelled(site: Site) -> None:
     assert f'action="{profile}/cancel"' in site.api.get(profile).text
     assert "Cancelled before it was measured." in site.api.get(pressed(site, f"{profile}/cancel")).text
     assert site.api.post(f"/profiles/{GONE}/cancel").status_code == 404
+
+
+def test_a_file_that_is_no_text_is_said_at_its_field(site: Site) -> None:
+    """What was typed besides stays."""
+    for path, field in (("/new", "model"), ("/new", "host"), ("/studies/new?kind=batch", "curve")):
+        answer = site.api.post(
+            path, data={"model": "ncf", "gap": "0.25", "batches": "64", "hosts": "zion"}, files={f"{field}_file": ("a.yaml", b"\xff\xfen")}
+        )
+        assert answer.status_code == 422
+        [error] = [line for line in answer.text.splitlines() if f'id="error-{field}-1"' in line]
+        assert "in UTF-8" in error
+        assert 'value="0.25"' in answer.text
