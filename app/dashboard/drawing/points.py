@@ -53,14 +53,26 @@ def _axes(chart: PointsChart, margin: float) -> Iterator[str]:
 
 
 def ticks(axis: ChartAxis) -> list[float]:
-    if axis.is_log:
-        first, last = math.ceil(math.log10(axis.low)), math.floor(math.log10(axis.high))
-        every = max(1, (last - first) // 6 + 1)
-        return [10.0**power for power in range(first, last + 1, every)]
+    """Round values on the axis, two at least: powers of ten on a logarithmic one, with 2 and 5 times of them or even steps where it is short."""
+    if axis.is_log and len(powers := _powers(axis)) > 1:
+        return powers
+    if axis.is_log and len(between := _between_powers(axis)) > 1:
+        return between
     step = _round_step((axis.high - axis.low) / _TICKS)
     step = max(1.0, math.ceil(step)) if axis.kind == "count" else step
     first = math.ceil(axis.low / step - 1e-9)
     return [step * number for number in range(first, math.floor(axis.high / step + 1e-9) + 1)]
+
+
+def _powers(axis: ChartAxis) -> list[float]:
+    first, last = math.ceil(math.log10(axis.low)), math.floor(math.log10(axis.high))
+    return [10.0**power for power in range(first, last + 1, max(1, (last - first) // 6 + 1))]
+
+
+def _between_powers(axis: ChartAxis) -> list[float]:
+    powers = range(math.floor(math.log10(axis.low)), math.floor(math.log10(axis.high)) + 1)
+    values = [10.0**power * times for power in powers for times in (1, 2, 5)]
+    return [value for value in values if axis.low <= value <= axis.high]
 
 
 def _round_step(step: float) -> float:

@@ -21,7 +21,7 @@ from emplace.app.dashboard.drawing.heat_map import draw_heat_map
 from emplace.app.dashboard.drawing.host import draw_host
 from emplace.app.dashboard.drawing.memory import draw_memory
 from emplace.app.dashboard.drawing.mirror import draw_mirror
-from emplace.app.dashboard.drawing.points import draw_points
+from emplace.app.dashboard.drawing.points import draw_points, shown, ticks
 from emplace.app.dashboard.drawing.step import draw_step
 from emplace.app.dashboard.loaded import LoadedPlan
 from emplace.app.dashboard.plan.limits import limits
@@ -156,6 +156,15 @@ def test_what_limits_a_step_is_said_in_sentences(m3: Plan) -> None:
     assert sum(stage.time_us for stage in found.stages) == pytest.approx((m3.step_time_us or 0) - m3.question.cost_model.step_overhead_us)
     worst = max(found.stages, key=lambda stage: stage.time_us - stage.mean_us)
     assert any(f"{worst.title.capitalize()} lasts" in sentence and worst.waits_for in sentence for sentence in found.sentences)
+
+
+@pytest.mark.parametrize("values", [(20_000, 27_000), (3.0, 3.1), (11.0, 90.0), (1.0, 5e9), (0.002, 0.0021)])
+def test_a_logarithmic_axis_has_a_scale(values: tuple[float, float]) -> None:
+    drawn = axis("rows", "number", values, is_log=True)
+    found = ticks(drawn)
+    assert 2 <= len(found) <= 8
+    assert all(drawn.low <= value <= drawn.high for value in found)
+    assert len({shown(drawn, value) for value in found}) == len(found)
 
 
 def test_mirrored_plans_stand_on_one_scale() -> None:
