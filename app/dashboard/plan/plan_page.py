@@ -177,7 +177,7 @@ def _step_facts(found: LoadedPlan, line: PlanLine) -> list[Fact]:
         Fact("No plan is faster than", unit.show(plan.lower_bound_us)),
         Fact("Gap", percent(plan.gap), decided),
         Fact("Predicted throughput", f"{THOUSANDS.number(plan.throughput_samples_per_s)} k examples/s", _size(plan)),
-        Fact("Imbalance", f"{plan.imbalance:.3f}" if plan.imbalance else "-", "slowest rank's own work / mean"),
+        Fact("Imbalance", f"{plan.imbalance:.3f}" if plan.imbalance else "-", "busiest trainer's own work / mean of trainers"),
     ]
 
 

@@ -74,7 +74,7 @@ def _fits(plan: Plan) -> str:
     if plan.lower_bound_us is None or not plan.lower_bound_us:
         return f"It fits, in a step of {step} as predicted; nothing is known of other placements."
     if plan.status is PlanStatus.OPTIMAL or (plan.gap or 0.0) <= tones.GOOD_GAP:
-        rest = "no placement is faster" if not plan.gap else f"no placement is more than {percent(plan.gap)} faster"
+        rest = "no placement is faster" if not plan.gap else f"no placement is more than {percent(plan.gap).removeprefix('<')} faster"
         return f"It fits, in a step of {step} as predicted, and {rest}."
     return f"It fits, in a step of {step} as predicted; a placement up to {percent(plan.gap)} faster is not ruled out."
 

@@ -33,8 +33,8 @@ _COLUMNS = (
     Column(PlanColumn.STEP, "Predicted step", "ms"),
     Column(PlanColumn.MEASURED, "Measured", "ms", hint="and how far it is from the predicted step"),
     Column(PlanColumn.THROUGHPUT, "Predicted throughput", "k/s", hint="thousand examples a second"),
-    Column(PlanColumn.MEMORY, "Fullest memory", "GiB", hint="what the fullest memory holds, and its share of what there is room for"),
-    Column(PlanColumn.IMBALANCE, "Imbalance", hint="the slowest rank's own work / the mean"),
+    Column(PlanColumn.MEMORY, "Fullest memory", "%, GiB", hint="how full the fullest memory is, and what it holds"),
+    Column(PlanColumn.IMBALANCE, "Imbalance", hint="the busiest trainer's own work / the mean of trainers"),
     Column(PlanColumn.COSTS, "Costs", is_number=False),
     Column(PlanColumn.ASKED, "Asked", "UTC"),
 )

@@ -31,3 +31,9 @@ def test_a_page_that_was_drawn_has_what_came_since(site: Site) -> None:
     assert after[after.index(chart) :].partition("</svg>")[0] == before[before.index(chart) :].partition("</svg>")[0]
     by_load = site.api.get(f"/plans/{plan_id}?ranks=load").text
     assert 'ranks=load#step" aria-current="true"' in by_load
+
+
+def test_a_gap_that_is_next_to_nothing_is_spelled(site: Site) -> None:
+    plan_id = store(site, plan_of(a_question(seed=92)).model_copy(update={"gap": 1e-6}))
+    sentence = site.api.get(f"/plans/{plan_id}?format=json").json()["verdict"]["sentence"]
+    assert sentence.endswith("no placement is more than 0.01% faster.")
