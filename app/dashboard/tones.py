@@ -1,6 +1,6 @@
 """What colours mean: each one thing, on every page.
 
-good    proven within 1% of the best, or measured within 10% of what was predicted
+good    proven within 1% of the best, or predicted within 10% of what was measured
 open    a plan that may be far from the best, a prediction that was far off, or no answer within the limit
 no      a proven no: it does not fit, or a check failed
 broken  the program failed or was ended: it says nothing about the model

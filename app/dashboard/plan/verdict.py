@@ -88,5 +88,6 @@ def _measured(measured: MeasuredStep | None) -> str:
     if measured.error is None:
         return f" A run measured {step}."
     close = abs(measured.error) <= tones.GOOD_ERROR
-    how = "as predicted" if close else f"{abs(measured.error):.0%} {'longer' if measured.error > 0 else 'shorter'} than predicted"
-    return f" A run measured {step}, {how}."
+    if close:
+        return f" A run measured {step}, as predicted."
+    return f" A run measured {step}; the prediction is {abs(measured.error):.0%} {'above' if measured.error > 0 else 'below'} that."

@@ -31,7 +31,7 @@ _COLUMNS = (
     Column(PlanColumn.STATUS, "Status", is_number=False),
     Column(PlanColumn.GAP, "Gap", "%", hint="how much shorter the step of the best plan may be"),
     Column(PlanColumn.STEP, "Predicted step", "ms"),
-    Column(PlanColumn.MEASURED, "Measured", "ms", hint="and how far it is from the predicted step"),
+    Column(PlanColumn.MEASURED, "Measured", "ms", hint="and how far the predicted step is off, as a share of it"),
     Column(PlanColumn.THROUGHPUT, "Predicted throughput", "k/s", hint="thousand examples a second"),
     Column(PlanColumn.MEMORY, "Fullest memory", "%, GiB", hint="how full the fullest memory is, and what it holds"),
     Column(PlanColumn.IMBALANCE, "Imbalance", hint="the busiest trainer's own work / the mean of trainers"),

@@ -62,7 +62,7 @@ def _page(session: Session, fingerprint: str) -> DriftPage:
 def _line(run: RunRow, plan: PlanRow) -> DriftLine:
     assert run.step_time_us is not None
     assert plan.step_time_us is not None
-    error = run.step_time_us / plan.step_time_us - 1
+    error = plan.step_time_us / run.step_time_us - 1
     tone = tones.of_measured(run.verified, error)
     return DriftLine(run.id, plan.id, plan.model_name, run.created_at, plan.cost_source, plan.step_time_us, run.step_time_us, error, tone)
 
@@ -72,9 +72,9 @@ def _over_time(lines: list[DriftLine]) -> PointsChart:
     days = [(line.measured_at - first).total_seconds() / _DAY_S for line in lines]
     points = tuple(_point(line, day, 100 * line.error) for line, day in zip(lines, days, strict=True))
     x = ChartAxis(f"days since {first:%Y-%m-%d}", "number", 0.0, max(*days, 1.0) * 1.05)
-    y = axis("off prediction, %", "number", [0.0, *(point.y for point in points)], from_zero=False)
+    y = axis("prediction off, % of measured", "number", [0.0, *(point.y for point in points)], from_zero=False)
     level = Curve("as predicted", "equal", ((x.low, 0.0), (x.high, 0.0)))
-    return PointsChart("How far steps were from what was predicted, over time", x, y, points, (level,))
+    return PointsChart("How far predictions were off, over time", x, y, points, (level,))
 
 
 def _against(lines: list[DriftLine]) -> PointsChart:

@@ -18,7 +18,7 @@ class MeasuredStep:
     step_time_us: float | None
     verified: bool | None
     error: float | None
-    """(measured - predicted) / predicted"""
+    """That of `prediction_error`."""
     tone: tones.Tone
 
 
@@ -33,12 +33,17 @@ class RunLine:
     emulate: bool
     step_time_us: float | None
     error: float | None
-    """(measured - predicted) / predicted"""
+    """That of `prediction_error`."""
     created_at: datetime
 
 
+def prediction_error(predicted_us: float | None, measured_us: float | None) -> float | None:
+    """How far a prediction is off, as a share of what was measured, as a run's verdicts say it; None where either is not there."""
+    return predicted_us / measured_us - 1 if predicted_us and measured_us else None
+
+
 def measured_step(row: PlanRow, run: RunRow) -> MeasuredStep:
-    error = _error(row, run)
+    error = prediction_error(row.step_time_us, run.step_time_us)
     return MeasuredStep(run.id, run.step_time_us, run.verified, error, tones.of_measured(run.verified, error))
 
 
@@ -49,13 +54,9 @@ def measurement_of(run: RunRow) -> Measurement | None:
 
 def run_line(row: PlanRow, run: RunRow) -> RunLine:
     """A run with its document."""
-    error, measurement = _error(row, run), measurement_of(run)
+    error, measurement = prediction_error(row.step_time_us, run.step_time_us), measurement_of(run)
     word, tone = run.state, tones.of_job(State(run.state))
     if measurement is not None:
         word = measurement.status
         tone = tones.Tone.CALM if word == "emulated" else tones.of_measured(measurement.verified, error)
     return RunLine(run.id, run.state, word, tone, run.emulate, run.step_time_us, error, run.created_at)
-
-
-def _error(row: PlanRow, run: RunRow) -> float | None:
-    return run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None

@@ -13,7 +13,7 @@ from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
 from emplace.app.dashboard.loaded import find_row, loaded
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
-from emplace.app.dashboard.runs.lines import RunLine, measurement_of, run_line
+from emplace.app.dashboard.runs.lines import RunLine, measurement_of, prediction_error, run_line
 from emplace.app.dashboard.stage_lengths import stage_lengths
 from emplace.app.database import runs
 from emplace.app.web.dependencies import TheService
@@ -34,7 +34,7 @@ class StageComparison:
     predicted_us: float
     measured_us: float | None
     error: float | None
-    """How far the prediction is from what was measured, as a share of that, as verdicts say it."""
+    """That of `prediction_error`."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,6 @@ class RunView:
     error_text: str | None
     host_fingerprint: str
     measurement: Measurement | None
-    step_error: float | None
-    """How far the prediction is from what was measured, as a share of that, as verdicts say it."""
     verdicts: list[VerdictLine]
     stages: list[StageComparison]
     ranks: list[RankComparison]
@@ -87,8 +85,7 @@ def compare_stages(plan: Plan, measurement: Measurement) -> list[StageComparison
     for stage, predicted in stage_lengths(plan).items():
         measured = max((rank.stages_us[stage] for rank in measurement.ranks if stage in rank.stages_us), default=None)
         if predicted or measured:
-            error = predicted / measured - 1 if measured and predicted else None
-            rows.append(StageComparison(stage.value, STAGE_TITLES[stage], predicted, measured, error))
+            rows.append(StageComparison(stage.value, STAGE_TITLES[stage], predicted, measured, prediction_error(predicted, measured)))
     return [*rows, StageComparison(OVERHEAD, OVERHEAD, beside_stages_us(plan), None, None)]
 
 
@@ -116,14 +113,12 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
         raise not_found("run", run_id)
     found, measurement = loaded(row), measurement_of(run)
     has_times = found is not None and measurement is not None and not measurement.emulated
-    ratio = row.step_time_us / run.step_time_us if run.step_time_us and row.step_time_us else None
     return RunView(
         plan=plan_line(row, None),
         line=run_line(row, run),
         error_text=run.error,
         host_fingerprint=run.host_fingerprint,
         measurement=measurement if measurement is None else measurement.model_copy(update={"ranks": ()}),
-        step_error=None if ratio is None else ratio - 1,
         verdicts=[] if measurement is None else [_verdict(each.name, each.passed, each.detail) for each in measurement.verdicts],
         stages=compare_stages(found.plan, measurement) if has_times and found and measurement else [],
         ranks=_ranks(measurement) if measurement is not None else [],

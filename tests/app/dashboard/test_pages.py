@@ -73,7 +73,7 @@ def test_a_colour_means_one_thing(page: Page, site: Site) -> None:
     infeasible, failed, queued = colour(ids["fixable"], badge), colour(ids["failed"], badge), colour(ids["queued"], badge)
     assert len({good, far, infeasible, failed, queued}) == 5
     assert colour(ids["plain"], "td:nth-child(5) span") == far != colour(ids["optimal"], "td:nth-child(5) span")
-    assert page.locator(f"{row_of(ids['plain'])} td:nth-child(7)").inner_text().endswith("verified, +50%")
+    assert page.locator(f"{row_of(ids['plain'])} td:nth-child(7)").inner_text().endswith("verified, predicted -33%")
     assert colour(ids["plain"], "td:nth-child(7) .badge") == far
     assert colour(ids["cancelled"], badge) == failed
 
@@ -378,6 +378,11 @@ def test_a_run_stands_beside_what_was_predicted(page: Page, site: Site) -> None:
     assert overhead[1:] == ["-", "-"]
     follow(page, "text=all runs of this machine")
     assert page.locator("svg.points").count() == 2
+    off = page.locator("tbody tr", has=page.locator(f'a[href$="{site.runs["plain"]}"]')).locator("td").last
+    assert off.inner_text() == "-33.3"
+    page.goto(site.plan("plain"))
+    assert page.get_by_role("region", name="Runs").locator("td").last.inner_text() == "-33.3"
+    assert "the prediction is 33% below that" in page.inner_text("p.verdict")
     page.goto(f"{site.plan('emulated')}/runs/{site.runs['emulated']}")
     assert "Emulated: scaled down" in page.inner_text("h1")
     assert page.locator("svg").count() == 1
