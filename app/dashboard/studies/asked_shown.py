@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import StudyRow
 from emplace.app.diff import Change, document_changes
 from emplace.app.reports.batch_text import duration
 from emplace.app.reports.options_text import set_options
 from emplace.app.reports.sweep_text import short, spelled
-from emplace.placement.reading import from_data
 from emplace.studies.asked import Asked, AskedBatch, AskedRecommend, AskedSize, AskedStudy, AskedSweep
 from emplace.studies.axes import Axis
 from emplace.studies.target import Target
@@ -21,7 +20,7 @@ _DIGEST = 19
 
 
 def asked_of(row: StudyRow) -> Asked:
-    return from_data({"asked": json.loads(row.asked)}, AskedStudy, source=f"study {row.id}").asked
+    return read_stored(f'{{"asked": {row.asked}}}', AskedStudy, "the question of this study").asked
 
 
 def asked_facts(asked: Asked) -> dict[str, str]:
