@@ -19,7 +19,7 @@ from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
 from emplace.app.dashboard.plan.verdict import PlanVerdict, describe_limit, describe_solve, verdict
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import Later, show
-from emplace.app.dashboard.runs.lines import RunLine, run_line
+from emplace.app.dashboard.run_lines import RunLine, run_line
 from emplace.app.dashboard.sorting import in_order
 from emplace.app.dashboard.units import THOUSANDS, time_unit
 from emplace.app.database import jobs, paging, runs

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
-from emplace.app.dashboard.runs.lines import MeasuredStep, measured_step
+from emplace.app.dashboard.run_lines import MeasuredStep, measured_step
 from emplace.app.dashboard.sorting import Column, Pager, sortable
 from emplace.app.database import runs
 from emplace.app.database.plan_list import PlanColumn, WantedPlans, find_plans

@@ -13,7 +13,7 @@ from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
 from emplace.app.dashboard.loaded import find_row, loaded
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
-from emplace.app.dashboard.runs.lines import RunLine, measurement_of, prediction_error, run_line
+from emplace.app.dashboard.run_lines import RunLine, measurement_of, prediction_error, run_line
 from emplace.app.dashboard.stage_lengths import stage_lengths
 from emplace.app.database import runs
 from emplace.app.web.dependencies import TheService
