@@ -138,7 +138,7 @@ def test_what_the_commands_refuse_is_refused_before_anything_is_stored(api: http
 def test_a_sweep_that_is_too_large_is_refused_before_its_points_are_made(api: httpx.Client) -> None:
     """Making them takes longer than a service may."""
     count, hosts = ",".join(map(str, range(1000, 1050))), ["zion", "dgx-h100", "cpu-dual-socket"]
-    asked = SWEEP | {"hosts": hosts, "vary": [f"/hash={count}", f"/mlp={count}"]}
+    asked = SWEEP | {"hosts": hosts, "vary": [f"/hash={count}", f"/dense={count}"]}
     began = time.monotonic()
     problem = post(api, asked).json()
     assert time.monotonic() - began < 5
