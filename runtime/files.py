@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 from emplace.placement.errors import ToolError
 
@@ -21,22 +24,37 @@ def write_file(path: Path, content: str | bytes) -> None:
         else:
             write_whole(path, content)
     except OSError as error:
-        raise ToolError(f"{path}: can't be written: {error.strerror}") from None
+        raise _unwritable(path, error) from None
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises ToolError for a path that `write_file` can't write to. Nothing is left there, and no folder is made yet."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_stream(path):
+            return
+        folders = Path(os.path.realpath(path)).parents
+        tempfile.TemporaryFile(dir=next(folder for folder in folders if folder.exists())).close()
+    except OSError as error:
+        raise _unwritable(path, error) from None
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replace the file at `path`, through a symlink, so that a reader sees all of `content` or what was there before; folders are made.
+    """Replace the file at `path`, through a symlink, so that a reader sees all of `content` or what was there before; folders are made,
+    and permissions stay as they were.
 
     Raises OSError, and leaves nothing behind then.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".emplace-", delete=False) as file:
-        temporary = Path(file.name)
+    temporary = path.with_name(f".emplace-{token_hex(8)}")
+    with temporary.open("xb") as file:
         try:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             file.write(_encoded(content))
             file.close()
-            temporary.chmod(0o644)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -45,6 +63,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 def _encoded(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", errors=_ERRORS)
+
+
+def _unwritable(path: Path, error: OSError) -> ToolError:
+    return ToolError(f"{path}: can't be written: {error.strerror}")
 
 
 def _is_stream(path: Path) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from emplace.app.cli.figures import refuse_png
 from emplace.app.cli.options import Out, OutputFormat
-from emplace.app.cli.output import give, note, print_text, save
+from emplace.app.cli.output import give, give_text, note, save
 from emplace.extras import require_extra
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def _report(found: FleetRun, format: FleetFormat, out: Path | None) -> None:
         case FleetFormat.PNG:
             save(out, png_of(loss_svg(found)))
         case FleetFormat.SVG:
-            save(out, loss_svg(found))
-            print_text(loss_svg(found))
+            give_text(loss_svg(found), out)
         case _:
             give(found, fleet_run_view(found), OutputFormat(format), out)

@@ -10,7 +10,7 @@ import typer
 
 from emplace.app.cli.inputs import read_plan
 from emplace.app.cli.options import Out
-from emplace.app.cli.output import as_yaml, note, print_text, save
+from emplace.app.cli.output import as_yaml, give_text, note
 from emplace.app.reports.figures import microseconds
 from emplace.placement.audit import audit, refuse
 from emplace.placement.calibration import SOURCE, Calibration, calibrated
@@ -52,9 +52,7 @@ def calibrate(
         stack, said = _calibrated(found, measured_step_ms * 1000, trace)
     except InvalidDocument as error:
         raise (in_file(error, plan) if error.source == SOURCE else error) from None
-    text = as_yaml(stack.to_data(), width=10_000)
-    save(out, text)
-    print_text(text)
+    give_text(as_yaml(stack.to_data(), width=10_000), out)
     note(said)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,13 +12,14 @@ from emplace.app.cli.config import ConfigFile, find_config, read_config
 from emplace.app.cli.exit_codes import BAD_INPUT, PROVEN_NO, UNDECIDED, YES
 from emplace.app.cli.init_config import config_text, refuse_existing
 from emplace.app.cli.options import CheckFormat
-from emplace.app.cli.output import note, print_text, save
+from emplace.app.cli.output import note, print_text, save, saved_too
 from emplace.app.cli.progress import StatusLine
 from emplace.app.cli.questions import Questions, questions
 from emplace.app.reports.check import REPORTERS
 from emplace.app.reports.checked import Checked, RefusedCheck
 from emplace.app.reports.outcome import CheckOutcome
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.runtime.files import refuse_unwritable
 
 
 @dataclass(frozen=True)
@@ -44,21 +46,25 @@ class Reports:
 def gate(asked: CheckArguments, config_path: Path | None, reports: Reports, *, soft_fail: bool) -> int:
     """The exit code. Raises InvalidDocument and UnknownName for what is asked of no model in particular."""
     files = reports.files()
+    for _, path in files:
+        refuse_unwritable(path)
     found = questions(asked, config_for(asked, config_path))
     if found.num_off:
         note(f"emplace: {found.num_off} not checked: level off")
     checked = replace(answers(found), why=asked.why)
     for each in checked.refused:
         note(f"emplace: {each.message}")
-    for format, path in files:
-        save(path, REPORTERS[format](checked))
-    _report(checked, reports.format, reports.out)
+    with ExitStack() as reported:
+        for format, path in files:
+            reported.enter_context(saved_too(path, REPORTERS[format](checked)))
+        _report(checked, reports.format, reports.out)
     return _exit_code(checked, soft_fail)
 
 
 def init(asked: CheckArguments, path: Path, margin_pct: float) -> int:
     """Write a config by today's answers; the exit code says only whether it could be. Raises InvalidDocument."""
     refuse_existing(path)
+    refuse_unwritable(path)
     if not (asked.models and asked.hosts):
         raise InvalidDocument("options", [BrokenRule("/init", "", "--init needs MODEL and --host: what the config is to check")])
     found = questions(replace(asked, whole=True), None)
@@ -95,10 +101,8 @@ def config_for(asked: CheckArguments, path: Path | None) -> ConfigFile | None:
 
 def _report(checked: Checked, format: CheckFormat, out: Path | None) -> None:
     report = REPORTERS[format](checked)
-    if out is not None:
-        save(out, report)
-    to_stdout = report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](checked)
-    print_text(to_stdout)
+    with saved_too(out, report):
+        print_text(report if out is None or format is CheckFormat.JSON else REPORTERS[CheckFormat.TEXT](checked))
 
 
 def _exit_code(checked: Checked, soft_fail: bool) -> int:

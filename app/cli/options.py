@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from emplace.runtime.files import refuse_unwritable
+
 
 class OutputFormat(StrEnum):
     TEXT = "text"
@@ -68,6 +70,20 @@ StackName = Annotated[
     typer.Option("--stack", metavar="STACK", help="Price datasheet rates under this software stack: a built-in name or a file."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--format", help="What to print.")]
+
+
+def _writable(path: Path | None) -> Path | None:
+    if path is not None:
+        refuse_unwritable(path)
+    return path
+
+
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Also write the result to this file; its folder is made where it is missing.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=_writable,  # before the work, which a result that can't be written would waste
+        help="Also write the result to this file; its folder is made where it is missing.",
+    ),
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -31,13 +33,13 @@ def show(view: RenderableType) -> None:
 
 
 def give(result: Document, view: RenderableType, format: OutputFormat, out: Path | None = None) -> None:
-    """Write a result, always as JSON, to the file that was asked for, then print it as asked. Raises ToolError."""
+    """Print a result as asked, and write it, always as JSON, to the file that was asked for. Raises ToolError."""
     document = as_json(result.to_data())
-    save(out, document)
-    if format is OutputFormat.JSON:
-        print_text(document)
-    else:
-        show(view)
+    with saved_too(out, document):
+        if format is OutputFormat.JSON:
+            print_text(document)
+        else:
+            show(view)
 
 
 def as_text(view: RenderableType) -> str:
@@ -59,10 +61,14 @@ def as_yaml(data: Any, *, width: int = _PLAIN_WIDTH) -> str:
 
 
 def give_spec(spec: Document, format: SpecFormat, out: Path | None = None) -> None:
-    """Write a document to the file that was asked for, and print it, both as asked. Raises ToolError."""
-    text = as_json(spec.to_data()) if format is SpecFormat.JSON else as_yaml(spec.to_data())
-    save(out, text)
-    print_text(text)
+    """Print a document and write it to the file that was asked for, both as asked. Raises ToolError."""
+    give_text(as_json(spec.to_data()) if format is SpecFormat.JSON else as_yaml(spec.to_data()), out)
+
+
+def give_text(text: str, out: Path | None) -> None:
+    """Print a text and write it to the file that was asked for. Raises ToolError."""
+    with saved_too(out, text):
+        print_text(text)
 
 
 def print_text(text: str) -> None:
@@ -83,6 +89,15 @@ def print_text(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise typer.Exit(BROKEN_PIPE) from None
         raise ToolError(f"standard output can't be written: {error.strerror}") from None
+
+
+@contextmanager
+def saved_too(path: Path | None, content: str | bytes) -> Iterator[None]:
+    """Print a result within it; then the file is written, so that of the two what can be given is given. Raises ToolError."""
+    try:
+        yield
+    finally:
+        save(path, content)
 
 
 def save(path: Path | None, content: str | bytes) -> None:

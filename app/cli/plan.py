@@ -12,7 +12,7 @@ from emplace.app.cli import options
 from emplace.app.cli.inputs import naming_file, plan_options, read_cost_model, read_model, read_plan, read_stack
 from emplace.app.cli.interrupts import asked_to_stop
 from emplace.app.cli.options import OutputFormat
-from emplace.app.cli.output import as_json, as_text, give, note, print_text, save
+from emplace.app.cli.output import as_json, as_text, give, give_text, note
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.figures import count
 from emplace.app.reports.plan_text import plan_view
@@ -121,6 +121,4 @@ def _torchrec(found: Plan, out: Path | None) -> None:
     if not found.has_placement:
         note(as_text(plan_view(found)))
         return
-    exported = as_json(to_torchrec(found))
-    save(out, exported)
-    print_text(exported)
+    give_text(as_json(to_torchrec(found)), out)

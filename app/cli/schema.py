@@ -25,7 +25,7 @@ def schema(
     It knows every key, type and range; what ties values to each other only the reader checks.
     """
     from emplace.app.cli.config import Config
-    from emplace.app.cli.output import as_json, print_text, save
+    from emplace.app.cli.output import as_json, give_text
     from emplace.placement.document import Document
     from emplace.placement.host import HostSpec
     from emplace.placement.model import ModelSpec
@@ -36,5 +36,4 @@ def schema(
         SchemaSubject.CONFIG: Config,
     }
     text = as_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **documents[kind].model_json_schema()})
-    save(out, text)
-    print_text(text)
+    give_text(text, out)

@@ -11,7 +11,7 @@ import typer
 from emplace.app.cli import options, studying
 from emplace.app.cli.figures import refuse_png
 from emplace.app.cli.inputs import plan_options
-from emplace.app.cli.output import as_json, note, print_text, save, show
+from emplace.app.cli.output import as_json, note, print_text, save, saved_too, show
 from emplace.app.cli.progress import StatusLine
 from emplace.app.reports.png import png_of
 from emplace.app.reports.sweep_csv import sweep_csv
@@ -103,8 +103,8 @@ def _report(found: Sweep, format: SweepFormat, out: Path | None) -> None:
         return
     writers = {SweepFormat.CSV: sweep_csv, SweepFormat.SVG: sweep_svg}
     text = writers[format](found) if format in writers else as_json(found.to_data())
-    save(out, text)
-    if format is SweepFormat.TEXT:
-        show(sweep_view(found))
-    else:
-        print_text(text)
+    with saved_too(out, text):
+        if format is SweepFormat.TEXT:
+            show(sweep_view(found))
+        else:
+            print_text(text)

@@ -48,6 +48,39 @@ def test_a_result_makes_its_folder(emplace_here: Emplace, tmp_path: Path) -> Non
     assert (tmp_path / "reports" / "plan.json").is_file()
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, 0o640), (0o600, 0o600), (0o664, 0o664)])
+def test_a_result_leaves_permissions_as_they_were(emplace_here: Emplace, tmp_path: Path, before: int | None, after: int) -> None:
+    out = tmp_path / "plan.json"
+    if before is not None:
+        out.touch()
+        out.chmod(before)
+    mask = os.umask(0o027)
+    try:
+        assert emplace_here(*PLAN, "--out", out).returncode == 0
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(out.stat().st_mode) == after
+
+
+@pytest.mark.parametrize(("out", "reason"), [("small.json/plan.json", "Not a directory"), (".", "Is a directory"), ("/proc/plan.json", "")])
+@pytest.mark.parametrize("option", ["--out", "--report"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(emplace_here: Emplace, option: str, out: str, reason: str) -> None:
+    """Not even the model is read."""
+    command = ("plan", "none.json") if option == "--out" else ("check", "none.json")
+    done = emplace_here(*command, "--host", "dgx-h100", option, out if option == "--out" else f"json={out}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"emplace: {out}: can't be written: {reason}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_result_is_printed_even_where_the_file_cannot_be_written_any_more(emplace_here: Emplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emplace.app.cli.options.refuse_unwritable", lambda _: None)  # as if it could be, when the work began
+    done = emplace_here(*PLAN, "--format", "json", "--out", "small.json/plan.json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["tables"]
+    assert done.stderr == "emplace: small.json/plan.json: can't be written: Not a directory\n"
+
+
 @pytest.mark.parametrize(
     ("command", "redirection"), [((*PLAN, "--format", "json"), "> /dev/full"), (("check", *PLAN[1:]), "> /dev/full"), (PLAN, ">&-")]
 )
