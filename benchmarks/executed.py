@@ -97,9 +97,7 @@ def _cost_model(host: HostSpec, ranks: int, workdir: Path) -> CostModel:
     stored = find_cost_model(kept, host, ranks)
     if stored is not None and stored.ranks == ranks:
         return stored
-    measured = profile_host(ranks, True, SEED, _tell, workdir)
-    _tell(f"stored as {kept.keep(measured)}")
-    return measured
+    return profile_host(ranks, True, SEED, _tell, workdir, keep=lambda model: _tell(f"stored as {kept.keep(model)}"))
 
 
 def compare(model: ModelSpec, host: HostSpec, ranks: int, cost: CostModel, workdir: Path) -> dict[str, Any]:

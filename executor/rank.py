@@ -5,7 +5,6 @@ Trains every plan of the job and writes one report per plan. Whatever goes wrong
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import sys
@@ -34,9 +33,8 @@ from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.batches import draw_batch
 from emplace.runtime.between_ranks import largest_of_ranks
 from emplace.runtime.dlrm import Batch
-from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
-from emplace.runtime.rank_process import leave, tell_phase
+from emplace.runtime.rank_process import full_disk_as_exit_code, leave, tell_phase
 from emplace.runtime.reference_step import reference_step
 from emplace.runtime.repeated_step import visit_us
 from emplace.runtime.temporary import in_use
@@ -49,14 +47,8 @@ _SETTLING_S, _MOST_SETTLING = 1.5, 100
 
 
 def main() -> None:
-    try:
+    with full_disk_as_exit_code():
         _run_recorded()
-    except OSError as error:  # from the run, or from writing down why it failed
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        # Cut short, the agent could not read it, and would fail itself.
-        Path(os.environ["TORCHELASTIC_ERROR_FILE"]).unlink(missing_ok=True)
-        leave(DISK_FULL)
 
 
 @record

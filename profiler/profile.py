@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -35,6 +36,8 @@ from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
 from emplace.runtime.temporary import temporary_folder
 
 Report = Callable[[str], None]
+Keep = Callable[[CostModel], object]
+"""Stores a cost model that was measured."""
 
 MAX_PROFILED_RANKS = 64
 _PROGRAM = "emplace.profiler.measure.rank"
@@ -47,22 +50,28 @@ _NOISY = 0.1
 _PROGRESS_S = 5.0
 
 
-def profile_host(ranks: int, quick: bool, seed: int, report: Report, workdir: Path, seconds: float | None = None) -> CostModel:
-    """The cost model of this host, measured with `ranks` ranks side by side.
+def _keep_nowhere(_: CostModel) -> None:
+    pass
+
+
+def profile_host(
+    ranks: int, quick: bool, seed: int, report: Report, workdir: Path, seconds: float | None = None, keep: Keep = _keep_nowhere
+) -> CostModel:
+    """The cost model of this host, measured with `ranks` ranks side by side, and given to `keep`, which stores it.
 
     That takes about a minute when `quick`, else up to a quarter of an hour, or about `seconds` where they are given.
 
-    What was measured is kept in `workdir` while it goes on. A call that was interrupted, however it ended, is continued by the
-    next one with the same arguments and the same `workdir`; one that ends well leaves nothing there, and no process is left by
+    What was measured is kept in `workdir` until the cost model is stored. A call that was interrupted, however it ended, is continued
+    by the next one with the same arguments and the same `workdir`; one that ends well leaves nothing there, and no process is left by
     either. Raises InvalidDocument for an impossible number of ranks, ToolError when the measurement fails or another process is
-    at the same one.
+    at the same one, and what `keep` raises.
     """
     quick_one, full = (QUICK_ON_CUDA, FULL_ON_CUDA) if discover_host().has_cuda else (QUICK, FULL)
     effort = quick_one if quick else full
-    return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir)
+    return profile_with(effort if seconds is None else replace(effort, budget_s=seconds), ranks, seed, report, workdir, keep)
 
 
-def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path) -> CostModel:
+def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir: Path, keep: Keep = _keep_nowhere) -> CostModel:
     """The same with any effort. Raises as `profile_host` does."""
     host = discover_host()
     _refuse_what_cannot_be_measured(host, ranks)
@@ -75,24 +84,50 @@ def profile_with(effort: Effort, ranks: int, seed: int, report: Report, workdir:
     design = make_design(effort, ranks, seed, KERNELS_ON_CUDA if on_cuda else KERNELS_ON_CPU, table_bytes)
     report(f"{host.description}; measuring with {ranks} rank(s), {_show_measurements(design)} in {effort.budget_s:.0f} s")
     key = _key(design, host, ranks)
-    workdir.mkdir(parents=True, exist_ok=True)
-    with alone(workdir / f"{_LOCK}{key}", f"another profile is measuring this machine with {ranks} rank(s); wait until it has ended"):
-        kept = workdir / f"{_KEPT}{key}"
+    busy = f"another profile is measuring this machine with {ranks} rank(s); wait until it has ended"
+    kept = workdir / f"{_KEPT}{key}"
+    with _refusing_a_bad_disk(workdir), alone(workdir / f"{_LOCK}{key}", busy), _telling_what_is_kept(kept, report):
         samples = _measured(design, ranks, report, workdir, kept)
         report(f"measured {_show_measured(samples[0])}, fitting")
         model = fit_cost_model(design, samples, host).model_copy(
             update={"software": software_versions(), "measured_at": datetime.now(UTC).isoformat(timespec="seconds")}
         )
+        keep(model)
         shutil.rmtree(kept)
     _report_errors(model, report)
     return model
 
 
+@contextmanager
+def _refusing_a_bad_disk(workdir: Path) -> Iterator[None]:
+    """Raises ToolError where what is measured can't be written under `workdir`, which is made."""
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise ToolError(f"{error.filename or workdir}: can't be used for measurements: {error.strerror}") from None
+
+
+@contextmanager
+def _telling_what_is_kept(kept: Path, report: Report) -> Iterator[None]:
+    """Says so where an error, an interrupt or the end of the time leaves measurements."""
+    try:
+        yield
+    except BaseException:
+        if any(path.stat().st_size for path in kept.glob("*")):
+            with suppress(OSError):  # who listened may be gone
+                report("what was measured so far is kept: the same profile, started again, goes on from there")
+        raise
+
+
 def _measured(design: Design, ranks: int, report: Report, workdir: Path, kept: Path) -> list[list[Sample]]:
     """The samples of each rank: those that `kept` holds from before, and the rest, which is measured now."""
     kept.mkdir(exist_ok=True)
-    if before := keep_common(kept, ranks):
+    before, damaged = keep_common(kept, ranks, design)
+    if before:
         report(f"continuing: {before} measurements were made before an interruption")
+    if damaged:
+        report(f"{damaged} lines of earlier measurements were damaged and are left out: what they held is measured again")
     with temporary_folder("profile", workdir) as scratch:
         measure(design, ranks, report, scratch, kept)
     return read_samples(kept, ranks)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,6 +15,7 @@ import psutil
 from emplace.placement.document import Document
 from emplace.placement.errors import InvalidDocument
 from emplace.placement.reading import read_file
+from emplace.runtime.failure import DISK_FULL
 from emplace.runtime.files import write_whole
 
 _KILL_S = 5.0
@@ -55,6 +58,19 @@ def kill_ranks(folder: Path, ranks: int) -> None:
             if process.create_time() == said.started_at:
                 process.kill()
                 process.wait(_KILL_S)
+
+
+@contextmanager
+def full_disk_as_exit_code() -> Iterator[None]:
+    """A rank that finds the disk full, in its work or in writing down why it failed, leaves with DISK_FULL. Raises all other OSErrors."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        # Cut short, the agent could not read it, and would fail itself.
+        Path(os.environ["TORCHELASTIC_ERROR_FILE"]).unlink(missing_ok=True)
+        leave(DISK_FULL)
 
 
 def leave(exit_code: int = os.EX_OK) -> NoReturn:

@@ -12,6 +12,7 @@ from emplace.app.reports.profile_text import profile_view
 from emplace.extras import require_extra
 from emplace.local_store import local_cost_models, unfinished_profiles
 from emplace.placement.catalog import LOCAL_HOST
+from emplace.placement.cost_model import CostModel
 from emplace.planning import resolve_host
 
 
@@ -31,7 +32,9 @@ def profile(
     from emplace.profiler.profile import profile_host
 
     wanted = resolve_host(LOCAL_HOST).num_devices if ranks is None else ranks
-    measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=unfinished_profiles(), seconds=seconds)
-    kept = local_cost_models().keep(measured)
-    note(f"kept in {kept}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
+
+    def keep(model: CostModel) -> None:
+        note(f"kept in {local_cost_models().keep(model)}: 'emplace plan MODEL --host local --ranks {wanted}' uses it")
+
+    measured = profile_host(ranks=wanted, quick=quick, seed=seed, report=note, workdir=unfinished_profiles(), seconds=seconds, keep=keep)
     give(measured, profile_view(measured), format, out)

@@ -30,12 +30,17 @@ from emplace.executor.asynchronous.thread import Thread
 from emplace.placement.reading import read_file
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.files import write_whole
-from emplace.runtime.rank_process import leave, tell_phase
+from emplace.runtime.rank_process import full_disk_as_exit_code, leave, tell_phase
 from emplace.runtime.temporary import in_use
 
 
-@record
 def main() -> None:
+    with full_disk_as_exit_code():
+        _train_recorded()
+
+
+@record
+def _train_recorded() -> None:
     path = Path(sys.argv[1])
     rank = int(os.environ["RANK"])
     with in_use(path.parent):

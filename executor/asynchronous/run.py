@@ -46,7 +46,7 @@ def train_fleets(turns: FleetTurns, launch: FleetLaunch) -> list[FleetMeasuremen
     except RanksFailed as failure:
         raise ExecutionFailed(str(failure), failure.rank) from None
     except OSError as error:
-        raise ExecutionFailed(f"can't write what the training needs: {error.strerror} ({error.filename})") from error
+        raise ExecutionFailed(f"can't write what the training needs: {error.strerror} ({error.filename or launch.workdir})") from error
 
 
 def _measured(turns: FleetTurns, reports: Sequence[FleetRankReport]) -> list[FleetMeasurement]:

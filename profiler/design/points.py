@@ -98,6 +98,13 @@ class ReferencePoints(Document):
     lookup: LookupPoint
 
 
+class Kind(StrEnum):
+    STEP = "step"
+    COLLECTIVE = "collective"
+    DENSE = "dense"
+    LOOKUP = "lookup"
+
+
 class Design(Document):
     """Everything one launch of the rank program measures, for about `budget_s` seconds."""
 
@@ -114,21 +121,24 @@ class Design(Document):
     reference: ReferencePoints
 
     @property
+    def points(self) -> dict[Kind, int]:
+        """How many points there are of each kind."""
+        sizes = {Kind.STEP: len(self.steps), Kind.COLLECTIVE: len(self.collectives)}
+        return sizes | {Kind.DENSE: len(self.dense), Kind.LOOKUP: len(self.lookups)}
+
+    def sweeps(self, kind: Kind) -> int:
+        """How often every point of the kind is measured."""
+        return self.step_sweeps if kind is Kind.STEP else 1
+
+    @property
     def size(self) -> int:
         """How many measurements it asks for."""
-        return self.step_sweeps * len(self.steps) + len(self.collectives) + len(self.dense) + len(self.lookups)
+        return sum(points * self.sweeps(kind) for kind, points in self.points.items())
 
     @property
     def fewest(self) -> int:
         """How many are made even when that takes longer than the budget: half of them are enough to fit every part."""
         return (self.size + 1) // 2
-
-
-class Kind(StrEnum):
-    STEP = "step"
-    COLLECTIVE = "collective"
-    DENSE = "dense"
-    LOOKUP = "lookup"
 
 
 Key = tuple[Kind, int, int]

@@ -10,11 +10,15 @@ from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
+from pydantic import ValidationError
 
 from emplace.placement.reading import from_data
-from emplace.profiler.design.points import Key, Kind, Sample, TableCounts
+from emplace.profiler.design.points import Design, Key, Kind, Sample, TableCounts
+from emplace.runtime.files import write_whole
 
 _WORTH_COMPARING_US = 20.0
+_FEWEST_REPETITIONS = 2
+"""The first half of them is held against the last."""
 _TOGETHER = (Kind.STEP, Kind.COLLECTIVE)
 
 
@@ -53,14 +57,40 @@ def read_rank(path: Path) -> list[Sample]:
     return [from_data(json.loads(line), Sample, source=str(path)) for line in lines]
 
 
-def keep_common(directory: Path, ranks: int) -> int:
-    """After an interruption: cut the files down to what every rank has measured. Returns how many measurements that is."""
-    samples = read_samples(directory, ranks)
-    common = set.intersection(*({sample.key for sample in rank} for rank in samples))
-    for rank, found in enumerate(samples):
-        kept = [sample for sample in found if sample.key in common]
-        rank_path(directory, rank).write_text("".join(sample.canonical_json() + "\n" for sample in kept))
-    return len(common)
+def keep_common(directory: Path, ranks: int, design: Design) -> tuple[int, int]:
+    """After an interruption: cut the files down to what every rank has measured. Returns how many measurements that is, and how many lines
+    were left out because they hold none of the design's.
+    """
+    sound = [_sound_samples(rank_path(directory, rank), design) for rank in range(ranks)]
+    common = set.intersection(*(set(found) for found, _ in sound))
+    for rank, (found, _) in enumerate(sound):
+        kept = "".join(sample.canonical_json() + "\n" for key, sample in found.items() if key in common)
+        write_whole(rank_path(directory, rank), kept)
+    return len(common), sum(damaged for _, damaged in sound)
+
+
+def _sound_samples(path: Path, design: Design) -> tuple[dict[Key, Sample], int]:
+    """What a rank's file holds, each sample once, and how many of its lines can't be what the rank wrote. A last line that was cut off is
+    neither."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    found = [sample for sample in map(_sample, lines) if sample is not None and _is_plausible(sample, design)]
+    return {sample.key: sample for sample in found}, len(lines) - len(found)
+
+
+def _sample(line: bytes) -> Sample | None:
+    try:
+        return Sample.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _is_plausible(sample: Sample, design: Design) -> bool:
+    """Whether the design asks for it, and its times can be times."""
+    asked = 0 <= sample.index < design.points[sample.kind] and 0 <= sample.sweep < design.sweeps(sample.kind)
+    times_us = (*sample.forward_us, *sample.backward_us, *sample.reference_us)
+    repeated = len(sample.forward_us) == len(sample.backward_us) >= _FEWEST_REPETITIONS
+    tables = len(design.lookups[sample.index].tables) if asked and sample.kind is Kind.LOOKUP else 0
+    return asked and repeated and min(times_us) >= 0 and len(sample.tables) == tables
 
 
 def together(samples: list[list[Sample]], ranks_per_core: float = 1.0) -> dict[tuple[Kind, int], Timed]:

@@ -29,12 +29,17 @@ from emplace.profiler.measure.rounds import rounds
 from emplace.profiler.measure.step import step_exercise
 from emplace.runtime.allocator import keep_freed_memory
 from emplace.runtime.between_ranks import largest_of_ranks
-from emplace.runtime.rank_process import leave, tell_phase
+from emplace.runtime.rank_process import full_disk_as_exit_code, leave, tell_phase
 from emplace.runtime.reference_step import reference_step
 
 
-@record
 def main() -> None:
+    with full_disk_as_exit_code():
+        _measure_recorded()
+
+
+@record
+def _measure_recorded() -> None:
     folder, rank = Path(sys.argv[1]).parent, int(os.environ["RANK"])
     tell_phase(folder, rank, "joining the others")
     design, deadline = read_file(Path(sys.argv[1]), Design), float(sys.argv[3])

@@ -25,11 +25,9 @@ def rounds(design: Design, done: frozenset[Key]) -> list[Round]:
 
     The kinds take turns, each in the design's order and one sweep after another, so that a deadline cuts off a fair share of each.
     """
-    sizes = {Kind.STEP: len(design.steps), Kind.COLLECTIVE: len(design.collectives)}
-    sizes |= {Kind.DENSE: len(design.dense), Kind.LOOKUP: len(design.lookups)}
-    sweeps = dict.fromkeys(sizes, 1) | {Kind.STEP: design.step_sweeps}
-    found = [one for kind, size in sizes.items() for sweep in range(sweeps[kind]) for one in _of_kind(kind, sweep, size, done)]
-    return sorted(found, key=lambda one: (one.sweep + one.indices[0] / sizes[one.kind]) / sweeps[one.kind])
+    points = design.points
+    found = [one for kind, size in points.items() for sweep in range(design.sweeps(kind)) for one in _of_kind(kind, sweep, size, done)]
+    return sorted(found, key=lambda one: (one.sweep + one.indices[0] / points[one.kind]) / design.sweeps(one.kind))
 
 
 def _of_kind(kind: Kind, sweep: int, size: int, done: frozenset[Key]) -> Iterator[Round]:

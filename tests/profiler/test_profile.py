@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -165,6 +166,29 @@ def test_an_interrupted_profile_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert again.left == []
 
 
+def test_measurements_stay_until_the_cost_model_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profiled: Profiled) -> None:
+    def measured(*arguments: Any) -> None:
+        kept: Path = arguments[-1]
+        for rank, samples in enumerate(profiled.samples):
+            rank_path(kept, rank).write_text("".join(sample.canonical_json() + "\n" for sample in samples))
+
+    def full(_: CostModel) -> None:
+        raise ToolError("the disk is full")
+
+    monkeypatch.setattr("emplace.profiler.profile.measure", measured)
+    monkeypatch.setattr("emplace.profiler.profile.fit_cost_model", lambda *_: profiled.model)
+    lines: list[str] = []
+    with pytest.raises(ToolError, match="the disk is full"):
+        profile_with(TINY, 2, 0, lines.append, tmp_path, full)
+    assert lines[-1] == "what was measured so far is kept: the same profile, started again, goes on from there"
+    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["measured"]
+    stored: list[CostModel] = []
+    profile_with(TINY, 2, 0, lines.append, tmp_path, stored.append)
+    assert stored[0].kernels == profiled.model.kernels
+    assert any(line.startswith("continuing: ") for line in lines)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_second_sweep_measures_every_step_again(tmp_path: Path) -> None:
     """By one rank, in this process."""
     design = make_design(replace(TINY, step_sweeps=2, step_points=0), 1, 0, (ComputeKernel.FUSED,), 2**22)
@@ -201,6 +225,11 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 def test_a_failing_rank_is_named_with_its_error(tmp_path: Path) -> None:
     with pytest.raises(RanksFailed, match=r"(?s)rank 0 failed: .*nowhere\.json"):
         run_ranks([RANK, str(tmp_path / "nowhere.json"), str(tmp_path), "0"], 1, tmp_path, 60, lambda: None)
+
+
+def test_a_rank_that_finds_the_disk_full_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RanksFailed, match=r"^rank 0 failed: no space left on the disk"):
+        run_ranks(["tests.profiler.programs.full_disk", str(tmp_path / "design.json")], 1, tmp_path, 60, lambda: None)
 
 
 def test_a_measurement_that_hangs_is_ended(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emplace.profiler.alone import alone
-from tests.app.cli.command import Emplace, start_emplace
+from tests.app.cli.command import COMMAND, Emplace, start_emplace
 
 pytestmark = pytest.mark.torch
 
@@ -32,6 +33,14 @@ def test_two_profiles_at_once_do_not_share_a_file(emplace_here: Emplace, tmp_pat
     with alone(lock, "still locked"):
         pass
     assert not lock.exists()
+
+
+def test_files_that_can_not_grow_are_named(tmp_path: Path) -> None:
+    environment = os.environ | {"EMPLACE_HOME": str(tmp_path / "home")}
+    command = ["sh", "-c", 'ulimit -f 1; exec "$0" profile --quick --ranks 1', COMMAND]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"emplace: {tmp_path}/home/unfinished-profiles: can't be used for measurements: File too large"
 
 
 def _wait_for(folder: Path, pattern: str, process: subprocess.Popen[bytes]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.app.cli.command import Emplace, write_model
+from tests.app.cli.command import COMMAND, Emplace, write_model
 
 pytestmark = pytest.mark.torch
 
@@ -26,6 +28,14 @@ def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Em
     measurement = json.loads((tmp_path / "emulated.json").read_text())
     assert (measurement["verified"], measurement["emulated"]["holds"]) == (False, True)
     assert not {"throughput_samples_per_s", "step_time_us"} & set(measurement)
+
+
+def test_files_that_can_not_grow_are_named_by_their_folder(small_plan: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = ["sh", "-c", 'ulimit -f 1; exec "$0" run "$1" --emulate --steps 2', COMMAND, small_plan]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"emplace: can't write what the run needs: File too large ({tmp_path})"
 
 
 def test_a_broken_plan_is_named_by_its_file(emplace_here: Emplace, small_plan: Path, tmp_path: Path) -> None:

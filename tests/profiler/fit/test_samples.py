@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from emplace.placement.model import ComputeKernel
+from emplace.profiler.design.experiments import QUICK, make_design
 from emplace.profiler.design.points import Kind, Sample
 from emplace.profiler.fit.samples import drift, keep_common, rank_path, read_samples, repeat_noise, together, usual_reference_us
 from tests.profiler.fit.known_costs import exact
@@ -73,13 +75,40 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
     assert read_samples(tmp_path, 1) == [[sample]]
 
 
+DESIGN = make_design(QUICK, 1, 0, (ComputeKernel.FUSED,), 2**22)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not json",
+        "[" * 100_000,
+        '"\udcff"',
+        '{"kind": "step"}',
+        '{"kind": "step", "index": 0, "forward_us": [1, -2], "backward_us": [0, 0]}',
+        '{"kind": "step", "index": 0, "forward_us": [1, NaN], "backward_us": [0, 0]}',
+        '{"kind": "step", "index": 0, "forward_us": [], "backward_us": []}',
+        '{"kind": "step", "index": 1000000, "forward_us": [1, 1], "backward_us": [0, 0]}',
+        '{"kind": "step", "index": -1, "forward_us": [1, 1], "backward_us": [0, 0]}',
+        '{"kind": "dense", "index": 0, "sweep": 1, "forward_us": [1, 1], "backward_us": [0, 0]}',
+        '{"kind": "lookup", "index": 0, "forward_us": [1, 1], "backward_us": [0, 0]}',
+    ],
+)
+def test_a_damaged_line_is_measured_again_and_the_others_are_kept(line: str, tmp_path: Path) -> None:
+    sound = Sample(kind=Kind.STEP, index=1, forward_us=(1.0, 1.0), backward_us=(0.0, 0.0))
+    text = f"{line}\n{sound.canonical_json()}\n{sound.canonical_json()}\n"
+    (tmp_path / "rank-0.jsonl").write_text(text, errors="surrogateescape")
+    assert keep_common(tmp_path, 1, DESIGN) == (1, 1)
+    assert read_samples(tmp_path, 1) == [[sound]]
+
+
 def test_after_an_interruption_all_ranks_go_on_from_the_same_sweep(tmp_path: Path) -> None:
     """A point that one rank has measured again and the other has not is measured again by both, or they would wait for each other."""
 
     def sample(sweep: int) -> Sample:
-        return Sample(kind=Kind.STEP, index=0, sweep=sweep, forward_us=(1.0,), backward_us=(0.0,))
+        return Sample(kind=Kind.STEP, index=0, sweep=sweep, forward_us=(1.0, 1.0), backward_us=(0.0, 0.0))
 
     for rank, sweeps in enumerate((2, 1)):
         rank_path(tmp_path, rank).write_text("".join(sample(sweep).canonical_json() + "\n" for sweep in range(sweeps)))
-    assert keep_common(tmp_path, 2) == 1
+    assert keep_common(tmp_path, 2, DESIGN.model_copy(update={"step_sweeps": 2})) == (1, 0)
     assert read_samples(tmp_path, 2) == [[sample(0)], [sample(0)]]
