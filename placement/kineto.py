@@ -9,11 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,11 +34,19 @@ STAGE_NAMES = {
     Stage.ALL_REDUCE: r"(gloo|nccl):all_?reduce|Optimizer\.step#",
 }
 """How names of ranges begin. The dense layers are all else."""
+_LATEST_US = 1e18
+"""Times are microseconds since 1970 or since the machine started: none is later."""
+_ROUNDING_US = 1.0
+"""So much may steps that follow each other overlap."""
+_MOST_WORK = 2.0
+"""Work may go on after a step that began it, but not for long."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _RANGES, _LAUNCHES, _ON_DEVICE = ("user_annotation", "cpu_op"), ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 
 Interval = tuple[float, float]
 Thread = tuple[Any, Any]
+ByStage = defaultdict[Stage, list[Interval]]
+"""What one step did."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ class TraceTimes:
     step_us: float
     """Median."""
     stages_us: dict[Stage, float]
-    """Means: of devices, how long any of their kernels ran; without devices, how long ranges lasted."""
+    """Medians over steps: of devices, how long any of their kernels ran; without devices, how long ranges lasted."""
     on_device: bool
 
 
@@ -57,7 +67,7 @@ def read_trace(path: Path) -> TraceTimes:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             text = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InvalidDocument(source, [BrokenRule("", source, f"can't be read: {error}")]) from None
     if len(text) > MOST_BYTES:
         raise InvalidDocument(source, [BrokenRule("", source, "must be smaller than 2 GiB: profile fewer steps")])
@@ -72,40 +82,82 @@ def read_trace(path: Path) -> TraceTimes:
 
 
 def _is_complete(event: Any) -> bool:
-    """Whether it is something with a name, a beginning and a length."""
+    """Whether it is something with a name, a beginning and a length, on a thread."""
     return (
         isinstance(event, dict)
         and event.get("ph") == "X"
         and isinstance(event.get("name"), str)
-        and all(isinstance(event.get(key), int | float) and not isinstance(event.get(key), bool) for key in ("ts", "dur"))
+        and _is_time(event.get("ts"))
+        and _is_time(event.get("dur"))
+        and event["dur"] >= 0
+        and all(isinstance(event.get(key), int | str | None) for key in ("pid", "tid"))
     )
 
 
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LATEST_US
+
+
 def _times(events: list[dict[str, Any]], source: str) -> TraceTimes:
-    steps = [_interval(event) for event in events if event.get("cat") == "user_annotation" and _STEP.fullmatch(event["name"])]
-    if not steps:
-        rule = "must hold steps (ProfilerStep#0, ...): call the profiler's step() after each training step"
-        raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
-    ranges = _ranges(event for event in events if event.get("cat") in _RANGES and _within(steps, event["ts"]))
+    steps = _steps(events, source)
+    ranges = _ranges(event for event in events if event.get("cat") in _RANGES and _step_at(steps, event["ts"]) is not None)
     if not any(stage is Stage.LOOKUP_FORWARD for thread in ranges.values() for _, stage in thread.found):
-        rule = "must hold lookups of TorchRec's ([lookup]_...): was it recorded with a sharded EmbeddingBagCollection, CPU activities included?"
-        raise InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
+        raise _refusal(
+            source,
+            "must hold lookups of TorchRec's ([lookup]_...): was it recorded with a sharded EmbeddingBagCollection, CPU activities included?",
+        )
     on_device = [event for event in events if event.get("cat") in _ON_DEVICE]
-    by_stage = _of_devices(events, on_device, ranges, steps) if on_device else _of_ranges(ranges)
-    step_us = median(end - start for start, end in steps)
-    stages_us = {stage: _length(intervals) / len(steps) for stage, intervals in by_stage.items()}
+    done = _of_devices(events, on_device, ranges, steps) if on_device else _of_ranges(ranges, steps)
+    if not any(done):
+        raise _refusal(
+            source, "must say which kernels its steps launched (correlation of cuda_runtime and kernel): record CPU and CUDA activities"
+        )
+    step_us = median(map(_duration, steps))
+    working_us = [_length([each for intervals in by_stage.values() for each in intervals]) for by_stage in done]
+    if median(working_us) > _MOST_WORK * step_us:
+        raise _refusal(
+            source, f"has stages of {median(working_us):,.0f} us in a step of {step_us:,.0f} us: it can't be of one rank's whole steps"
+        )
+    stages_us = {stage: median(_length(by_stage[stage]) for by_stage in done) for stage in Stage}
     if not on_device:
-        working = _length([each for intervals in by_stage.values() for each in intervals]) / len(steps)
-        stages_us[Stage.DENSE] = max(0.0, step_us - working)
-    return TraceTimes(len(steps), step_us, {stage: stages_us.get(stage, 0.0) for stage in Stage}, bool(on_device))
+        stages_us[Stage.DENSE] = median(max(0.0, _duration(step) - work_us) for step, work_us in zip(steps, working_us, strict=True))
+    return TraceTimes(len(steps), step_us, stages_us, bool(on_device))
+
+
+def _steps(events: list[dict[str, Any]], source: str) -> list[Interval]:
+    """When each step was, in order. Raises InvalidDocument where there are none, and where they are of several ranks."""
+    found = [event for event in events if event.get("cat") == "user_annotation" and event["dur"] > 0 and _STEP.fullmatch(event["name"])]
+    if not found:
+        raise _refusal(
+            source,
+            "must hold steps (ProfilerStep#0, ...): give the profiler a schedule, such as schedule=torch.profiler.schedule(wait=1, warmup=1, "
+            "active=5), and call its step() after each training step",
+        )
+    steps = sorted(map(_interval, found))
+    overlap = any(following < end - _ROUNDING_US for (_, end), (following, _) in pairwise(steps))
+    if overlap or len({event.get("pid") for event in found}) > 1:
+        raise _refusal(
+            source, "must be of one rank: its steps (ProfilerStep#0, ...) overlap or are of several processes; give one rank's trace"
+        )
+    return steps
+
+
+def _refusal(source: str, rule: str) -> InvalidDocument:
+    return InvalidDocument(source, [BrokenRule("/traceEvents", "", rule)])
 
 
 def _interval(event: dict[str, Any]) -> Interval:
     return float(event["ts"]), float(event["ts"]) + float(event["dur"])
 
 
-def _within(steps: list[Interval], ts: float) -> bool:
-    return any(start <= ts < end for start, end in steps)
+def _duration(interval: Interval) -> float:
+    return interval[1] - interval[0]
+
+
+def _step_at(steps: list[Interval], ts: float) -> int | None:
+    """The number of the step around a moment."""
+    index = bisect_right(steps, ts, key=itemgetter(0)) - 1
+    return index if index >= 0 and ts < steps[index][1] else None
 
 
 class _Ranges:
@@ -139,31 +191,36 @@ def _ranges(events: Iterable[dict[str, Any]]) -> dict[Thread, _Ranges]:
     return {thread: _Ranges(each) for thread, each in found.items()}
 
 
-def _of_ranges(ranges: dict[Thread, _Ranges]) -> dict[Stage, list[Interval]]:
-    by_stage: dict[Stage, list[Interval]] = defaultdict(list)
+def _of_ranges(ranges: dict[Thread, _Ranges], steps: list[Interval]) -> list[ByStage]:
+    """By step, the ranges that began in it."""
+    done: list[ByStage] = [defaultdict(list) for _ in steps]
     for thread in ranges.values():
         for interval, stage in thread.found:
-            by_stage[stage].append(interval)
-    return by_stage
+            if (step := _step_at(steps, interval[0])) is not None:
+                done[step][stage].append(interval)
+    return done
 
 
 def _of_devices(
     events: list[dict[str, Any]], on_device: list[dict[str, Any]], ranges: dict[Thread, _Ranges], steps: list[Interval]
-) -> dict[Stage, list[Interval]]:
-    """What ran on devices, by the stage in whose range it was launched during a step."""
+) -> list[ByStage]:
+    """By step, what ran on devices because it was launched in it, by the stage in whose range that was."""
     launched = {_correlation(event): event for event in events if event.get("cat") in _LAUNCHES}
-    by_stage: dict[Stage, list[Interval]] = defaultdict(list)
+    launched.pop(None, None)  # what launches nothing
+    done: list[ByStage] = [defaultdict(list) for _ in steps]
     for event in on_device:
         launch = launched.get(_correlation(event))
-        if launch is not None and _within(steps, launch["ts"]):
+        if launch is not None and (step := _step_at(steps, launch["ts"])) is not None:
             around = ranges.get((launch.get("pid"), launch.get("tid")), _Ranges([]))
-            by_stage[around.stage_at(float(launch["ts"]))].append(_interval(event))
-    return by_stage
+            done[step][around.stage_at(float(launch["ts"]))].append(_interval(event))
+    return done
 
 
-def _correlation(event: dict[str, Any]) -> Any:
+def _correlation(event: dict[str, Any]) -> int | None:
+    """What a launch and its kernel have in common."""
     arguments = event.get("args")
-    return arguments.get("correlation") if isinstance(arguments, dict) else None
+    number = arguments.get("correlation") if isinstance(arguments, dict) else None
+    return number if isinstance(number, int) else None
 
 
 def _length(intervals: list[Interval]) -> float:

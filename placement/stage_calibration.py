@@ -56,8 +56,7 @@ def calibrated_by_stages(plan: Plan, measured_us: float, stages_us: dict[Stage, 
             stack, moved = at_place(stack, keys, place), moved | set(keys)
         fits.append(StageFit(" + ".join(stages), _length(plan, before, stages), wanted_us, _length(plan, stack, stages)))
     step_at = partial(_step_at, plan, stack)
-    # Where devices alone take as long, the step says nothing of launches.
-    place = place_where(step_at, measured_us) if step_at(-1.0) < measured_us else None
+    place = place_where(step_at, measured_us)
     if place is not None:
         stack, moved = at_place(stack, LAUNCHES, place), moved | set(LAUNCHES)
     fits.append(StageFit("step", step_under_us(plan, before), measured_us, step_under_us(plan, stack)))

@@ -23,6 +23,8 @@ from emplace.placement.stage_calibration import StageCalibration, calibrated_by_
 
 EXPLAINED = 0.02
 """Share of a measured time within which it counts as explained."""
+MOST_UNLIKE = 2.0
+"""So many times as long as the measured step a trace's may be, or the other way round: the profiler slows steps down."""
 
 
 def calibrate(
@@ -63,7 +65,16 @@ def _calibrated(plan: Plan, measured_us: float, trace: Path | None) -> tuple[Sta
         return calibration.stack, _said(plan, calibration, measured_us)
     times = read_trace(trace)
     by_stages = calibrated_by_stages(plan, measured_us, times.stages_us)
-    return by_stages.stack, "\n".join(_fitted(by_stages, times))
+    return by_stages.stack, "\n".join([*_unlike(measured_us, times.step_us), *_fitted(by_stages, times)])
+
+
+def _unlike(measured_us: float, traced_us: float) -> Iterator[str]:
+    """A warning where the trace is hardly of the step that was measured."""
+    if max(measured_us, traced_us) > MOST_UNLIKE * min(measured_us, traced_us):
+        yield (
+            f"warning: the trace's step of {microseconds(traced_us)} and the measured one of {microseconds(measured_us)} differ by more than "
+            f"{MOST_UNLIKE:g} times: are they of the same job, and is --measured-step-ms in milliseconds?"
+        )
 
 
 def _fitted(calibration: StageCalibration, times: TraceTimes) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,72 @@ def test_what_ran_before_the_first_step_does_not_count(tmp_path: Path) -> None:
     assert found.stages_us == pytest.approx(dict.fromkeys(Stage, 100.0))
 
 
+def cpu_events(exchanges_us: list[float], **changes: Any) -> list[dict[str, Any]]:
+    """Steps of 100 us of lookups, an exchange, and 700 us of dense layers, one after the other."""
+    events, start = [], 1e6
+    for number, exchange_us in enumerate(exchanges_us):
+        step_us = 100 + exchange_us + 700
+        for name, at, dur in (
+            (f"ProfilerStep#{number}", start, step_us),
+            (RANGES[Stage.LOOKUP_FORWARD], start, 100.0),
+            (RANGES[Stage.OUTPUT_DIST], start + 100, exchange_us),
+        ):
+            events.append({"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "name": name, "ts": at, "dur": dur} | changes)
+        start += step_us + 10
+    return events
+
+
+def written(folder: Path, events: list[Any]) -> Path:
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_one_slow_step_moves_neither_stages_nor_what_is_left_for_dense_layers(tmp_path: Path) -> None:
+    steady, slow = (read_trace(written(tmp_path, cpu_events([200.0] * 4 + [last]))) for last in (200.0, 9200.0))
+    assert steady == slow
+    assert steady.step_us == 1000
+    assert {stage: length for stage, length in steady.stages_us.items() if length} == pytest.approx(
+        {Stage.LOOKUP_FORWARD: 100, Stage.OUTPUT_DIST: 200, Stage.DENSE: 700}
+    )
+
+
+@pytest.mark.parametrize("other", [{"pid": 2, "ts": 1e9}, {"ts": 1e6 + 7}])
+def test_a_trace_of_several_ranks_is_refused(other: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match="must be of one rank"):
+        read_trace(written(tmp_path, cpu_events([200.0]) + cpu_events([200.0], **other)[:1]))
+
+
+def test_stages_that_last_far_longer_than_the_step_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDocument, match="has stages of 5,100 us in a step of 1,000 us"):
+        read_trace(written(tmp_path, [*cpu_events([200.0]), cpu_events([200.0], dur=5000.0)[2]]))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"dur": float("nan")},
+        {"dur": float("inf")},
+        {"dur": -5000},
+        {"ts": 10**400},
+        {"tid": [1]},
+        {"pid": {}},
+        {"args": {"correlation": [1]}},
+    ],
+)
+def test_an_event_that_is_none_does_not_count(broken: dict[str, Any], tmp_path: Path) -> None:
+    events = cpu_events([200.0])
+    sound = read_trace(written(tmp_path, events))
+    more = [{**events[1], "name": "cudaLaunchKernel", "cat": "cuda_runtime"} | broken, {**events[1], "dur": 900.0} | broken]
+    assert read_trace(written(tmp_path, [*events, more["correlation" not in str(broken)]])) == sound
+
+
+def test_kernels_whose_launches_are_not_known_are_refused(tmp_path: Path) -> None:
+    launches = [{**cpu_events([200.0])[1], "cat": cat} for cat in ("cuda_runtime", "kernel")]
+    with pytest.raises(InvalidDocument, match="must say which kernels its steps launched"):
+        read_trace(written(tmp_path, cpu_events([200.0]) + launches))
+
+
 def test_stages_of_a_run_on_cpus_make_up_its_step() -> None:
     found = read_trace(CPU_TRACE)
     assert (found.steps, found.on_device) == (3, False)
@@ -107,6 +174,9 @@ def test_what_is_no_trace_of_torchrec_is_refused(text: str, says: str, tmp_path:
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="can't be read"):
         read_trace(tmp_path / "none.json")
-    (tmp_path / "no.json.gz").write_text("not packed")
-    with pytest.raises(InvalidDocument, match="can't be read"):
-        read_trace(tmp_path / "no.json.gz")
+    damaged = bytearray(gzip.compress(b"{}" * 1000))
+    damaged[12] ^= 0xFF
+    for content in (b"not packed", bytes(damaged)):
+        (tmp_path / "no.json.gz").write_bytes(content)
+        with pytest.raises(InvalidDocument, match="can't be read"):
+            read_trace(tmp_path / "no.json.gz")

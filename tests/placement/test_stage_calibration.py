@@ -30,6 +30,15 @@ def test_each_stage_is_explained_by_figures_of_its_own(batch: int) -> None:
     assert found.stack.name == "torchrec-eager-calibrated"
 
 
+def test_a_step_faster_than_the_range_leaves_launches_at_their_fast_ends() -> None:
+    plan = planned(64)
+    before = builtin_stack("torchrec-eager")
+    found = calibrated_by_stages(plan, 1.0, stages_under_us(plan, before))
+    step = found.fits[-1]
+    assert 1.0 < step.explained_us < step.predicted_us
+    assert found.stack.step_us.typical == pytest.approx(before.step_us.low)
+
+
 def test_what_ranges_do_not_explain_is_left_over() -> None:
     plan = planned(65_536)
     stages_us = stages_under_us(plan, builtin_stack("torchrec-eager"))

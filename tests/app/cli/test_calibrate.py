@@ -33,6 +33,9 @@ def test_a_trace_says_what_each_stage_took(emplace_here: Emplace, small_plan: Pa
     assert "2 steps of 5,500.0 us in the trace, on devices" in done.stderr
     assert re.search(r"step: predicted .* us, measured 5,500.0 us, now 5,500.0 us$", done.stderr, re.MULTILINE)
     assert "the stack's ranges don't explain it" in done.stderr
+    assert "warning" not in done.stderr
+    unlike = emplace_here("calibrate", small_plan, "--measured-step-ms", "0.5", "--trace", "kineto.json")
+    assert "warning: the trace's step of 5,500.0 us and the measured one of 500.0 us differ by more than 2 times" in unlike.stderr
     refused = emplace_here("calibrate", small_plan, "--measured-step-ms", "5.5", "--trace", small_plan)
     assert refused.returncode == 2
     assert "/traceEvents" in refused.stderr

@@ -37,7 +37,7 @@ def test_two_profiles_at_once_do_not_share_a_file(emplace_here: Emplace, tmp_pat
 
 def test_files_that_can_not_grow_are_named(tmp_path: Path) -> None:
     environment = os.environ | {"EMPLACE_HOME": str(tmp_path / "home")}
-    command = ["sh", "-c", 'ulimit -f 1; exec "$0" profile --quick --ranks 1', COMMAND]
+    command: list[str | Path] = ["sh", "-c", 'ulimit -f 1; exec "$0" profile --quick --ranks 1', COMMAND]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == f"emplace: {tmp_path}/home/unfinished-profiles: can't be used for measurements: File too large"

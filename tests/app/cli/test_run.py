@@ -32,7 +32,7 @@ def test_a_plan_for_another_host_is_refused_and_can_be_emulated(emplace_here: Em
 
 def test_files_that_can_not_grow_are_named_by_their_folder(small_plan: Path, tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    command = ["sh", "-c", 'ulimit -f 1; exec "$0" run "$1" --emulate --steps 2', COMMAND, small_plan]
+    command: list[str | Path] = ["sh", "-c", 'ulimit -f 1; exec "$0" run "$1" --emulate --steps 2', COMMAND, small_plan]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == f"emplace: can't write what the run needs: File too large ({tmp_path})"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, NoReturn
+from unittest.mock import patch
 
 from emplace.profiler.measure import rank
 
 
-def _full(*_: Any) -> NoReturn:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def main() -> None:
-    rank.read_file = _full
-    rank.main()
+    with patch.object(rank, "read_file", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))):
+        rank.main()
