@@ -75,7 +75,7 @@ def launch_plans(plans: Sequence[Plan], launch: Launch) -> tuple[Job, list[list[
             launch_ranks(launch, ranks, folder)
             return job, [_read_reports(folder, index, ranks) for index in range(len(plans))]
     except OSError as error:
-        raise ExecutionFailed(f"can't write what the run needs: {error.strerror} ({error.filename or launch.workdir})") from error
+        raise ExecutionFailed(f"can't write what the run needs: {error.strerror or error} ({error.filename or launch.workdir})") from error
 
 
 def _lay_out(launch: Launch, plans: Sequence[Plan], ranks: int, folder: Path) -> Path | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_negative, unreadable
+from emplace.executor.traces.trace import CHUNK_EXAMPLES, Ints, refuse_bad_ids, unreadable
 from emplace.placement.pointer import pointer_to
 
 _INTEGERS = (torch.int32, torch.int64)
@@ -37,7 +37,7 @@ class TensorTrace:
             if (lengths < 0).any() or (np.diff(bounds) != lengths).any() or bounds[0] < 0 or bounds[-1] > len(self._ids):
                 raise unreadable(self.source, f"the offsets and lengths of feature {feature} disagree")
             ids = self._ids[bounds[0] : bounds[-1]].numpy().astype(np.int64)
-            refuse_negative(self.source, pointer_to(feature), ids)
+            refuse_bad_ids(self.source, pointer_to(feature), ids)
             yield lengths, ids
 
 
@@ -53,6 +53,8 @@ def _tensors(path: Path) -> tuple[Any, Any, Any]:
     ids, offsets, lengths = found
     if any(each.dtype not in _INTEGERS for each in found) or (ids.dim(), offsets.dim(), lengths.dim()) != (1, 1, 2):
         raise unreadable(path, "must hold integers: indices [N], offsets [T * B + 1], lengths [T, B]")
-    if len(offsets) != lengths.numel() + 1 or not lengths.numel():
+    if not lengths.numel():
+        raise unreadable(path, "has no examples" if len(lengths) else "has no features")
+    if len(offsets) != lengths.numel() + 1:
         raise unreadable(path, f"{lengths.shape[0]} x {lengths.shape[1]} lengths need one offset more, here are {len(offsets)}")
     return ids, offsets, lengths

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from emplace.executor.traces.trace import CHUNK_EXAMPLES, ID_RULE, Ints, unreadable
+from emplace.placement.errors import ToolError
 from emplace.placement.pointer import pointer_to
 
 _SEPARATORS = str.maketrans(";|", "  ")
@@ -22,10 +23,12 @@ class TextTrace:
         self.source = str(path)
         self._folder = folder
         try:
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 self.features, self.examples = self._parse(csv.reader(file))
         except (UnicodeDecodeError, csv.Error) as error:
             raise unreadable(path, f"is not CSV in UTF-8: {error}") from None
+        except OSError as error:
+            raise ToolError(f"{folder}: can't hold what {path} becomes: {error.strerror}") from None
         self.num_features = len(self.features)
 
     def chunks(self, feature: int) -> Iterator[tuple[Ints, Ints]]:
@@ -38,7 +41,8 @@ class TextTrace:
         if not names or len(set(names)) != len(names):
             raise unreadable(self.source, "must begin with a line of feature names, each once")
         examples = 0
-        while chunk := list(islice(lines, CHUNK_EXAMPLES)):
+        cells = _cells(lines)
+        while chunk := list(islice(cells, CHUNK_EXAMPLES)):
             for number, line in enumerate(chunk):
                 if len(line) != len(names):
                     raise unreadable(self.source, f"line {examples + number + 2} has {len(line)} cells, the first line has {len(names)}")
@@ -61,10 +65,20 @@ class TextTrace:
             raise unreadable(self.source, f"line {examples + line + 2}: {ID_RULE}", pointer_to(name), repr(wrong)) from None
         for what, values in (("lengths", np.array([len(cell) for cell in parts], dtype=np.int64)), ("ids", numbers)):
             with self._path(feature, what).open("ab") as file:
-                values.tofile(file)
+                file.write(values.data)
 
     def _path(self, feature: int, what: str) -> Path:
         return self._folder / f"column-{feature}.{what}"
+
+
+def _cells(lines: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The cells of each example. A blank line is one empty cell; as the last line it is nothing."""
+    line = next(lines, None)
+    while line is not None:
+        following = next(lines, None)
+        if line or following is not None:
+            yield line or [""]
+        line = following
 
 
 def _is_id(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 CHUNK_EXAMPLES = 8192
 """Examples read at a time. What a reader holds in memory grows with this, not with the file."""
 
-ID_RULE = "ids must be whole numbers from 0 on"
+ID_RULE = "ids must be whole numbers from 0 to 2^63 - 1"
 
 
 class Trace(Protocol):
@@ -48,10 +48,11 @@ def unreadable(path: Path | str, rule: str, pointer: str = "", value: str = "") 
     return InvalidDocument(str(path), [BrokenRule(pointer, value, rule)])
 
 
-def refuse_negative(source: str, pointer: str, ids: Ints) -> None:
-    """Raises InvalidDocument naming the least id of the feature at `pointer` where it is below 0."""
-    if len(ids) and (least := int(ids.min())) < 0:
-        raise unreadable(source, ID_RULE, pointer, str(least))
+def refuse_bad_ids(source: str, pointer: str, ids: NDArray[np.integer[Any]]) -> None:
+    """Raises InvalidDocument naming the least or the largest id of the feature at `pointer` where it is out of range."""
+    for end in (int(ids.min()), int(ids.max())) if len(ids) else ():
+        if not 0 <= end < 2**63:
+            raise unreadable(source, ID_RULE, pointer, str(end))
 
 
 def feature_numbers(trace: Trace, names: list[str]) -> list[int]:

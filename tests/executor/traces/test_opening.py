@@ -24,8 +24,8 @@ BAD_FILES = {
     "twice.csv": ("a,a\n1,2\n", "each once"),
     "nothing.csv": ("a,b\n", "has no examples"),
     "ragged.csv": ("a,b\n1,2\n1\n", "line 3 has 1 cells, the first line has 2"),
-    "words.csv": ("a,b\n1,2\n1,2 x\n", "/b: line 3: ids must be whole numbers from 0 on (got 'x')"),
-    "negative.csv": ("a,b\n5,2\n3,4 -7\n", "/b: line 3: ids must be whole numbers from 0 on (got '-7')"),
+    "words.csv": ("a,b\n1,2\n1,2 x\n", "/b: line 3: ids must be whole numbers from 0 to 2^63 - 1 (got 'x')"),
+    "negative.csv": ("a,b\n5,2\n3,4 -7\n", "/b: line 3: ids must be whole numbers from 0 to 2^63 - 1 (got '-7')"),
     "huge.csv": ("a,b\n1,99999999999999999999\n", "must be whole numbers"),
 }
 
@@ -42,14 +42,51 @@ def test_what_is_no_trace_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        ("a,b\n1 2,3\n4,5\n", [2, 1]),
+        ("\ufeffa,b\n1 2,3\n", [2]),
+        ("a\n1 2\n\n3\n", [2, 0, 1]),
+        ("a\n1 2\n\n", [2]),
+        ("a,b\r\n1,2\r\n\r\n", [1]),
+        ('a\n1\n""\n', [1, 0]),
+    ],
+)
+def test_lines_of_a_csv(text: str, lengths: list[int], tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    trace = open_trace(tmp_path / "t.csv", tmp_path)
+    assert trace.features is not None
+    assert trace.features[0] == "a"
+    assert [each.tolist() for each, _ in trace.chunks(0)] == [lengths]
+
+
+def test_a_parquet_file_that_is_damaged_inside_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(arrow.table({"a": list(range(20_000))}), path, use_dictionary=False)
+    data = path.read_bytes()
+    path.write_bytes(data[:100] + bytes(byte ^ 0x5A for byte in data[100:5000]) + data[5000:])
+    trace = open_trace(path, tmp_path)
+    with pytest.raises(InvalidDocument, match="t.parquet: .*can't be read as Parquet"):
+        list(trace.chunks(0))
+
+
+def test_ids_beyond_63_bits_are_refused_as_they_are(tmp_path: Path) -> None:
+    parquet.write_table(arrow.table({"a": arrow.array([1, 2**63 + 5], arrow.uint64())}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidDocument, match=r"/a: ids must be whole numbers from 0 to 2\^63 - 1 \(got 9223372036854775813\)"):
+        list(open_trace(tmp_path / "t.parquet", tmp_path).chunks(0))
+
+
+@pytest.mark.parametrize(
     ("tensors", "rule"),
     [
         (torch.arange(3), "three tensors"),
         ((torch.arange(3), torch.arange(3), torch.arange(3)), "lengths [T, B]"),
         ((torch.arange(3), torch.arange(3), torch.ones(1, 3).long()), "one offset more"),
+        ((torch.arange(0), torch.arange(1), torch.ones(2, 0).long()), "has no examples"),
+        ((torch.arange(0), torch.arange(1), torch.ones(0, 2).long()), "has no features"),
         ((torch.arange(3), torch.tensor([0, 1, 2, 2]), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
         ((torch.arange(2), torch.arange(4), torch.ones(1, 3).long()), "offsets and lengths of feature 0 disagree"),
-        ((torch.arange(3) - 1, torch.arange(4), torch.ones(1, 3).long()), "/0: ids must be whole numbers from 0 on (got -1)"),
+        ((torch.arange(3) - 1, torch.arange(4), torch.ones(1, 3).long()), "/0: ids must be whole numbers from 0 to 2^63 - 1 (got -1)"),
     ],
 )
 def test_tensors_that_are_no_batch_are_refused(tensors: object, rule: str, tmp_path: Path) -> None:
@@ -70,5 +107,5 @@ def test_lists_with_missing_ids_are_refused_and_missing_lists_are_empty(tmp_path
     assert (lengths.tolist(), ids.tolist()) == ([1, 0, 1], [4, 5])
     with pytest.raises(InvalidDocument, match="/b: has a list with a missing id"):
         list(trace.chunks(1))
-    with pytest.raises(InvalidDocument, match=r"/d: ids must be whole numbers from 0 on \(got -9\)"):
+    with pytest.raises(InvalidDocument, match=r"/d: ids must be whole numbers from 0 to 2\^63 - 1 \(got -9\)"):
         list(trace.chunks(3))
