@@ -184,8 +184,8 @@ def _execute(plans: Sequence[Plan], job: Job, device: torch.device, control: dis
     reference = reference_step(job.seed, device) if any(map(has_reference, plans)) else None
     rounds = job.rounds
     if len(trials) == 1 and reference is not None:
-        rounds = min(max(trials[0].steps // _ROUND_STEPS, 2), _MOST_ROUNDS)
         trials[0].settle()
+        rounds = min(max(trials[0].steps // _ROUND_STEPS, 2), _MOST_ROUNDS)
     visits = [] if reference is None else [tuple(visit_us(reference, 0, device))]
     rng, order = np.random.default_rng(job.seed), np.arange(len(trials))
     for number in range(rounds):

@@ -53,7 +53,8 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     """Why a launch failed, from the error files (one per rank that raised) and the exit codes in the agent's summary.
 
     A rank that a signal killed is to blame first, unless it had raised before: its peers only report lost connections. Then comes the
-    earliest error that is not such a report, then a full disk, then any error, then an exit code, then the agent's last words.
+    earliest error that is not such a report, then a full disk, then a rank that ended without a word, then any error, then the agent's last
+    words.
     """
     exit_codes = {int(rank): int(code) for rank, code in _EXIT_LINE.findall(agent_log)}
     raised = sorted(_raised(logs), key=lambda error: (error.lost_peer, error.at, error.rank))
@@ -65,11 +66,11 @@ def root_cause(logs: Path, agent_log: str) -> Cause:
     full = [rank for rank, code in exit_codes.items() if code == DISK_FULL]
     if full and all(error.lost_peer for error in raised):
         return Cause(f"rank {min(full)} failed: no space left on the disk of the run's folder", min(full))
+    if silent and all(error.lost_peer for error in raised):
+        rank = min(silent)
+        return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}{_last_words(logs, rank)}", rank)
     if raised:
         return Cause(f"rank {raised[0].rank} failed: {raised[0].message}{_hint(raised[0].message)}", raised[0].rank)
-    if exit_codes:
-        rank = min(exit_codes)
-        return Cause(f"rank {rank} ended with exit code {exit_codes[rank]}{_last_words(logs, rank)}", rank)
     return Cause(f"the ranks could not be started{_tail(agent_log)}")
 
 

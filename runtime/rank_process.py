@@ -51,13 +51,15 @@ def last_seen(folder: Path, ranks: int) -> str:
 
 def kill_ranks(folder: Path, ranks: int) -> None:
     """Kill the ranks that are still alive, by what they wrote down about themselves."""
+    killed = []
     for said in _processes(folder, ranks):
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(said.pid)
             # A pid may have been given to someone else since.
             if process.create_time() == said.started_at:
                 process.kill()
-                process.wait(_KILL_S)
+                killed.append(process)
+    psutil.wait_procs(killed, _KILL_S)
 
 
 @contextmanager

@@ -57,6 +57,14 @@ def test_an_exit_code_is_better_than_nothing(tmp_path: Path) -> None:
     assert "last words" in cause.message
 
 
+def test_a_rank_that_ended_without_a_word_comes_before_what_its_peers_raise(tmp_path: Path) -> None:
+    _error(tmp_path, 0, "RuntimeError: Connection closed by peer", 10)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / LOG_FILE).write_text("last words\n")
+    cause = root_cause(tmp_path, f"{exit_line(0, 1)}\n{exit_line(1, 3)}")
+    assert (cause.rank, cause.message) == (1, "rank 1 ended with exit code 3\nlast words")
+
+
 def test_an_abort_says_why_on_stderr(tmp_path: Path) -> None:
     folder = tmp_path / "1"
     folder.mkdir()
