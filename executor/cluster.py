@@ -12,6 +12,7 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -33,11 +34,18 @@ from emplace.runtime.ranks import threads_per_rank
 from emplace.runtime.start import import_large
 from emplace.runtime.temporary import temporary_folder
 
+_FROM_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+_LARGEST_SEED = 2**31 - 1
+"""As `emplace run` has it."""
+
 
 @record
 def main() -> None:
     die_with(os.getppid(), signal.SIGKILL)
     arguments = _arguments()
+    if missing := [name for name in _FROM_TORCHRUN if not os.environ.get(name, "").isdecimal()]:
+        print(f"emplace: start it with torchrun, which sets {', '.join(missing)}: see docs/how-to/run-a-plan.md", file=sys.stderr)
+        sys.exit(2)
     try:
         plan = _plan(arguments.plan)
     except EmplaceError as refusal:
@@ -64,10 +72,22 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", type=Path)
-    parser.add_argument("--steps", type=int, help="measured steps; by default as many as take three seconds, from 30 to 200")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=_whole(1), help="measured steps; by default as many as take three seconds, from 30 to 200")
+    parser.add_argument("--seed", type=_whole(0, _LARGEST_SEED), default=0)
     parser.add_argument("--out", type=Path, help="the measurement, written by rank 0")
     return parser.parse_args()
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads a whole number within limits."""
+    rule = f"must be a whole number from {least}" + (" on" if most is None else f" to {most}")
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= (int(text) if most is None else most):
+            raise argparse.ArgumentTypeError(f"{rule} (got {text!r})")
+        return int(text)
+
+    return read
 
 
 def _plan(path: Path) -> Plan:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from emplace.executor.cluster import main
 from emplace.placement.host import HostSpec
 from emplace.placement.measurement import Measurement
 from emplace.placement.reading import read_file
@@ -99,6 +100,27 @@ def test_two_nodes_train_one_plan(nodes: list[str], here: HostSpec, tmp_path: Pa
     assert len(measured.ranks) == 4
     # Ids, vectors and gradients of 25 steps went over the cable.
     assert all(_bytes_received(node) > 2**20 for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan.json", "--steps", "0"), "argument --steps: must be a whole number from 1 on (got '0')"),
+        (("plan.json", "--steps", "²"), "argument --steps: must be a whole number from 1 on (got '²')"),
+        (("plan.json", "--seed", "-1"), "argument --seed: must be a whole number from 0 to 2147483647 (got '-1')"),
+        (("plan.json",), "emplace: start it with torchrun, which sets RANK, "),
+    ],
+)
+def test_a_launch_that_can_not_be_is_refused_in_a_line(
+    arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("emplace.executor.cluster.die_with", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["cluster", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("own_temporary_folder")

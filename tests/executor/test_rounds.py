@@ -21,7 +21,7 @@ class FasterOnceSettled:
     def settle(self) -> None:
         self.steps = 200
 
-    def train(self, part: int, parts: int, *, after_another: bool) -> None:
+    def train(self, _part: int, parts: int, *, after_another: bool) -> None:
         assert after_another
         self.rounds = parts
 

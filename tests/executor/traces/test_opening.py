@@ -66,7 +66,7 @@ def test_a_parquet_file_that_is_damaged_inside_is_named(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:100] + bytes(byte ^ 0x5A for byte in data[100:5000]) + data[5000:])
     trace = open_trace(path, tmp_path)
-    with pytest.raises(InvalidDocument, match="t.parquet: .*can't be read as Parquet"):
+    with pytest.raises(InvalidDocument, match=r"t\.parquet: .*can't be read as Parquet"):
         list(trace.chunks(0))
 
 
