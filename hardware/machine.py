@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,16 +72,29 @@ def usable_cores(affinity: int, root: Path = ROOT) -> int:
 
 def usable_memory_bytes(root: Path = ROOT) -> int:
     """Installed memory, or the lowest cgroup limit above this process where that is lower, rounded down to 64 MiB."""
-    amounts = [_meminfo_bytes(root, "MemTotal")]
-    for directory in _cgroup_directories(root, "memory"):
-        limits = (_number(directory / name) for name in ("memory.max", "memory.limit_in_bytes"))
-        amounts += [limit for limit in limits if limit is not None]
+    amounts = [_meminfo_bytes(root, "MemTotal"), *(limit_bytes for _, limit_bytes in _memory_limits(root))]
     return min(amounts) // _MEMORY_STEP_BYTES * _MEMORY_STEP_BYTES
 
 
 def available_memory_bytes(root: Path = ROOT) -> int:
     """Bytes that can be taken now without swapping, inside the limits. It varies: it is for a measurement to fit in, not for documents."""
-    return min(_meminfo_bytes(root, "MemAvailable"), usable_memory_bytes(root))
+    left = (max(0, limit_bytes - _taken_bytes(directory)) for directory, limit_bytes in _memory_limits(root))
+    return min(_meminfo_bytes(root, "MemAvailable"), usable_memory_bytes(root), *left)
+
+
+def _memory_limits(root: Path) -> Iterator[tuple[Path, int]]:
+    """The cgroups above this process that limit memory, with their limits in bytes."""
+    for directory in _cgroup_directories(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            if (limit_bytes := _number(directory / name)) is not None:
+                yield directory, limit_bytes
+
+
+def _taken_bytes(directory: Path) -> int:
+    """What a cgroup holds and can't give back at once: pages of files that nobody looked at lately don't count."""
+    used_bytes = next((used for name in ("memory.current", "memory.usage_in_bytes") if (used := _number(directory / name))), 0)
+    inactive = re.findall(r"^(?:total_)?inactive_file (\d+)$", _text(directory / "memory.stat") or "", re.MULTILINE)
+    return max(0, used_bytes - max(map(int, inactive), default=0))  # of version 1, the total is of all cgroups below
 
 
 def _meminfo_bytes(root: Path, key: str) -> int:

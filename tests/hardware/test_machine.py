@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emplace.hardware.discover import describe
-from emplace.hardware.machine import cores_here, read_machine, usable_cores, usable_memory_bytes
+from emplace.hardware.machine import available_memory_bytes, cores_here, read_machine, usable_cores, usable_memory_bytes
 
 GIB = 2**30
 
@@ -44,6 +44,32 @@ def test_memory_is_limited_by_the_cgroup_v1(root: Path) -> None:
     write(root, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", str(16 * GIB))
     write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712")
     assert usable_memory_bytes(root) == 16 * GIB
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "folder", "limit", "used", "stat"),
+    [
+        ("0::/job\n", "sys/fs/cgroup/job", "memory.max", "memory.current", f"anon 1\ninactive_file {GIB}\n"),
+        (
+            "4:memory:/job\n0::/\n",
+            "sys/fs/cgroup/memory/job",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            f"inactive_file 5\ntotal_inactive_file {GIB}\n",
+        ),
+    ],
+)
+def test_memory_that_the_cgroup_has_taken_is_not_available(root: Path, cgroup: str, folder: str, limit: str, used: str, stat: str) -> None:
+    assert available_memory_bytes(root) == 32 * GIB
+    write(root, "proc/self/cgroup", cgroup)
+    write(root, f"{folder}/{limit}", str(16 * GIB))
+    assert available_memory_bytes(root) == 16 * GIB
+    write(root, f"{folder}/{used}", str(10 * GIB))
+    write(root, f"{folder}/memory.stat", stat)
+    assert available_memory_bytes(root) == 7 * GIB
+    assert usable_memory_bytes(root) == 16 * GIB
+    write(root, f"{folder}/{used}", str(20 * GIB))
+    assert available_memory_bytes(root) == 0
 
 
 def test_another_boot_with_some_pages_less_is_the_same_memory(root: Path) -> None:
