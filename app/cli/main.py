@@ -39,7 +39,9 @@ def exit_code(arguments: list[str]) -> int:
     from typer import Abort
     from typer.exceptions import TyperException
 
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _stop)
     try:
         # In here, so that a broken installation doesn't end with 1, which means a proven no.
         from emplace.app.cli.commands import cli
@@ -90,5 +92,5 @@ def _given(error: TyperException, arguments: list[str]) -> str:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    """SIGTERM unwinds like Ctrl-C, so that child processes are ended and temporary files removed."""
+    """SIGTERM, and a terminal that is closed, unwind like Ctrl-C, so that child processes are ended and temporary files removed."""
     raise SystemExit(TERMINATED)

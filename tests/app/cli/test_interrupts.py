@@ -47,3 +47,28 @@ def test_an_interrupt_before_anything_is_imported_ends_without_a_word(emplace: E
     (tmp_path / "typer.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     done = emplace("models", PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(("before", "code"), [(signal.SIG_DFL, 143), (signal.SIG_IGN, 0)])
+def test_a_closed_terminal_ends_a_command_as_sigterm_does_but_for_nohup(
+    emplace_here: Emplace, monkeypatch: pytest.MonkeyPatch, before: signal.Handlers, code: int
+) -> None:
+    def hang_up(*_: object) -> tuple[str, ...]:
+        signal.raise_signal(signal.SIGHUP)
+        return ("dlrm-dcnv2",)
+
+    kept = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    signal.signal(signal.SIGHUP, before)
+    monkeypatch.setattr("emplace.app.cli.catalog.model_names", hang_up)
+    try:
+        assert _code_of(emplace_here) == code
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _code_of(emplace_here: Emplace) -> object:
+    try:
+        return emplace_here("models").returncode
+    except SystemExit as left:
+        return left.code
