@@ -40,7 +40,7 @@ class CostModelFiles:
         """The files of the machine with this fingerprint, by name."""
         for path in self._folder.glob(f"{escape(_file_stem(fingerprint))}-r*.json"):
             ranks = path.stem.rpartition("-r")[2]
-            if ranks.isdecimal():
+            if ranks.isdecimal() and path.is_file():  # a symlink may lead nowhere
                 yield Candidate(int(ranks), path.stat().st_mtime, partial(_read, path))
 
     def keep(self, model: CostModel) -> str:

@@ -14,6 +14,7 @@ from emplace.placement.measurement import ReferenceTimes, Verdict
 from emplace.placement.model import ModelSpec
 from emplace.placement.plan import Plan
 from emplace.placement.units import show_gib
+from emplace.runtime.software import other_software
 
 MAX_UPDATE_ERROR = {"fp32": 1e-3, "fp16": 5e-2, "bf16": 0.4, "fp8": 0.4}
 """The largest error of an update that passes, by the coarsest type of any table or exchange. Rounding leaves about 1e-6 with fp32 (1e-2
@@ -136,7 +137,8 @@ def _why_off(plan: Plan) -> str:
     """What usually parts a measured prediction from what ran."""
     usual = "usually another program on the machine, or a cost model measured when the machine was faster or slower: profile again"
     beyond = "; the plan's cost also goes beyond what was measured, as its extrapolated says" if plan.extrapolated else ""
-    return usual + beyond
+    other = other_software(plan.question.cost_model.software)
+    return (f"the cost model was measured with {other}; " if other else "") + usual + beyond
 
 
 def median_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:

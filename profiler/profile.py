@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from emplace.hardware.discover import discover_host
@@ -33,6 +32,7 @@ from emplace.profiler.design.points import Design, Sample
 from emplace.profiler.fit.modelling import fit_cost_model
 from emplace.profiler.fit.samples import keep_common, rank_path, read_samples
 from emplace.runtime.ranks import RanksFailed, RanksTimedOut, run_ranks
+from emplace.runtime.software import software_versions
 from emplace.runtime.temporary import temporary_folder
 
 Report = Callable[[str], None]
@@ -45,7 +45,6 @@ _KEPT, _LOCK = "measured-", "lock-"
 _OVERRUN_S = 300.0
 """A launch may take so long beyond twice the budget: half of the points are measured even where that takes longer than the budget."""
 _TABLE_MEMORY_SHARE = 0.25
-_SOFTWARE = {"torch": ("torch",), "torchrec": ("torchrec",), "fbgemm": ("fbgemm-gpu-cpu", "fbgemm-gpu"), "numpy": ("numpy",)}
 _NOISY = 0.1
 _PROGRESS_S = 5.0
 
@@ -137,18 +136,6 @@ def _key(design: Design, host: HostSpec, ranks: int) -> str:
     """What names measurements that may be continued: the same points, machine and software give the same key, whatever their time."""
     points = design.model_copy(update={"budget_s": 0.0})
     return sha256(f"{points.content_digest()} {host.fingerprint} {ranks} {software_versions()}".encode()).hexdigest()[:16]
-
-
-def software_versions() -> dict[str, str]:
-    """Versions of the packages that times depend on. The CPU and the CUDA build of FBGEMM have different names."""
-    return {name: next(found for found in map(_version, packages) if found) for name, packages in _SOFTWARE.items()}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def measure(design: Design, ranks: int, report: Report, scratch: Path, kept: Path) -> None:

@@ -32,6 +32,7 @@ from emplace.placement.plan import (
 from emplace.placement.price_range import step_range
 from emplace.placement.stages import Stage
 from emplace.placement.units import show_gib
+from emplace.runtime.software import other_software
 from emplace.studies.power import running
 
 _MAX_SHOWN_RANKS = 16
@@ -157,7 +158,8 @@ def describe_cost_model(cost_model: CostModel) -> str:
     if cost_model.source is CostSource.MEASURED:
         when = f" at {cost_model.measured_at}" if cost_model.measured_at else ""
         beside = f", {count(cost_model.ranks, 'rank')} side by side" if cost_model.ranks else ""
-        return f"measured on this host{when}{beside}"
+        other = other_software(cost_model.software)
+        return f"measured on this host{when}{beside}" + (f", with {other}: measure again ('emplace profile')" if other else "")
     reached = "assumed shares of them" if cost_model.stack is None else f"what {cost_model.stack.name} reaches of them"
     return f"datasheet rates and {reached}; nothing measured on this host ('emplace profile' does that)"
 

@@ -36,4 +36,4 @@ def test_rounds_follow_from_the_steps_after_settling(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(rank, "reference_step", lambda *_: object())
     monkeypatch.setattr(rank, "visit_us", lambda *_: [1.0])
     plan, job, nothing = SimpleNamespace(), SimpleNamespace(seed=0, rounds=1), SimpleNamespace()
-    assert rank._execute([plan], job, nothing, nothing, nothing) == [20]  # type: ignore[arg-type, list-item]
+    assert rank._execute([plan], job, nothing, nothing, nothing) == [20]  # type: ignore[arg-type, comparison-overlap, list-item]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from emplace.placement.host import HostSpec
 from emplace.placement.measurement import ReferenceTimes
 from emplace.placement.model import DataType
 from emplace.placement.plan import Plan
+from emplace.runtime.software import software_versions
 from tests.executor.plans import build_plan, make_model, mixed_layouts
 from tests.placement.example_models import gpu_host
 from tests.prices import bandwidth_prices
@@ -147,6 +149,20 @@ def test_a_measured_prediction_is_judged(plan: Plan, factor: float, passed: bool
     assert ("extrapolated" in throughput_verdict(beyond, np.full(20, factor * plan.step_time_us)).detail) is not passed
     assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us), allowed=0.5).passed
     assert throughput_verdict(measured, np.full(20, factor * plan.step_time_us), allowed=0.01).passed is (factor == 1)
+
+
+def test_a_prediction_that_is_off_names_other_software_than_it_was_measured_with(plan: Plan) -> None:
+    assert plan.step_time_us is not None
+    prices = plan.question.cost_model.model_copy(update={"software": software_versions() | {"torch": "1.0"}})
+    measured = plan.model_copy(
+        update={
+            "cost_model": plan.cost_model.model_copy(update={"source": CostSource.MEASURED}),
+            "question": plan.question.model_copy(update={"cost_model": prices}),
+        }
+    )
+    detail = throughput_verdict(measured, np.full(20, 2 * plan.step_time_us)).detail
+    assert f"the cost model was measured with torch 1.0 ({version('torch')} is installed here); " in detail
+    assert "the cost model" not in throughput_verdict(measured, np.full(20, plan.step_time_us)).detail
 
 
 def test_a_prediction_is_judged_at_the_machines_present_speed(plan: Plan) -> None:
