@@ -27,7 +27,7 @@ from emplace.placement.errors import EmplaceError
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
 from emplace.placement.reading import read_file
-from emplace.runtime.files import write_file
+from emplace.runtime.files import refuse_unwritable, write_file
 from emplace.runtime.process import die_with
 from emplace.runtime.rank_process import leave
 from emplace.runtime.ranks import threads_per_rank
@@ -48,6 +48,8 @@ def main() -> None:
         sys.exit(2)
     try:
         plan = _plan(arguments.plan)
+        if arguments.out is not None and os.environ["RANK"] == "0":
+            refuse_unwritable(arguments.out)
     except EmplaceError as refusal:
         if os.environ["LOCAL_RANK"] == "0":
             print(f"emplace: {refusal}", file=sys.stderr)

@@ -55,12 +55,11 @@ def do_step(work: Callable[[str, Report], str], source: Path, target: Path) -> N
     report = _protocol_output()
     try:
         with in_use(source.parent):
-            result = work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress}))
+            write_file(target, work(source.read_text(encoding="utf-8"), lambda progress: report({"progress": progress})))
     except EmplaceError as error:
         broken = error.broken_rules if isinstance(error, InvalidDocument) else []
         report({"error": {"message": str(error), "problems": [vars(each) for each in broken]}})
         sys.exit(2)
-    write_file(target, result)
 
 
 def _protocol_output() -> Report:
