@@ -123,6 +123,19 @@ def test_a_launch_that_can_not_be_is_refused_in_a_line(
     assert said in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_an_output_that_can_not_be_written_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_WORLD_SIZE", "1"), ("MASTER_PORT", "29500")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("emplace.executor.cluster.die_with", lambda *_: None)
+    monkeypatch.setattr("emplace.executor.cluster._plan", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["cluster", "plan.json", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err == f"emplace: {tmp_path}: can't be written: Is a directory\n"
+
+
 @pytest.mark.usefixtures("own_temporary_folder")
 def test_a_plan_for_another_number_of_ranks_is_refused(here: HostSpec, tmp_path: Path) -> None:
     model, plan = make_model("two-ranks"), tmp_path / "plan.json"

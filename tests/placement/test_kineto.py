@@ -115,6 +115,14 @@ def test_a_trace_of_several_ranks_is_refused(other: dict[str, Any], tmp_path: Pa
         read_trace(written(tmp_path, cpu_events([200.0]) + cpu_events([200.0], **other)[:1]))
 
 
+def test_a_device_may_lag_behind_its_steps(tmp_path: Path) -> None:
+    """The process launches ahead of it."""
+    lengths = dict.fromkeys(Stage, 1000.0)
+    found = read_trace(written(tmp_path, device_trace(lengths, 500.0)["traceEvents"]))
+    assert found.step_us == 500
+    assert found.stages_us == pytest.approx(lengths)
+
+
 def test_stages_that_last_far_longer_than_the_step_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="has stages of 5,100 us in a step of 1,000 us"):
         read_trace(written(tmp_path, [*cpu_events([200.0]), cpu_events([200.0], dur=5000.0)[2]]))
