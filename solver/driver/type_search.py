@@ -21,10 +21,11 @@ from itertools import count
 
 import numpy as np
 
+from emplace.placement.derived_plan import NO_TABLES
 from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
 from emplace.solver.clock import Clock
-from emplace.solver.driver.even_spread import EVEN_SPREAD, NO_TABLES, even_spread_us
+from emplace.solver.driver.even_spread import EVEN_SPREAD, even_spread_us
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
