@@ -229,7 +229,7 @@ class TypeSearch:
         priced = self._in_one_piece(frozenset(kind for kind, whole in WHOLE.items() if kind in allowed and whole not in allowed))
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
         cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
-        cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
+        cost = sum((type_cost_us(priced, each) for each in sorted(paid)), np.zeros(priced.problem.num_stages))
         restricted = replace(
             fewer,
             problem=_with_base(fewer.problem, cost),
