@@ -188,13 +188,15 @@ class Question(Document):
         a step would take no time."""
         topology = self.options.topology(self.host, with_servers=with_servers)
         refuse_uncountable(self.model, topology)
-        self._refuse_timeless()
+        self._refuse_timeless(topology)
         return topology
 
-    def _refuse_timeless(self) -> None:
+    def _refuse_timeless(self, topology: Topology) -> None:
         """Raises InvalidDocument where a step without tables takes no time: where they cost nothing either, throughput would have no end."""
         cost, model = self.cost_model, self.model
-        dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in cost.dense]
+        trainers = {rank.device for rank in topology.trainers}
+        layers = [each for each in cost.dense if each.device in trainers]
+        dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in layers]
         if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
             rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"
             raise InvalidDocument("cost_model", [BrokenRule("/step_overhead_us", f"{cost.step_overhead_us}", rule)])
