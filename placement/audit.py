@@ -76,7 +76,7 @@ def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
         topology = plan.topology()
     except InvalidDocument as error:
         return None, [Violation(where=f"/question/{error.source}{broken.pointer}", what=broken.rule) for broken in error.broken_rules]
-    return topology, [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+    return topology, [*_rank_identities(plan, topology), *_tables(plan, topology)]
 
 
 def refuse(source: str, violations: list[Violation]) -> None:
@@ -187,13 +187,6 @@ def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:
             yield Violation(where=f"/nodes/{index}/node", what=f"is {node.node}, must be {index}")
         if node.ddr_capacity_bytes != capacity:
             yield Violation(where=f"/nodes/{index}/ddr_capacity_bytes", what=f"is {node.ddr_capacity_bytes}, the host gives {capacity}")
-
-
-def _unpriced_devices(plan: Plan, topology: Topology) -> Iterator[Violation]:
-    priced = {cost.device for cost in plan.question.cost_model.dense}
-    for device in dict.fromkeys(rank.device for rank in topology.trainers):
-        if device not in priced:
-            yield Violation(where="/question/cost_model/dense", what=f"has no dense layers for {device}")
 
 
 def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:

@@ -184,18 +184,21 @@ class Question(Document):
         return self
 
     def topology(self, *, with_servers: bool) -> Topology:
-        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted or
-        a step would take no time."""
+        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted,
+        dense layers have no price or a step would take no time."""
         topology = self.options.topology(self.host, with_servers=with_servers)
         refuse_uncountable(self.model, topology)
-        self._refuse_timeless(topology)
+        self._refuse_unpriced(topology)
         return topology
 
-    def _refuse_timeless(self, topology: Topology) -> None:
-        """Raises InvalidDocument where a step without tables takes no time: where they cost nothing either, throughput would have no end."""
+    def _refuse_unpriced(self, topology: Topology) -> None:
+        """Raises InvalidDocument for trainers whose dense layers have no price, and where a step without tables takes no time: where they
+        cost nothing either, throughput would have no end."""
         cost, model = self.cost_model, self.model
-        trainers = {rank.device for rank in topology.trainers}
-        layers = [each for each in cost.dense if each.device in trainers]
+        devices = dict.fromkeys(rank.device for rank in topology.trainers)
+        layers = [each for each in cost.dense if each.device in devices]
+        if unpriced := [device for device in devices if device not in {each.device for each in layers}]:
+            raise InvalidDocument("cost_model", [BrokenRule("/dense", "", f"has no dense layers for {', '.join(unpriced)}")])
         dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in layers]
         if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
             rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"

@@ -50,3 +50,5 @@ def test_a_step_that_takes_no_time_is_refused() -> None:
     for free_here in (nothing, nothing.model_copy(update={"dense": (*nothing.dense, elsewhere)})):
         with pytest.raises(InvalidDocument, match=r"cost_model: /step_overhead_us: must be at least 0\.001 us"):
             solve_question(of.model_copy(update={"cost_model": free_here}))
+    with pytest.raises(InvalidDocument, match=rf"cost_model: /dense: has no dense layers for {nothing.dense[0].device}"):
+        solve_question(of.model_copy(update={"cost_model": of.cost_model.model_copy(update={"dense": (elsewhere,)})}))
