@@ -16,8 +16,8 @@ _TYPES = {"fp32": "fp32", "float32": "fp32", "fp16": "fp16", "float16": "fp16", 
 def from_embedding_configs(text: str, source: str) -> Converted:
     """A list, or a mapping with it as `tables`. Raises InvalidDocument."""
     data = parse_json(text, source)
-    listed, prefix = (data.get("tables"), "/tables") if isinstance(data, dict) else (data, "")
-    found = from_config_list(listed, source, prefix)
+    listed: Any = data.get("tables") if isinstance(data, dict) else data
+    found = from_config_list(listed, source, "/tables" if isinstance(data, dict) else "")
     if sequences := [config["name"] for config in listed if "pooling" not in config]:
         note = f"without pooling, so sequences of vectors: {', '.join(sequences)}; write pooling: SUM in those that are EmbeddingBagConfigs"
         return replace(found, notes=(*found.notes, note))

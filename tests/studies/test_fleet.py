@@ -121,7 +121,11 @@ def test_what_is_left_over_is_said(emplace_here: Emplace, tmp_path: Path) -> Non
 def test_stock_without_the_tiers_that_are_asked_for_is_too_small(tier: str) -> None:
     host = small_host() | {"name": "alone"}
     host.pop("remote_servers")
-    fleet = {"schema_version": 1, "jobs": [{"name": "job", "model": small_model(), "throughput": 1000.0}], "stock": [{"host": host, "nodes": 1}]}
+    fleet = {
+        "schema_version": 1,
+        "jobs": [{"name": "job", "model": small_model(), "throughput": 1000.0}],
+        "stock": [{"host": host, "nodes": 1}],
+    }
     [job] = emplace.size_fleet(fleet, tiers=[tier], **LIMITS).jobs
     assert (job.job, job.why_left, job.undecided) == (None, WhyLeft.TOO_SMALL, ())
 
