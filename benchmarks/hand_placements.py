@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.model import ComputeKernel, ShardingType, Table
-from emplace.placement.plan import Plan, Question, Shard, SolverRecord, TablePlacement
+from emplace.placement.plan import Plan, Question, Shard, SolverRecord, StoppedBy, TablePlacement
 
 Placements = tuple[TablePlacement, ...]
 
@@ -20,7 +20,7 @@ def plan_by_hand(question: Question, placements: Placements) -> Plan:
         seed=options.seed,
         limit=limit,
         limit_kind=kind,
-        stopped_by="limit",
+        stopped_by=StoppedBy.WORK,
         bound="none",
         version=version("emplace"),
     )

@@ -19,7 +19,7 @@ from emplace.placement.document import Document, broken_rule
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.memory_use import fullest_memory
 from emplace.placement.model import Name
-from emplace.placement.plan import Explanation, Plan, PlanStatus, Question
+from emplace.placement.plan import Explanation, Plan, PlanStatus, Question, StoppedBy
 from emplace.placement.power import plan_power_w, power_range_w
 from emplace.placement.price_range import StepRange, step_range
 from emplace.placement.workload import Objective
@@ -115,7 +115,7 @@ class CheckResult(Document):
     """How much less than the plan's step the best may take. Of the first plan that is enough it says little (`stopped_by`)."""
     placement_gap: float | None = None
     """The gap over what a placement decides."""
-    stopped_by: str | None = None
+    stopped_by: StoppedBy | None = None
     """Why the solve went no further; `target` where the answer was certain, and nothing better was looked for."""
     throughput_samples_per_s: float | None = None
     tightest_memory: TightestMemory | None = None

@@ -12,6 +12,8 @@ import json
 from emplace.hardware.gpus import Gpu, read_gpus
 from emplace.hardware.machine import Machine, read_machine
 from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.model import Precision
+from emplace.placement.node_shorthand import STAGED_LINK
 from emplace.placement.units import format_flops, format_rate, format_size
 
 CPU_KIND = "cpu"
@@ -107,21 +109,26 @@ def _gpu_devices(gpus: list[Gpu], sources: dict[str, str]) -> list[dict[str, obj
 def _gpu_device(kind: str, equal: list[Gpu], sources: dict[str, str]) -> dict[str, object]:
     gpu, where = equal[0], f"node.devices.{kind}"
     sheet = gpu.datasheet
+    flops = sheet.flops if sheet else {Precision.FP32: _GPU_FLOPS}
     sources[f"{where}.count"] = sources[f"{where}.hbm_capacity"] = _DRIVER
     sources[f"{where}.hbm_reserve"] = "assumed: 2 GiB for the CUDA context, NCCL and the allocator"
-    sources[f"{where}.memory_bandwidth"] = sources[f"{where}.fp32_flops"] = "NVIDIA datasheet" if sheet else "assumed"
+    for rate in ("memory_bandwidth", *(f"{precision}_flops" for precision in flops)):
+        sources[f"{where}.{rate}"] = "NVIDIA datasheet" if sheet else "assumed"
     sources[f"{where}.system_link"] = f"{_DRIVER}: PCIe generation and width" if gpu.pcie_bytes_per_s else "assumed: 16 GB/s"
-    power = {"power_w": gpu.power_w} if gpu.power_w else {}
-    return power | {
-        "kind": kind,
-        "type": DeviceType.CUDA,
-        "count": len(equal),
-        "hbm_capacity": format_size(gpu.memory_bytes),
-        "hbm_reserve": format_size(min(_HBM_RESERVE_BYTES, gpu.memory_bytes // 2)),
-        "memory_bandwidth": format_rate(sheet.memory_bandwidth if sheet else _GPU_BANDWIDTH),
-        "system_link": format_rate(gpu.pcie_bytes_per_s or _PCIE),
-        "fp32_flops": format_flops(sheet.fp32_flops if sheet else _GPU_FLOPS),
-    }
+    power: dict[str, object] = {"power_w": gpu.power_w} if gpu.power_w else {}
+    return (
+        power
+        | {f"{precision}_flops": format_flops(rate) for precision, rate in flops.items()}
+        | {
+            "kind": kind,
+            "type": DeviceType.CUDA,
+            "count": len(equal),
+            "hbm_capacity": format_size(gpu.memory_bytes),
+            "hbm_reserve": format_size(min(_HBM_RESERVE_BYTES, gpu.memory_bytes // 2)),
+            "memory_bandwidth": format_rate(sheet.memory_bandwidth if sheet else _GPU_BANDWIDTH),
+            "system_link": format_rate(gpu.pcie_bytes_per_s or _PCIE),
+        }
+    )
 
 
 def _link(gpus: list[Gpu], sources: dict[str, str]) -> float:
@@ -130,12 +137,12 @@ def _link(gpus: list[Gpu], sources: dict[str, str]) -> float:
         sources["node.intra_node_link"] = "assumed: 2 GB/s between processes of one machine (gloo over loopback)"
         return _GLOO_LINK
     sheets = [gpu.datasheet for gpu in gpus]
-    links = [sheet.link for sheet in sheets if sheet is not None and sheet.link is not None]
+    links = [sheet.nvlink_gb_s * 1e9 for sheet in sheets if sheet is not None and sheet.nvlink_gb_s is not None]
     if len(links) == len(gpus) > 1:
         sources["node.intra_node_link"] = "NVIDIA datasheet: NVLink, one direction, assumed to join all GPUs of this machine"
         return min(links)
-    sources["node.intra_node_link"] = "PCIe, as system_link"
-    return min(gpu.pcie_bytes_per_s or _PCIE for gpu in gpus)
+    sources["node.intra_node_link"] = STAGED_LINK
+    return min(gpu.pcie_bytes_per_s or _PCIE for gpu in gpus) / 2
 
 
 def _network(machine: Machine, sources: dict[str, str]) -> float:

@@ -18,7 +18,7 @@ from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import move_cost_us, moved_bytes
 from emplace.placement.placement_gap import placement_gap
-from emplace.placement.plan import OUT_OF_TIME, FewestDevices, JobSize, LimitKind, Plan, PlanStatus, job_sizes
+from emplace.placement.plan import Explanation, FewestDevices, JobSize, LimitKind, Plan, PlanStatus, StoppedBy, job_sizes
 from emplace.placement.step_costs import diagnosis_flaws
 from emplace.placement.sums import imbalance
 from emplace.placement.terms import OPTIMAL_GAP
@@ -112,8 +112,21 @@ def _record(plan: Plan) -> Iterator[Violation]:
         yield Violation(where="/solver/limit_kind", what=f"is {kind}, the question sets no {kind}_limit")
     elif plan.solver.limit != asked:
         yield Violation(where="/solver/limit", what=f"is {plan.solver.limit:g}, the question's {kind}_limit is {asked:g}")
-    if plan.solver.stopped_by == OUT_OF_TIME and kind is not LimitKind.TIME:
-        yield Violation(where="/solver/stopped_by", what=f"is {OUT_OF_TIME}, but the limit is of {kind}")
+    if (contradiction := _contradiction(plan)) is not None:
+        yield Violation(where="/solver/stopped_by", what=f"is {plan.solver.stopped_by}, but {contradiction}")
+
+
+def _contradiction(plan: Plan) -> str | None:
+    """What a plan says that its search can't have ended so."""
+    word, most = plan.solver.stopped_by, {StoppedBy.EXACT: OPTIMAL_GAP, StoppedBy.GAP: max(plan.question.options.gap, OPTIMAL_GAP)}
+    if word is StoppedBy.TIME and plan.solver.limit_kind is not LimitKind.TIME:
+        return f"the limit is of {plan.solver.limit_kind}"
+    if (word is StoppedBy.PROOF) != (plan.status is PlanStatus.INFEASIBLE):
+        return f"the plan is {plan.status}"
+    # What moves cost is no step's: the bound of a plan that starts from another is that of a free one.
+    if plan.gap is not None and plan.question.options.start is None and plan.gap > most.get(word, 1.0):
+        return f"the gap is {plan.gap:.2g}"
+    return None
 
 
 def _fewest(plan: Plan) -> Iterator[Violation]:
@@ -168,8 +181,23 @@ def _nothing_placed(plan: Plan) -> Iterator[Violation]:
     ):
         if getattr(plan, key) is not None:
             yield Violation(where=f"/{key}", what=f"must be absent in a plan that is {plan.status}")
-    if plan.status is PlanStatus.INFEASIBLE and (plan.explanation is None or not plan.explanation.reasons):
+    if plan.status is not PlanStatus.INFEASIBLE:
+        return
+    if plan.lower_bound_us is not None:
+        yield Violation(where="/lower_bound_us", what="must be absent in a plan that is infeasible")
+    if plan.explanation is None or not plan.explanation.reasons:
         yield Violation(where="/explanation", what="an infeasible plan must say why")
+    else:
+        yield from _explained(plan.explanation, {table.name for table in plan.question.model.tables})
+
+
+def _explained(explanation: Explanation, tables: set[str]) -> Iterator[Violation]:
+    for name in explanation.tables or ():
+        if name not in tables:
+            yield Violation(where="/explanation/tables", what=f"names {name}, which the model hasn't")
+    for index, fix in enumerate(explanation.fixes):
+        if fix.verified and not fix.patch:
+            yield Violation(where=f"/explanation/fixes/{index}/patch", what="is empty, and the fix is said to be verified")
 
 
 def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:

@@ -98,11 +98,15 @@ class LookupCost(Document):
         return np.asarray(
             self.fixed_us
             + lookups * (self.per_lookup_us + row_bytes * per_byte_us + row_digits(rows) * self.per_row_digit_us)
-            + unique_rows * (self.per_unique_row_us + cache_lines(row_bytes) * self.per_unique_line_us)
+            + self.rows_us(unique_rows, row_bytes)
             + bags * (self.per_bag_us + bag_bytes * self.per_bag_byte_us)
             + uneven_bags * self.per_uneven_bag_us
             + pages * self.per_page_us
         )
+
+    def rows_us(self, unique_rows: ArrayLike, row_bytes: ArrayLike) -> Times:
+        """Microseconds of different rows alone."""
+        return np.asarray(np.asarray(unique_rows) * (self.per_unique_row_us + cache_lines(row_bytes) * self.per_unique_line_us))
 
 
 def row_digits(rows: ArrayLike) -> Times:
@@ -180,6 +184,10 @@ class CollectiveCost(Document):
         intra_node_bytes, inter_node_bytes = np.asarray(intra_node_bytes, dtype=np.float64), np.asarray(inter_node_bytes, dtype=np.float64)
         of_trainers = intra_node_bytes * self.per_intra_node_byte_us + inter_node_bytes * self.per_inter_node_byte_us
         return np.asarray(np.maximum(of_trainers, np.asarray(server_bytes, dtype=np.float64) * self.per_server_byte_us))
+
+    def ring_us(self, intra_node_bytes: ArrayLike, inter_node_bytes: ArrayLike, server_bytes: ArrayLike = 0.0) -> Times:
+        """The same of a collective whose rings have both kinds of links at work at once: the slower counts."""
+        return np.maximum(self.time_us(intra_node_bytes, 0.0, server_bytes), self.time_us(0.0, inter_node_bytes))
 
     def device_link_us(self, link_bytes: ArrayLike) -> Times:
         """Microseconds of bytes between a device and its node's CPUs. Raises ValueError where no such link is priced."""
@@ -349,17 +357,22 @@ class CostModel(Document):
 
         `used` are the sharding types of its tables; where none are given, it is the shortest of all placements.
         """
-        launched_us = 0.0 if self.launches is None else self.launches.time_us(model) + self._types_us(used)
+        launched_us = 0.0 if self.launches is None else self.launches.time_us(model) + self._types_us(model, used)
         arrived_us = 0.0 if self.ingest is None else self.ingest.time_us(model)
         if launched_us == arrived_us == 0:
             return Floor(0.0, "")
         return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, "launches")
 
-    def _types_us(self, used: Collection[ShardingType]) -> float:
-        """Microseconds of launching what these sharding types need, or the one that needs least."""
-        if used:
+    def _types_us(self, model: ModelSpec, used: Collection[ShardingType]) -> float:
+        """Microseconds of launching what these sharding types need; or the least that any table's do."""
+        if used or not self.sharding_type_us:
             return add_up(self.sharding_type_us.get(each, 0.0) for each in used)
-        return min(self.sharding_type_us.get(each, 0.0) for each in ShardingType)
+        open_types = {model.limits(table).sharding_types or tuple(ShardingType) for table in model.tables}
+        return max(min(self.sharding_type_us.get(each, 0.0) for each in types) for types in open_types)
+
+    def launched_us(self, model: ModelSpec, used: Collection[ShardingType]) -> float:
+        """Microseconds of launching a step whose tables have these sharding types, where one type takes longer than another; else 0."""
+        return self.floor(model, used).time_us if self.launches is not None and self.sharding_type_us else 0.0
 
     @property
     def id_exchange(self) -> CollectiveCost:

@@ -64,6 +64,7 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         dense.append(prices.dense(remote.kind, {Precision.FP32: remote.fp32_flops}, remote.memory_bandwidth))
         messages = prices.messages(host, remote.cores, trainers.link_us(host))
     links = trainers.links(host)
+    rings = links.model_copy(update={"per_intra_node_byte_us": links.per_intra_node_byte_us / (host.node.intra_node_hops or 1.0)})
     slowest = min(device.memory_bandwidth for device in host.node.devices)
     return CostModel(
         source=CostSource.DATASHEET,
@@ -76,8 +77,8 @@ def datasheet_cost_model(host: HostSpec, stack: Stack | None = None, pace: Pace 
         launches=trainers.launches() if stack.device is DeviceType.CUDA else None,
         kernels=tuple(kernels),
         all_to_all=links,
-        reduce_scatter=links,
-        all_reduce=links.model_copy(update={"per_peer_us": 0.0, "per_doubling_us": trainers.per_doubling_us()}),
+        reduce_scatter=rings,
+        all_reduce=rings.model_copy(update={"per_peer_us": 0.0, "per_doubling_us": trainers.per_doubling_us()}),
         per_converted_byte_us=trainers.per_byte_us(slowest),
         per_updated_byte_us=trainers.updates(slowest),
         dense=tuple(dense),

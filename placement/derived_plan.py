@@ -6,7 +6,6 @@ from emplace.placement.derived_loads import STAGES, DerivedLoads, derive_loads
 from emplace.placement.hot_rows import with_hot_ranks
 from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import (
-    IMPORTED,
     CostModelReference,
     ModelReference,
     NodeLoad,
@@ -15,6 +14,7 @@ from emplace.placement.plan import (
     Question,
     RankLoad,
     SolverRecord,
+    StoppedBy,
     TablePlacement,
 )
 from emplace.placement.sums import imbalance
@@ -28,7 +28,13 @@ def imported_record(question: Question, version: str) -> SolverRecord:
     """The record of a plan that was made elsewhere: nothing was searched for, and nothing is known of other plans."""
     kind, limit = next(iter(question.options.limits.items()))
     return SolverRecord(
-        seconds=0.0, seed=question.options.seed, limit=limit, limit_kind=kind, stopped_by=IMPORTED, bound=NO_TABLES, version=version
+        seconds=0.0,
+        seed=question.options.seed,
+        limit=limit,
+        limit_kind=kind,
+        stopped_by=StoppedBy.IMPORTED,
+        bound=NO_TABLES,
+        version=version,
     )
 
 

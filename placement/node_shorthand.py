@@ -18,7 +18,7 @@ from emplace.placement.yaml_text import parse_yaml
 EXAMPLE = "8 x h100-80g, NVLink, 3200Gbit/s, 2TiB"
 _DEVICES = re.compile(r"\s*(\d{1,5})\s*[x×]\s*(\S+)\s*")
 _DDR_RESERVE = "32GiB"
-_STAGED = "assumed: half of PCIe, because what goes from device to device passes system memory"
+STAGED_LINK = "assumed: half of PCIe, because what goes from device to device passes system memory"
 
 
 @cache
@@ -94,7 +94,7 @@ def _key(word: str) -> str | None:
 def _link(line: str, parts: dict[str, str], device: dict[str, Any], nvlink: str | None, source: str | None) -> tuple[str, str]:
     """Bytes per second between devices, and where that comes from."""
     if parts.get("link", "nvlink" if nvlink else "pcie").lower() == "pcie":
-        return format_rate(parse_rate(device["system_link"]) / 2), _STAGED
+        return format_rate(parse_rate(device["system_link"]) / 2), STAGED_LINK
     if nvlink is None:
         raise broken_rule("/node", line, "these devices have no NVLink: say PCIe")
     return nvlink, str(source)

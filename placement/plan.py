@@ -10,23 +10,20 @@ from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
-from emplace.placement.dense_part import dense_part
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
-from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HOST_CPUS, MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from emplace.placement.overflow import refuse_uncountable
 from emplace.placement.reserve import Reserve
 from emplace.placement.stages import Stage
 from emplace.placement.topology import Topology, allowed_tiers, build_topology, is_asked_for
+from emplace.placement.unpriced import refuse_unpriced
 from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
-LEAST_STEP_US = 1e-3
-"""What a step without tables takes at least."""
 DEFAULT_LIMIT_S = 10.0
 """The limit of work or of time, where none is asked for."""
 
@@ -188,21 +185,8 @@ class Question(Document):
         dense layers have no price or a step would take no time."""
         topology = self.options.topology(self.host, with_servers=with_servers)
         refuse_uncountable(self.model, topology)
-        self._refuse_unpriced(topology)
+        refuse_unpriced(self.cost_model, self.model, topology)
         return topology
-
-    def _refuse_unpriced(self, topology: Topology) -> None:
-        """Raises InvalidDocument for trainers whose dense layers have no price, and where a step without tables takes no time: where they
-        cost nothing either, throughput would have no end."""
-        cost, model = self.cost_model, self.model
-        devices = dict.fromkeys(rank.device for rank in topology.trainers)
-        layers = [each for each in cost.dense if each.device in devices]
-        if unpriced := [device for device in devices if device not in {each.device for each in layers}]:
-            raise InvalidDocument("cost_model", [BrokenRule("/dense", "", f"has no dense layers for {', '.join(unpriced)}")])
-        dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in layers]
-        if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
-            rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"
-            raise InvalidDocument("cost_model", [BrokenRule("/step_overhead_us", f"{cost.step_overhead_us}", rule)])
 
 
 class JobSize(Document):
@@ -304,12 +288,26 @@ class Explanation(Document):
     """Which tables to look at first: those that have no place on their own, else the largest. Absent where none is to blame."""
 
 
-OUT_OF_WORK, OUT_OF_TIME = "limit", "time"
-"""`stopped_by` of a plan that a limit ended. Another run may get further in the same time, or less far."""
-AT_TARGET = "target"
-"""`stopped_by` of a plan that is as fast as was asked for, or of a proof that none is: the best was not looked for."""
-IMPORTED = "imported"
-"""`stopped_by` of a plan that was made elsewhere: nothing was searched for."""
+class StoppedBy(StrEnum):
+    """Why a search went no further."""
+
+    EXACT = "exact"
+    """Every solution was searched or ruled out."""
+    GAP = "gap"
+    """Nothing that is left can be better by more than the gap asked for."""
+    FLOOR = "floor"
+    """The devices' times are settled; what lies between the plan and the bound is of launches, input or the network."""
+    TARGET = "target"
+    """A plan is as fast as was asked for, or none is: the best was not looked for."""
+    WORK = "limit"
+    """The counted work is spent."""
+    TIME = "time"
+    """The time is over: another run may get further, or less far."""
+    PROOF = "proof"
+    """There is no plan."""
+    CANCELLED = "cancelled"
+    IMPORTED = "imported"
+    """The plan was made elsewhere: nothing was searched for."""
 
 
 class SolverRecord(Document):
@@ -320,8 +318,7 @@ class SolverRecord(Document):
     limit: float
     """The limit of the question that ended the solve; where none did and both are set, that of work."""
     limit_kind: LimitKind
-    stopped_by: str
-    """Why it stopped: gap, exact, target, limit (of work), time, proof or cancelled; IMPORTED where nothing was searched for."""
+    stopped_by: StoppedBy
     bound: str
     """Which bound proves `lower_bound_us`."""
     warm_start: str | None = None

@@ -23,7 +23,7 @@ def exchange_us(cost: CostModel, parameter_bytes: Any, tensors: int, nodes: int,
     """Microseconds of the exchange that grow with the bytes, and with the tensors, a message each to a server, that they are of."""
     near, far = all_reduce_share(nodes, trainers_per_node)
     if cost.dense_servers is None:
-        return cost.all_reduce.time_us(parameter_bytes * near, parameter_bytes * far)
+        return cost.all_reduce.ring_us(parameter_bytes * near, parameter_bytes * far)
     within_us = cost.all_reduce.time_us(parameter_bytes * near, 0.0)
     return within_us + cost.dense_servers.time_us(parameter_bytes, tensors, nodes, trainers_per_node)
 

@@ -21,7 +21,8 @@ class TableSharding:
     hit_rate: Any = 0.0
     """The share of the lookups that the cache answers; 0 without a cache."""
     miss_rate: Any = None
-    """The share that it doesn't; None where that is all others. A bound over several caches at once has fewer of both."""
+    """The share that it doesn't; None where that is all others. A bound over several caches at once has fewer of both, and room for
+    all rows of a batch."""
 
 
 @dataclass(frozen=True)

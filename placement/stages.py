@@ -21,7 +21,7 @@ from emplace.placement.dense_part import dense_part, layers_optimizer
 from emplace.placement.host import HOST_CPUS
 from emplace.placement.memory import row_bytes
 from emplace.placement.messages_cost import NO_MESSAGES
-from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Tier
+from emplace.placement.model import ComputeKernel, ModelSpec, Optimizer, ShardingType, Tier
 from emplace.placement.replicated import exchange_start_us, exchange_us, optimizer_us
 from emplace.placement.sharding import ShardShape, TableSharding
 from emplace.placement.topology import Topology
@@ -82,7 +82,9 @@ def _exchange_us(cost: CostModel, sharding_type: ShardingType, work: ShardWorklo
     sent_us = cost.all_to_all.time_us(*sent_bytes)
     if sharding_type not in ROW_SPLIT:
         return sent_us
-    return np.where(work.is_pooled, cost.reduce_scatter.time_us(*sent_bytes), sent_us)
+    # Of the others the node's ranks have added up before anything leaves it.
+    reduced_us = cost.reduce_scatter.ring_us if sharding_type is ShardingType.ROW_WISE else cost.reduce_scatter.time_us
+    return np.where(work.is_pooled, reduced_us(*sent_bytes), sent_us)
 
 
 def _made_by_server_us(cost: CostModel, work: ShardWorkload) -> tuple[Any, Any, Any]:
@@ -157,21 +159,38 @@ class _LookupPricer:
         return 1.0 - np.asarray(self.sharding.hit_rate) if self.sharding.miss_rate is None else self.sharding.miss_rate
 
     def _cached(self, beyond: KernelCost) -> tuple[Any, Any]:
-        """All lookups once their rows are there, finding out what misses, and fetching that: what misses is rarely looked up twice."""
+        """All lookups once their rows are there, finding out what misses, and fetching that: what misses is rarely looked up twice.
+
+        Rows of a batch for which the cache has no room stay where they are, so the backward writes them there.
+        """
         forward, backward = self._of_kernel(ComputeKernel.FUSED, 1.0, 1.0)
         fetched = np.minimum(self.work.lookups * self._miss_rate, self.work.unique_rows)
         width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)
         updated = beyond.backward_of(self.sharding.optimizer, self.sharding.data_type)
+        outside_us = self._kernel(ComputeKernel.FUSED_UVM).backward_of(Optimizer.SGD, self.sharding.data_type)
         return (
             forward + beyond.forward.time_us(self.work.lookups, fetched, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
-            backward + updated.time_us(0.0, self.work.unique_rows, width_bytes, 0.0, 0.0, 0.0, self.shape.rows),
+            backward
+            + updated.time_us(0.0, self.work.unique_rows, width_bytes, 0.0, 0.0, 0.0, self.shape.rows)
+            + outside_us.rows_us(self._rows_left_out, width_bytes),
         )
 
-    def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:
-        """(forward, backward) of these shares of the shard's lookups and bags with one kernel."""
+    @property
+    def _rows_left_out(self) -> Any:
+        """Different rows of a batch that the cache has no room for. Of several caches at once, as bounds have them, none."""
+        if self.sharding.miss_rate is not None:
+            return 0.0
+        return np.maximum(0.0, self.work.unique_rows - np.ceil(self.shape.rows * np.asarray(self.sharding.load_factor)))
+
+    def _kernel(self, kernel: ComputeKernel) -> KernelCost:
         entry = self.cost.kernel(self.device, kernel)
         if entry is None:
             raise ValueError(f"the cost model has no {kernel} kernel for {self.device}")
+        return entry
+
+    def _of_kernel(self, kernel: ComputeKernel, share: Any, bag_share: float) -> tuple[Any, Any]:
+        """(forward, backward) of these shares of the shard's lookups and bags with one kernel."""
+        entry = self._kernel(kernel)
         lookups, unique_rows = self.work.lookups * share, self.work.unique_rows * share
         vectors, uneven_bags = self.work.vectors * bag_share, self.work.uneven_bags * bag_share
         width_bytes = row_bytes(self.sharding.data_type, self.shape.columns)

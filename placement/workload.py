@@ -242,11 +242,12 @@ def shard_workload(
     arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
     near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
     served = 1.0 if on_server else 0.0
+    shares = (near, far, served)
     if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
         # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
         shares = ((local - 1) / local, (nodes - 1) / nodes / local, 0.0)
-    else:
-        shares = (near, far, served)
+    elif sharding_type is ShardingType.ROW_WISE and not on_server:
+        shares = tuple(_either(pooled, ring, each) for ring, each in zip((*ring_share(nodes, local), 0.0), shares, strict=True))
     sent = _sent_bytes(load, sharding_type)
     output_bytes, gradient_bytes = (_on_links(vectors * columns * each, shares) for each in sent)
     return ShardWorkload(
@@ -297,7 +298,7 @@ def _copied_bytes(load: TableLoad, sent: tuple[Any, Any]) -> Any:
     return _either(forward > backward, forward, backward)
 
 
-def _on_links(vector_bytes: Any, shares: tuple[float, float, float]) -> LinkBytes:
+def _on_links(vector_bytes: Any, shares: tuple[Any, ...]) -> LinkBytes:
     return vector_bytes * shares[0], vector_bytes * shares[1], vector_bytes * shares[2]
 
 
@@ -317,6 +318,18 @@ def _permuted_share(sharding_type: ShardingType, trainers_per_node: int, is_pool
     if sharding_type not in PERMUTED:
         return 0.0
     return 1.0 / trainers_per_node if sharding_type is ShardingType.GRID_SHARD else 1.0
+
+
+def ring_share(nodes: int, local: int) -> tuple[float, float]:
+    """(inside the node, across nodes): what a rank sends in a ring that reduces and scatters what all ranks hold, in times of that, where
+    each node has so many.
+
+    All of it but a part goes over every hop of NCCL's rings. One hop of `local` leaves the node, and each of the node's ranks sends
+    that one in a ring of its own.
+    """
+    ranks = nodes * local
+    passed = (ranks - 1) / ranks
+    return (passed, 0.0) if nodes == 1 else (passed * (local - 1) / local, passed / local)
 
 
 def all_reduce_share(nodes: int, local: int) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
+from emplace.placement.plan import StoppedBy
 from emplace.placement.terms import OPTIMAL_GAP
 from emplace.solver.budget import TIE
 
@@ -24,6 +24,8 @@ class Limit(StrEnum):
     """It was finished: every solution was searched or ruled out."""
     GAP = "gap"
     """Nothing that is left can be better by more than the gap that was asked for."""
+    FLOOR = "floor"
+    """What is left of the gap is of what a search of the devices' times doesn't know: launches, input, the network."""
     TARGET = "target"
     """A solution is as fast as was asked for, or none can be."""
     WORK = "work"
@@ -37,14 +39,15 @@ class Limit(StrEnum):
 _RISING = tuple(Limit)
 
 _WORD = {
-    Limit.NONE: "exact",
-    Limit.GAP: "gap",
-    Limit.TARGET: AT_TARGET,
-    Limit.WORK: OUT_OF_WORK,
-    Limit.TIME: OUT_OF_TIME,
-    Limit.INTERRUPTED: "cancelled",
+    Limit.NONE: StoppedBy.EXACT,
+    Limit.GAP: StoppedBy.GAP,
+    Limit.FLOOR: StoppedBy.FLOOR,
+    Limit.TARGET: StoppedBy.TARGET,
+    Limit.WORK: StoppedBy.WORK,
+    Limit.TIME: StoppedBy.TIME,
+    Limit.INTERRUPTED: StoppedBy.CANCELLED,
 }
-"""What plan documents call it (SolverRecord.stopped_by); a proof that there is no plan is called "proof"."""
+"""What plan documents call it (SolverRecord.stopped_by); a proof that there is no plan has a word of its own."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,9 @@ class Result(Generic[Solution]):
         return self.limit in (Limit.NONE, Limit.GAP)
 
     @property
-    def stopped_by(self) -> str:
+    def stopped_by(self) -> StoppedBy:
         """The word for it in plan documents."""
-        return "proof" if self.is_infeasible else _WORD[self.limit]
+        return StoppedBy.PROOF if self.is_infeasible else _WORD[self.limit]
 
     @property
     def gap(self) -> float:

@@ -78,7 +78,9 @@ def _refuse_cold(question: Question, warm_start: Plan) -> None:
 
 def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
     if question.options.start is not None:
-        return stay_at_floor(question) or replan(question, monitor)
+        placed = {table.name: table for table in question.options.start}
+        found = stay_at_floor(question) or raised_to_floor(replan(question, monitor), question)
+        return with_first_plan(found, earlier_placement(question, placed))
     if warm_start is None:
         return solve_above_floor(question, monitor, None)
     placed = {table.name: table for table in warm_start.tables}
@@ -95,13 +97,16 @@ def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Place
 
 
 def _limit(found: Result[Placement], question: Question, monitor: Monitor) -> Limit:
-    """Why it went no further, given all that is known in the end: a warm start or a floor may have closed the gap that a search left."""
-    if found.is_settled or found.limit is Limit.INTERRUPTED:
+    """Why it went no further, given all that is known in the end: a warm start or a floor may have closed the gap that a search left, and a
+    floor may have opened one."""
+    if (found.solution is None and found.is_settled) or found.limit is Limit.INTERRUPTED:
         return found.limit
-    if monitor.is_answered(found.objective_us, found.lower_bound_us):
+    if not found.is_settled and monitor.is_answered(found.objective_us, found.lower_bound_us):
         return Limit.TARGET
     if found.solution is not None and found.gap <= enough_gap(question.options.gap):
-        return Limit.GAP
+        return found.limit if found.gap <= OPTIMAL_GAP and found.is_settled else Limit.GAP
+    if found.is_settled:
+        return Limit.FLOOR
     if found.limit is Limit.WORK and (question.options.work_limit is None or monitor.clock.is_over):
         return Limit.TIME
     return found.limit

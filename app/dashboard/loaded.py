@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.database import plans
 from emplace.app.database.tables import PlanRow
-from emplace.app.web.problems import not_found
+from emplace.app.web.problems import found
 from emplace.executor.errors import NotRunnableHere
 from emplace.executor.export import plan_topology
 from emplace.placement.derived_loads import ShardLoads
@@ -117,10 +117,7 @@ _kept: OrderedDict[str, LoadedPlan] = OrderedDict()
 
 def find_row(session: Session, plan_id: str) -> PlanRow:
     """The row, without its documents. Raises Refused where there is none."""
-    row = plans.find(session, plan_id)
-    if row is None:
-        raise not_found("plan", plan_id)
-    return row
+    return found(plans.find(session, plan_id), "plan", plan_id)
 
 
 def loaded(row: PlanRow) -> LoadedPlan | None:

@@ -26,12 +26,17 @@ class Tone(StrEnum):
     CALM = "calm"
 
 
+def of_job(state: State) -> Tone:
+    """A job whose answer has no tone of its own."""
+    if not state.is_final:
+        return Tone.BUSY
+    return Tone.CALM if state is State.DONE else Tone.BROKEN
+
+
 def of_plan(state: str, status: str | None, gap: float | None) -> Tone:
     """A stored plan: how its question is answered, or where the job is."""
-    if state in (State.QUEUED, State.RUNNING):
-        return Tone.BUSY
     if state != State.DONE or status is None:
-        return Tone.BROKEN
+        return of_job(State(state))
     if status == PlanStatus.INFEASIBLE:
         return Tone.NO
     return of_gap(status, gap)

@@ -78,7 +78,7 @@ def finish(session: Session, ticket: Ticket, to: State, **values: Any) -> bool:
 
 
 def give_back(session: Session, ticket: Ticket) -> JobRow | None:
-    """Put the job back, because its worker stops in good order: the attempt does not count.
+    """Put the job back, because its worker stops in good order, or lives and lost it to a database that failed: the attempt does not count.
 
     Returns the row, to be queued again, or None when the ticket counts no more.
     """
@@ -90,7 +90,7 @@ def give_back(session: Session, ticket: Ticket) -> JobRow | None:
 
 
 def recover(session: Session, ticket: Ticket) -> JobRow | None:
-    """Put the job back, because its worker is gone. One that has had MAX_ATTEMPTS is failed instead: it may be what killed them.
+    """Put the job back, because the process that did it is gone. One that has had MAX_ATTEMPTS is failed instead: it may be what killed them.
 
     Returns the row, to be queued again, or None when it failed or the ticket counts no more.
     """

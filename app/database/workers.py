@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -49,6 +50,7 @@ class WorkerObserver:
     def __init__(self, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
         self._moved: dict[str, tuple[int, float]] = {}
+        self._looked_at = -math.inf
         self._lock = threading.Lock()
 
     def alive(self, session: Session) -> list[WorkerRow]:
@@ -56,7 +58,13 @@ class WorkerObserver:
         return [row for row, lives in self._look(session) if lives]
 
     def drop_dead(self, session: Session, own_id: str) -> None:
-        """Remove the rows of workers whose beat has stood still for a lease."""
+        """Remove the rows of workers whose beat has stood still for a lease.
+
+        To be called several times a lease. After a pause, as where the database was away, for the others too, each has a lease from now.
+        """
+        if time.monotonic() - self._looked_at > self._lease_seconds / 2:
+            with self._lock:
+                self._moved = {}
         for row, lives in self._look(session):
             if not lives and row.id != own_id:
                 session.execute(delete(WorkerRow).where(WorkerRow.id == row.id, WorkerRow.beat == row.beat))
@@ -64,6 +72,7 @@ class WorkerObserver:
     def _look(self, session: Session) -> list[tuple[WorkerRow, bool]]:
         rows, at = list_workers(session), time.monotonic()
         with self._lock:
+            self._looked_at = at
             known = self._moved
             self._moved = {row.id: seen if (seen := known.get(row.id)) and seen[0] == row.beat else (row.beat, at) for row in rows}
             return [(row, at - self._moved[row.id][1] <= self._lease_seconds) for row in rows]

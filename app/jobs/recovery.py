@@ -17,16 +17,17 @@ _AT_ONCE = 1000
 
 
 def put_back_lost_jobs(
-    database: Database, queue: JobQueue, worker_id: str, in_hand: Collection[Ticket], missing: Collection[str] = ()
+    database: Database, queue: JobQueue, worker_id: str | None = None, in_hand: Collection[Ticket] = (), missing: Collection[str] = ()
 ) -> set[str]:
     """Queue again what workers had taken that are dead, what this one had taken and doesn't have in hand, and what any gave up with
-    an error, as where the database failed it: of these jobs the row may not even say that they were taken.
+    an error, as where the database failed it: of these jobs the row may not even say that they were taken. An attempt counts where
+    the worker is dead. `worker_id` is None where this one has not registered yet.
 
     Of its own only the messages in `missing`, which were not in hand the last time either: one that was taken a moment ago may be on
     its way. Returns those that are to be `missing` the next time. Any number of workers may do so at once.
     """
     # In this order: a job is taken before it runs, and who takes it has registered before. So what is at work at this moment is
-    # not mistaken for lost, and what ends meanwhile has changed its row, which `recover` sees.
+    # not mistaken for lost, and what ends meanwhile has changed its row, which a ticket shows.
     with database.reading() as session:
         running = jobs.running_tickets(session)
     taken, failed = list(queue.taken()), queue.failed(_AT_ONCE)
@@ -37,9 +38,10 @@ def put_back_lost_jobs(
     lost = not_in_hand.intersection(missing)
     kept = [each for each in taken if each.worker_id in others or (each in own and each.message_id not in lost)]
     dropped = [each for each in taken if each not in kept]
+    of_the_living = {each.ticket for each in own} | set(failed.values())
     for ticket in (running - {each.ticket for each in kept}) | {each.ticket for each in dropped} | set(failed.values()):
         with database.writing() as session:
-            row = jobs.recover(session, ticket)
+            row = jobs.give_back(session, ticket) if ticket in of_the_living else jobs.recover(session, ticket)
             if row is not None:
                 _log.warning("no worker has the job %s any more; it is queued again", row.id)
                 queue.put(session, row)

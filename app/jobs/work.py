@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from emplace.app.database import jobs, plans, profiles, runs, studies
-from emplace.app.database.connection import Database
+from emplace.app.database.connection import NO_ANSWER, Database
 from emplace.app.database.jobs import JobRow, Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, ProfileRow, RunRow, StudyRow
@@ -86,14 +85,14 @@ class Worker:
         self._stopping.set()
 
     def do(self, ticket: Ticket) -> None:
-        """Do a job and store its outcome. Lets database errors and ChildLost through; the job is then put back as a lost one."""
+        """Do a job and store its outcome. Lets an error through of a database that fails; the job is then put back as a lost one."""
         self.in_hand.add(ticket)
         try:
             with about(f"job {ticket.resource_id}"), ExitStack() as held:
                 for slot in self._slots(ticket.kind):
                     held.enter_context(slot)
                 if self._stopping.is_set():
-                    self._give_back(ticket)
+                    self._put_back(ticket, jobs.give_back)
                 else:
                     self._work_on(ticket)
         finally:
@@ -120,9 +119,11 @@ class Worker:
             self._finish(ticket, State.DONE, document=text, **work.columns_of(result))
         except ChildStopped:
             if self._must_stop(ticket):
-                self._give_back(ticket)
-        except (DBAPIError, ChildLost):
+                self._put_back(ticket, jobs.give_back)
+        except NO_ANSWER:
             raise
+        except ChildLost:
+            self._put_back(ticket, jobs.recover)
         except ChildFailed as failure:
             self._finish(ticket, State.FAILED, error=failure.message)
         except Exception as error:
@@ -148,9 +149,9 @@ class Worker:
         session.flush()
         self._queue.put(session, row)
 
-    def _give_back(self, ticket: Ticket) -> None:
+    def _put_back(self, ticket: Ticket, change: Callable[[Session, Ticket], JobRow | None]) -> None:
         with self._database.writing() as session:
-            row = jobs.give_back(session, ticket)
+            row = change(session, ticket)
             if row is not None:
                 self._queue.put(session, row)
 

@@ -79,8 +79,9 @@ def new_worker_id() -> str:
 
 def _register(database: Database, queue: JobQueue, worker_id: str, host: HostSpec) -> None:
     """Say that this worker lives. The jobs of an earlier one under this id, which is dead, go back to their queues first."""
-    # Twice: what is missing once may be on its way to a worker that lives.
-    put_back_lost_jobs(database, queue, worker_id, in_hand=(), missing=put_back_lost_jobs(database, queue, worker_id, in_hand=()))
+    with database.writing() as session:
+        workers.leave(session, worker_id)
+    put_back_lost_jobs(database, queue)
     with database.writing() as session:
         workers.register(session, worker_id, host)
 

@@ -19,9 +19,6 @@ from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
 from emplace.placement.derived_loads import constant_us
 from emplace.placement.plan import (
-    IMPORTED,
-    OUT_OF_TIME,
-    OUT_OF_WORK,
     FewestDevices,
     HotRank,
     NodeLoad,
@@ -29,6 +26,7 @@ from emplace.placement.plan import (
     PlanStatus,
     RankLoad,
     SolverRecord,
+    StoppedBy,
     TablePlacement,
 )
 from emplace.placement.price_range import step_range
@@ -62,7 +60,7 @@ def _headline(plan: Plan) -> str:
         case PlanStatus.OPTIMAL:
             return f"{where}: optimal"
         case PlanStatus.FEASIBLE:
-            made = "imported" if plan.solver.stopped_by == IMPORTED else "planned"
+            made = "imported" if plan.solver.stopped_by is StoppedBy.IMPORTED else "planned"
             return f"{where}: {made}, proven within {percent(plan.gap)} of the best" if plan.lower_bound_us else f"{where}: {made}"
         case PlanStatus.INFEASIBLE:
             return f"{where}: does not fit (proven)"
@@ -143,13 +141,13 @@ def _fewest(fewest: FewestDevices) -> str:
 
 
 def _origin(solver: SolverRecord) -> tuple[str, str]:
-    if solver.stopped_by == IMPORTED:
+    if solver.stopped_by is StoppedBy.IMPORTED:
         return "imported", f"a TorchRec plan, priced and bounded in {solver.seconds:.2f} s; bound: {solver.bound}"
     return "solved", f"in {solver.seconds:.2f} s, stopped by {_stopped_by(solver)}; bound: {solver.bound}; seed {solver.seed}"
 
 
 def _stopped_by(solver: SolverRecord) -> str:
-    if solver.stopped_by in (OUT_OF_TIME, OUT_OF_WORK):
+    if solver.stopped_by in (StoppedBy.TIME, StoppedBy.WORK):
         return f"the limit of {solver.limit:g} s of {solver.limit_kind}"
     return solver.stopped_by
 

@@ -12,15 +12,15 @@ from emplace.app.reports.figures import microseconds, percent, rate
 from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.rows import HEADING, is_shown, row_of, row_of_refused, sentence
 from emplace.gate import CheckVerdict
-from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK, Explanation
+from emplace.placement.plan import Explanation, StoppedBy
 
 _SHOWN = 3
 """Reasons and fixes of a no, where nothing longer was asked for."""
 _FIGURES = (3, 6)
 """Columns that are set to the right."""
 _RAN_OUT = {
-    OUT_OF_TIME: "the time ran out: a longer --time-limit may decide it",
-    OUT_OF_WORK: "the counted work ran out: a longer --work-limit may decide it",
+    StoppedBy.TIME: "the time ran out: a longer --time-limit may decide it",
+    StoppedBy.WORK: "the counted work ran out: a longer --work-limit may decide it",
 }
 """By `stopped_by`."""
 
@@ -101,6 +101,6 @@ def _range(result: CheckOutcome) -> str:
 
 def _how_good(result: CheckOutcome) -> str:
     bound = f"no placement takes less than {microseconds(result.lower_bound_us)}"
-    if result.stopped_by == AT_TARGET:  # its gap says nothing of how good a plan could be
+    if result.stopped_by is StoppedBy.TARGET:  # its gap says nothing of how good a plan could be
         return f"not optimised, --plan does that; {bound}"
     return f"{bound}: gap {percent(result.gap)}, {percent(result.placement_gap)} of what placement decides"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -40,6 +40,7 @@ CLIENT_LEFT = 499
 Page = Callable[[Request, int, str], Response]
 """A page for people: the request, the status and the detail of its problem."""
 Handler = Callable[[Request, Exception], Awaitable[Response]]
+_Found = TypeVar("_Found")
 
 
 class Refused(Exception):
@@ -59,6 +60,13 @@ class Refused(Exception):
 
 def not_found(what: str, resource_id: str) -> Refused:
     return Refused(HTTPStatus.NOT_FOUND, f"no {what} has the id {resource_id!r}")
+
+
+def found(value: _Found | None, what: str, resource_id: str) -> _Found:
+    """What a request asked for by its id. Raises Refused where there is nothing."""
+    if value is None:
+        raise not_found(what, resource_id)
+    return value
 
 
 def ask_later(status: HTTPStatus, detail: str) -> Refused:

@@ -1,8 +1,9 @@
-"""Jobs on one node whose input fills its network, so that what servers send over it makes steps longer, whatever the devices need.
+"""Jobs whose input fills their network, so that what else crosses it makes steps longer, whatever the devices need.
 
 A step is as long as the devices take, or the wire for input and vectors (placement/arriving.py). So for any weight w from 0 to 1 no
 step is shorter than (1 - w) devices + w (input + vectors), and that is a step of the integer program, but for a constant, where servers'
-vectors are dearer. Its best plan has little on the wire, and its bound holds for all plans.
+vectors are dearer. Its best plan has little on the wire, and on one node its bound holds for all plans. With several nodes more than
+servers' vectors crosses wires, each of which has its own: plans with little on them are looked for likewise, and the bound is the devices'.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from emplace.solver.result import Limit, Result
 
 WEIGHT = 0.95
 """The wire's part in the mean."""
+MATTERS = 0.25
+"""Input that takes less than this share of what the devices need leaves wires to exchanges, which devices wait for anyway."""
 _HALF = 0.5
 
 
@@ -36,6 +39,8 @@ def solve_devices_and_wires(
     so much of a limit of time that there is none to price anew. `offered` as in `solve_variants`.
     """
     input_us = _input_us(question)
+    if input_us > 0 and monitor.target_us is None and question.topology(with_servers=False).trainer_nodes > 1:
+        return _on_several_nodes(question, input_us, monitor, warm_start, offered)
     if input_us == 0 or monitor.target_us is not None:
         return solve_variants(question, monitor, warm_start, offered)
     before_s, of_devices = monitor.clock.left_s, monitor.part(has_incumbents=False)
@@ -60,6 +65,25 @@ def solve_devices_and_wires(
             return last
         found = replace(found.merged_with(last), limit=last.limit, moves=found.moves + last.moves)
     return replace(found, limit=_limit(found, question))
+
+
+def _on_several_nodes(
+    question: Question, input_us: float, monitor: Monitor, warm_start: Placed | None, offered: Programs | None
+) -> Result[Placement]:
+    """The best plan found, of the devices alone and with half of the limit with little on the wires where these may matter."""
+    devices = type_searches(question, monitor, warm_start, offered)
+    if input_us < MATTERS * min(types.lowest_us() for _, types in devices):
+        return solve_searches(question, devices, monitor)
+    first = _first_plan(question, devices, input_us)
+    found = solve_searches(_with_share(question, _HALF), devices, monitor.sharing(_HALF))
+    if found.is_infeasible:
+        return found
+    found = _as_it_is(question, found).merged_with(first)
+    if found.limit is Limit.INTERRUPTED or found.gap <= enough_gap(question.options.gap) or monitor.stopped():
+        return found
+    light = solve_variants(_with_dear_wires(_with_share(question, _HALF)), monitor.silent(), warm_start)
+    found = found.merged_with(_as_it_is(question, replace(light, lower_bound_us=0.0)))
+    return replace(found, limit=max(found.limit, light.limit, key=list(Limit).index), moves=found.moves + light.moves)
 
 
 def _first_plan(question: Question, devices: Searches, input_us: float) -> Result[Placement]:
@@ -103,9 +127,9 @@ def _limit(found: Result[Placement], question: Question) -> Limit:
 
 
 def _input_us(question: Question) -> float:
-    """Microseconds of the input on the network, for one node with servers; 0 for any other job."""
+    """Microseconds of the input on the network, where something that depends on the plan crosses it too; else 0."""
     ingest, alone = question.cost_model.ingest, question.topology(with_servers=False)
-    if ingest is None or alone.trainer_nodes > 1 or Tier.REMOTE not in question.allowed_tiers:
+    if ingest is None or (alone.trainer_nodes == 1 and Tier.REMOTE not in question.allowed_tiers):
         return 0.0
     return ingest.network_us(question.model)
 
@@ -127,6 +151,19 @@ def _with_dear_vectors(question: Question) -> Question:
     # Ids cost what they did.
     prices = question.cost_model.model_copy(update={"all_to_all": dear, "input_dist": question.cost_model.id_exchange})
     return question.model_copy(update={"cost_model": prices})
+
+
+def _with_dear_wires(question: Question) -> Question:
+    """Each byte between nodes costs WEIGHT / (1 - WEIGHT) of its time more."""
+    cost, more = question.cost_model, 1 + WEIGHT / (1 - WEIGHT)
+    links = {
+        "input_dist": cost.id_exchange,
+        "all_to_all": cost.all_to_all,
+        "reduce_scatter": cost.reduce_scatter,
+        "all_reduce": cost.all_reduce,
+    }
+    dear = {name: each.model_copy(update={"per_inter_node_byte_us": each.per_inter_node_byte_us * more}) for name, each in links.items()}
+    return question.model_copy(update={"cost_model": cost.model_copy(update=dear)})
 
 
 def _as_it_is(question: Question, found: Result[Placement]) -> Result[Placement]:

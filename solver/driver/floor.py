@@ -103,7 +103,9 @@ def _best_at_floor(first: Result[Placement], variant: Variant, priced: PricedQue
     question, here = priced.question, monitor.silent()
     if here.clock.is_set:
         here = here.within(min(FLOOR_SHARE * here.clock.left_s, MOST_FLOOR_SECONDS))
-    types = type_search(priced, here)
+    # What devices need alone: all plans at the floor are equally good with their launches.
+    alone = question.model_copy(update={"cost_model": question.cost_model.model_copy(update={"launches": None})})
+    types = type_search(replace(priced, question=alone), here)
     budget = budget_of(question, [(variant, types)], monitor)
     later = solve_types(types, budget.of(min(FLOOR_SHARE * budget.seconds, MOST_FLOOR_SECONDS)), here)
     is_better = later.solution is not None and later.objective_us < first.objective_us and _is_at_floor(question, later.solution)

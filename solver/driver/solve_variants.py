@@ -99,7 +99,8 @@ def _searches(programs: Programs, monitor: Monitor, warm_start: Placed | None) -
 def type_search(priced: PricedQuestion, monitor: Monitor) -> TypeSearch:
     """The search over the sets of types of one program; under a limit of time, or with a target, it has a plan made without any search."""
     has_first = monitor.clock.is_set or monitor.target_us is not None
-    return TypeSearch(priced, monitor, quick_placement(priced) if has_first else None)
+    first = quick_placement(priced) if has_first else None
+    return TypeSearch(priced, monitor, None if first is None else _launched(first, priced.question))
 
 
 def budget_of(question: Question, searches: Searches, monitor: Monitor) -> Budget:
@@ -166,8 +167,18 @@ def _solve_set(program: TypeProgram, budget: Budget, monitor: Monitor) -> Result
         found = _solve_shared(program.priced, budget, monitor)
     else:
         found = solve_likely_first(program, budget, monitor)
-    found = replace(found, lower_bound_us=max(found.lower_bound_us, program.bound_us))
+    if program.bound_us > found.lower_bound_us:
+        found = replace(found, lower_bound_us=program.bound_us, bound=program.bound)
+    if found.solution is not None:
+        launched = _launched(found.solution, program.priced.question)
+        found = replace(found, solution=launched, objective_us=launched.cost_us)
     return _unsettled(found, budget) if program.unpaid_us > 0 else found
+
+
+def _launched(placement: Placement, question: Question) -> Placement:
+    """The placement with a step no shorter than launching its sharding types."""
+    launched_us = question.cost_model.launched_us(question.model, {table.sharding_type for table in placement.tables})
+    return placement if placement.step_time_us >= launched_us else replace(placement, step_time_us=launched_us)
 
 
 def _unsettled(found: Result[Placement], budget: Budget) -> Result[Placement]:

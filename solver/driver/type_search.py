@@ -5,7 +5,8 @@ program with S only, and pays for S. The sets are searched best bound first, by 
 
     bound(required, allowed) = bound of the program with `allowed` only + costs of `required`
 
-is below the cost of every plan whose types hold all of `required` and none but `allowed`.
+is below the cost of every plan whose types hold all of `required` and none but `allowed`. So is what launching `required` takes beside
+the devices, where a plan's launches depend on its types.
 
 A whole table is column_wise in one piece as well, so with column_wise in a set and table_wise not, it is that.
 """
@@ -40,12 +41,14 @@ from emplace.solver.relaxation.by_holders import raised_by_holders
 from emplace.solver.result import Limit, Result
 
 Types = frozenset[ShardingType]
-_Node = tuple[float, int, Types, Types]
-"""(bound, its place among equal ones, required, allowed)"""
+_Node = tuple[float, int, Types, Types, float]
+"""(bound, its place among equal ones, required, allowed, bound of the devices' times)"""
 
 FEW_BOUNDS, MANY_BOUNDS, MOST_BOUNDED = 8, 32, 400_000
 """Bounds that are computed before sets are taken as they are: many while all of them have few options together."""
 
+LAUNCHES = "launches"
+"""The name of the bound where launching the types that are required takes longer than their devices."""
 AS_GOOD = 0.005
 """A set whose bound rises above another one's by less than this share of it is still the one to solve."""
 
@@ -155,7 +158,11 @@ class TypeSearch:
         """What is known of the plans that `next_below` has not given."""
         if math.isinf(self.others_us):
             return Result.infeasible(self.name)
-        return Result(None, math.inf, self.others_us, self.name, limit)
+        bound_us, *_, devices_us = self._heap[0]
+        return Result(None, math.inf, bound_us, self._name(devices_us, bound_us), limit)
+
+    def _name(self, devices_us: float, bound_us: float) -> str:
+        return LAUNCHES if devices_us < bound_us else self.name
 
     def lowest_us(self) -> float:
         """A bound on the plans of all programs that `next_below` has not given, by cases too; infinity where there are none."""
@@ -180,12 +187,13 @@ class TypeSearch:
         """The node with the lowest bound, and its program, if that is below `cost_us`."""
         while self.others_us < cost_us:
             node = heapq.heappop(self._heap)
-            value, _, required, allowed = node
+            value, _, required, allowed, devices_us = node
             if (program := self._restricted(allowed, required)) is not None:
                 cases = self._by_cases(allowed, cost_us, self._total(required))
                 by_cases_us = (cases[0].bound_us if cases else 0.0) + self._total(required)
                 if by_cases_us <= max(value, self.others_us * (1 + AS_GOOD)):
-                    name = self.name if by_cases_us <= value else f"{self.name}, by cases"
+                    name = self._name(max(devices_us, by_cases_us), value)
+                    name = f"{name}, by cases" if by_cases_us > value else name
                     unpaid_us, bounder = self._total(allowed - required), self._bounders.get(allowed)
                     return node, TypeProgram(program, max(value, by_cases_us), name, unpaid_us, bounder, cases)
                 if math.isfinite(by_cases_us):
@@ -196,11 +204,11 @@ class TypeSearch:
     def _decide_below(self, cost_us: float) -> None:
         """Branch until the node with the lowest bound is one to solve, or not below `cost_us`."""
         while self.others_us < cost_us and self._computed < self._most_bounds and self._left_s > 0 and not self._monitor.stopped():
-            _, _, required, allowed = self._heap[0]
+            _, _, required, allowed, devices_us = self._heap[0]
             if required == allowed:
                 return
-            value, *_ = heapq.heappop(self._heap)
-            self._branch(value, required, allowed)
+            heapq.heappop(self._heap)
+            self._branch(devices_us, required, allowed)
 
     def _branch(self, value: float, required: Types, allowed: Types) -> None:
         """On a type that the relaxation does without, if there is one: then ruling it out costs no new bound."""
@@ -264,8 +272,10 @@ class TypeSearch:
     def _everything(self) -> Types:
         return frozenset(self._cost)
 
-    def _push(self, value: float, required: Types, allowed: Types) -> None:
-        heapq.heappush(self._heap, (value, next(self._order), required, allowed))
+    def _push(self, devices_us: float, required: Types, allowed: Types) -> None:
+        question = self.priced.question
+        bound_us = max(devices_us, question.cost_model.launched_us(question.model, required))
+        heapq.heappush(self._heap, (bound_us, next(self._order), required, allowed, devices_us))
 
     def _total(self, types: Types) -> float:
         return math.fsum(self._cost.get(each, 0.0) for each in types)  # exact: a set has no order

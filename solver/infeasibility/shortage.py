@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from emplace.placement.choice import table_refusal
+from emplace.placement.choice import table_refusal, tiers_of
 from emplace.placement.host import DeviceType
 from emplace.placement.model import ComputeKernel, Constraints, DataType, Table, Tier
 from emplace.placement.modules import Pooling
@@ -253,7 +253,10 @@ def _or_another_type(table: Table, priced: PricedQuestion) -> str:
 
 
 def _lacks_fused_kernels(priced: PricedQuestion) -> bool:
-    return not any(trains_fused(rank.type, priced.question.model.optimizer) for rank in priced.topology.ranks)
+    """Whether no rank that holds tables in the allowed tiers trains any with a fused kernel."""
+    allowed = set(priced.question.allowed_tiers)
+    holders = [rank for rank in priced.topology.ranks if any(tiers_of(kernel, rank) <= allowed for kernel in ComputeKernel)]
+    return not any(trains_fused(rank.type, priced.question.model.optimizer) for rank in holders)
 
 
 def _values(what: str, layout: Layout) -> set[str]:

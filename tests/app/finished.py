@@ -13,7 +13,7 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.placement.measurement import Measurement, RankMeasurement, Verdict
-from emplace.placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord
+from emplace.placement.plan import Explanation, Fix, Plan, PlanStatus, Question, SolverRecord, StoppedBy
 from emplace.placement.reading import read_text
 from emplace.placement.stages import Stage
 from tests.executor.plans import build_plan, table_wise
@@ -44,7 +44,7 @@ def infeasible_plan_of(question: Question) -> Plan:
         explanation=Explanation(
             reasons=("hbm: 12 bytes over",), fixes=(Fix(change="Put it into system memory", kind="tier", verified=True),)
         ),
-        solver=SolverRecord(seconds=0.1, seed=0, stopped_by="proof", bound="capacity", version="by hand", **_limit_of(question)),
+        solver=SolverRecord(seconds=0.1, seed=0, stopped_by=StoppedBy.PROOF, bound="capacity", version="by hand", **_limit_of(question)),
         question=question,
     )
 
@@ -96,7 +96,9 @@ def measurement_of(plan: Plan, *, verified: bool = True) -> Measurement:
 def store_run(database: Database, plan_id: str, measurement: Measurement) -> str:
     """A finished run of a plan, as a worker would store it."""
     with database.writing() as session:
-        row = RunRow(plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, state=State.RUNNING)
+        row = RunRow(
+            plan_id=plan_id, host_fingerprint="none", steps=3, seed=0, emulate=measurement.emulated is not None, state=State.RUNNING
+        )
         session.add(row)
         session.flush()
         outcome = {"document": measurement.model_dump_json(exclude_none=True), **runs.columns_of(measurement)}

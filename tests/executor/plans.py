@@ -8,7 +8,7 @@ from emplace.placement.cost_model import CostModel
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, Shard, SolverRecord, TablePlacement
+from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, Shard, SolverRecord, StoppedBy, TablePlacement
 from tests.prices import bandwidth_prices
 
 Layout = tuple[ShardingType, ComputeKernel, list[tuple[int, tuple[int, int], tuple[int, int]]]]
@@ -23,7 +23,9 @@ def build_plan(
     question = Question(model=model, host=host, cost_model=cost, options=PlanOptions(nodes=nodes, ranks=ranks))
     on_server = any(rank >= ranks for _, _, parts in layouts.values() for rank, _, _ in parts)
     bare = tuple(_placement(table.name, *layouts[table.name]) for table in model.tables)
-    by_hand = SolverRecord(seconds=0.0, seed=0, limit=10.0, limit_kind=LimitKind.WORK, stopped_by="limit", bound="none", version="by hand")
+    by_hand = SolverRecord(
+        seconds=0.0, seed=0, limit=10.0, limit_kind=LimitKind.WORK, stopped_by=StoppedBy.WORK, bound="none", version="by hand"
+    )
     return derive_plan(question, bare, question.topology(with_servers=on_server), by_hand)
 
 

@@ -11,9 +11,12 @@ import yaml
 from emplace.hardware.discover import describe, discover_host, fingerprint
 from emplace.hardware.gpus import Gpu, parse_gpus
 from emplace.hardware.machine import Machine
+from emplace.placement.errors import ToolError
 from emplace.placement.host import DeviceType, HostSpec
+from emplace.placement.node_shorthand import device_figures
 from emplace.placement.reading import read_text
 from emplace.placement.topology import build_topology
+from emplace.placement.units import parse_rate
 
 GIB = 2**30
 MACHINE = Machine(
@@ -70,6 +73,12 @@ def test_every_figure_says_where_it_is_from() -> None:
     [
         ("NVIDIA H100 80GB HBM3", 3.35),
         ("NVIDIA A100-SXM4-40GB", 1.555),
+        ("NVIDIA A100 80GB PCIe", 1.935),
+        ("NVIDIA A10G", 0.6),
+        ("NVIDIA B200", 8.0),
+        ("NVIDIA GB200", 8.0),
+        ("NVIDIA H200 NVL", 4.8),
+        ("Tesla V100-SXM3-32GB", 0.9),
         ("NVIDIA A10", 0.6),
         ("NVIDIA L4", 0.3),
         ("NVIDIA L40S", 0.864),
@@ -83,6 +92,41 @@ def test_every_figure_says_where_it_is_from() -> None:
 def test_a_datasheet_is_of_a_whole_name(name: str, terabytes_per_s: float | None) -> None:
     sheet = Gpu(name, 16 * GIB, None, None).datasheet
     assert (None if sheet is None else sheet.memory_bandwidth / 1e12) == terabytes_per_s
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("v100-32g", "Tesla V100-SXM2-32GB"),
+        ("a100-40g", "NVIDIA A100-SXM4-40GB"),
+        ("a100-80g", "NVIDIA A100-SXM4-80GB"),
+        ("l4-24g", "NVIDIA L4"),
+        ("h100-80g", "NVIDIA H100 80GB HBM3"),
+        ("h200-141g", "NVIDIA H200"),
+        ("b200-180g", "NVIDIA B200"),
+    ],
+)
+def test_a_gpu_has_the_rates_here_that_it_has_by_name(kind: str, name: str) -> None:
+    """All precisions: without those of matrix units dense layers would be priced several times too long."""
+    here = describe(MACHINE, parse_gpus(f"{name}, 15000, 300, 5, 16\n" * 2))
+    named = HostSpec.model_validate({"schema_version": 1, "name": "mine", "node": f"2 x {kind}, 100Gbit/s"})
+    (device,), (like,) = here.node.devices, named.node.devices
+    for rate in ("memory_bandwidth", "fp32_flops", "tf32_flops", "fp16_flops", "fp8_flops"):
+        assert getattr(device, rate) == getattr(like, rate), rate
+        assert getattr(device, rate) is None or f"node.devices.{device.kind}.{rate}" in here.sources
+    if figures := device_figures()[kind].get("nvlink"):
+        assert here.node.intra_node_link == named.node.intra_node_link == parse_rate(figures)
+
+
+def test_without_nvlink_bytes_pass_system_memory() -> None:
+    host = describe(MACHINE, parse_gpus("NVIDIA L4, 23034, 72.00, 4, 16\n" * 8))
+    assert host.node.intra_node_link == pytest.approx(16 * 1.969e9 / 2)
+    assert host.sources["node.intra_node_link"].startswith("assumed: half of PCIe")
+
+
+def test_a_gpu_whose_memory_nobody_knows_is_said() -> None:
+    with pytest.raises(ToolError, match="how much memory NVIDIA GB10 has"):
+        parse_gpus("NVIDIA GB10, [N/A], [N/A], 5, 16\n")
 
 
 def test_gpus_are_the_devices_where_there_are_any() -> None:

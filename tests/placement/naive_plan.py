@@ -25,6 +25,7 @@ from emplace.placement.plan import (
     RankLoad,
     Shard,
     SolverRecord,
+    StoppedBy,
     TablePlacement,
 )
 from emplace.placement.sharding import ShardShape, TableSharding
@@ -364,7 +365,7 @@ def _plan(
             seed=question.options.seed,
             limit=question.options.limits[LimitKind.WORK],
             limit_kind=LimitKind.WORK,
-            stopped_by="limit",
+            stopped_by=StoppedBy.WORK,
             bound="half",
             version="naive",
         ),

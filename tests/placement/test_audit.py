@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from emplace.placement.audit import audit
 from emplace.placement.model import ComputeKernel, ShardingType
-from emplace.placement.plan import Plan, PlanOptions, PlanStatus
+from emplace.placement.plan import Explanation, Fix, Plan, PlanOptions, PlanStatus, StoppedBy
 from tests.placement.example_models import gpu_host, model, model_data
 from tests.placement.naive_plan import Choice, naive_plan
 
@@ -67,7 +67,7 @@ def test_mixed_and_remote_plans_are_sound() -> None:
     assert audit(naive_plan(model(), gpu_host(), remote, with_servers=True)) == []
 
 
-FREE = {"/solver/seconds", "/solver/stopped_by", "/solver/bound", "/solver/moves", "/solver/version", "/question/options/gap"}
+FREE = {"/solver/seconds", "/solver/bound", "/solver/moves", "/solver/version", "/question/options/gap"}
 """What no question decides, and the asked gap of a plan that doesn't claim to have reached it."""
 
 
@@ -253,3 +253,35 @@ def test_options_reach_the_figures() -> None:
     for options in (PlanOptions(ranks=2), PlanOptions(nodes=1), PlanOptions(objective="p95")):
         kinds = [choice(ShardingType.ROW_WISE), choice(ShardingType.GRID_SHARD), choice(ShardingType.TABLE_COLUMN_WISE)]
         assert audit(naive_plan(model(), gpu_host(), kinds, options)) == []
+
+
+@pytest.mark.parametrize(
+    ("stopped_by", "changes", "says"),
+    [
+        ("exact", {"gap": 0.01, "status": "feasible"}, "the gap is 0.01"),
+        ("gap", {"gap": 0.03, "status": "feasible"}, "the gap is 0.03"),
+        ("time", {}, "the limit is of work"),
+        ("proof", {}, "the plan is feasible"),
+    ],
+)
+def test_a_search_ended_as_the_plan_can_tell(stopped_by: str, changes: dict[str, Any], says: str) -> None:
+    plan = mixed_plan()
+    assert plan.step_time_us is not None
+    bound_us = plan.step_time_us * (1 - changes.get("gap", 0.0)) if changes else None
+    known = {} if bound_us is None else changes | {"lower_bound_us": bound_us, "status": PlanStatus(changes["status"])}
+    told = plan.model_copy(update={**known, "solver": plan.solver.model_copy(update={"stopped_by": StoppedBy(stopped_by)})})
+    assert [each.what for each in audit(told) if each.where == "/solver/stopped_by"] == [f"is {stopped_by}, but {says}"]
+    with pytest.raises(ValidationError):
+        tampered(plan, "/solver/stopped_by", "banana")
+
+
+def test_what_is_infeasible_has_no_bound_and_names_tables_and_fixes_that_there_are() -> None:
+    plan = mixed_plan()
+    empty = dict.fromkeys(
+        ("step_time_us", "throughput_samples_per_s", "imbalance", "gap", "placement_gap", "fewest", "diagnosis", "hot_ranks")
+    )
+    explanation = Explanation(reasons=("too much",), fixes=(Fix(kind="none", change="nothing", verified=True),), tables=("nosuch",))
+    solver = plan.solver.model_copy(update={"stopped_by": StoppedBy.PROOF})
+    none = {"status": PlanStatus.INFEASIBLE, "tables": (), "ranks": (), "nodes": (), "explanation": explanation, "lower_bound_us": 5.0}
+    found = where_of(plan.model_copy(update={**empty, **none, "solver": solver}))
+    assert found >= {"/lower_bound_us", "/explanation/tables", "/explanation/fixes/0/patch"}

@@ -111,6 +111,7 @@ def test_input_and_exchanges_share_a_wire(choice: Choice, with_servers: bool) ->
     data = gpu_host_data()
     data["node"]["network"] = "8Gbit/s"
     data["remote_servers"]["network"] = "1000Gbit/s"
+    data["node"]["devices"][0]["hbm_capacity"] = "2GiB"
     spec, host = model(local_batch_size=65_536), HostSpec.model_validate(data)
     prices = datasheet_cost_model(host).model_copy(update={"launches": None})
     plan = naive_plan(spec, host, [choice] * len(spec.tables), cost_model=prices, with_servers=with_servers)
@@ -250,9 +251,21 @@ def test_a_cache_fetches_what_misses_in_the_forward_and_leaves_state_of_each_val
 
     device, small, large, whole = (lookups("sgd", choice) for choice in (FUSED, cached(0.05), cached(0.5), cached(1.0)))
     assert small[0] > large[0] > whole[0] > device[0]
-    assert small[1] == large[1] == device[1]
+    assert large[1] == whole[1] == device[1]
     for_hits_too = lookups("adagrad", cached(1.0))[1]
     assert for_hits_too > lookups("adagrad", FUSED)[1]
+
+
+def test_rows_of_a_batch_that_a_cache_has_no_room_for_are_updated_where_they_lie() -> None:
+    """As on an H200: with 5% cached the backward of uniform lookups took 5.2 ms, 6.6 without a cache and 0.66 in the device's memory."""
+    spec = one_table(rows=100_000, ids=8, local_batch_size=4096)
+    device, apart, none, some, all_rows = (
+        stage_us(priced(spec, gpu_host(), choice), Stage.LOOKUP_BACKWARD)
+        for choice in (FUSED, UVM, cached(1e-5), cached(0.1), cached(0.95))
+    )
+    assert apart < none < apart + device
+    assert device < some < none
+    assert all_rows == device
 
 
 def test_a_cache_fetches_no_row_twice() -> None:

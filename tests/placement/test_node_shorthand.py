@@ -37,7 +37,7 @@ def test_a_line_says_what_a_built_in_host_says_at_length(line: str, like: str) -
 
 def test_memory_is_assumed_and_links_are_staged_where_there_is_no_nvlink() -> None:
     found = host("4 x l4-24g, 25Gbit/s")
-    assert found.node.ddr_capacity == 2 * 4 * 24 * 2**30
+    assert found.node.ddr_capacity == 2 * 4 * 23_034 * 2**20
     assert found.sources["node.ddr_capacity"].startswith("assumed")
     assert found.node.intra_node_link == 16e9
     assert host("4 x a100-80g, PCIe, 25Gbit/s").node.intra_node_link == 16e9

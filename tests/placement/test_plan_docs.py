@@ -15,7 +15,7 @@ from emplace.placement import plan as documents
 from emplace.placement.catalog import builtin_host, builtin_model
 from emplace.placement.document import Document
 from emplace.placement.host import MAX_RANKS
-from emplace.placement.plan import IMPORTED, Plan, PlanOptions, PlanStatus, Question
+from emplace.placement.plan import Plan, PlanOptions, PlanStatus, Question, StoppedBy
 from emplace.placement.reading import from_data
 from emplace.placement.stages import Stage
 from emplace.solver.result import Limit, Result
@@ -78,9 +78,12 @@ def test_every_answer_is_explained() -> None:
 
 
 def test_every_word_is_named() -> None:
-    ends = {Result(object(), 1.0, 0.5, "", limit).stopped_by for limit in Limit} | {Result[object].infeasible("").stopped_by, IMPORTED}
+    ends = {Result(object(), 1.0, 0.5, "", limit).stopped_by for limit in Limit} | {
+        Result[object].infeasible("").stopped_by,
+        StoppedBy.IMPORTED,
+    }
+    assert ends == set(StoppedBy)
     words = {*Stage, *ends}
-    assert len(ends) == 8
     assert [word for word in words if f"`{word}`" not in TEXT] == []
 
 

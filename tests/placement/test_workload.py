@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from emplace.placement.id_order import RowShare
 from emplace.placement.model import ShardingType
-from emplace.placement.workload import Objective, all_reduce_share, model_loads
-from tests.placement.example_load import topology, work
+from emplace.placement.workload import Objective, all_reduce_share, model_loads, ring_share, shard_workload
+from tests.placement.example_load import LOAD, topology, work
 from tests.placement.example_models import model
 
 
@@ -21,7 +24,18 @@ def test_a_table_wise_shard_serves_everyone() -> None:
 def test_a_row_wise_shard_takes_its_share_of_ids_and_makes_every_bag() -> None:
     found = work(ShardingType.ROW_WISE, 1 / 8)
     assert (found.lookups, found.unique_rows, found.peak.ids, found.bags, found.uneven_bags) == (200, 112.5, 213, 512, 512)
-    assert found.output_bytes == (32_768 * 3 / 8, 32_768 * 4 / 8, 0)
+    assert found.output_bytes == found.gradient_bytes == (32_768 * 7 / 8 * 3 / 4, 32_768 * 7 / 8 / 4, 0)
+
+
+def test_sums_of_rows_cross_nodes_once_and_sequences_do_so_as_often_as_ranks_ask() -> None:
+    """What is reduced on the way leaves a node as often as a node has it, however many of its ranks: no ring is longer than an all-reduce's."""
+    assert ring_share(1, 4) == (3 / 4, 0)
+    assert ring_share(4, 1) == (0, 3 / 4)
+    for nodes, local in ((2, 1), (2, 8), (16, 8)):
+        assert all(one <= other for one, other in zip(ring_share(nodes, local), all_reduce_share(nodes, local), strict=True))
+    sequence = replace(LOAD, is_pooled=False)
+    found = shard_workload(sequence, ShardingType.ROW_WISE, RowShare.even(1 / 8), 16, topology(), on_server=False)
+    assert found.output_bytes == (200 * 64 * 3 / 8, 200 * 64 * 4 / 8, 0)
 
 
 def test_a_table_row_wise_shard_reduces_inside_its_node_first() -> None:

@@ -26,7 +26,7 @@ from emplace.app.database.tables import PipelineRow
 from emplace.app.jobs.pipelines import go_on
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import TheService
-from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.problems import Refused, found
 from emplace.app.web.service import Service
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -129,7 +129,4 @@ def _resource(session: Session, pipeline_id: str) -> PipelineResource:
 
 
 def _find(session: Session, pipeline_id: str) -> PipelineRow:
-    row = session.get(PipelineRow, pipeline_id)
-    if row is None:
-        raise not_found("pipeline", pipeline_id)
-    return row
+    return found(session.get(PipelineRow, pipeline_id), "pipeline", pipeline_id)

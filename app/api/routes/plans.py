@@ -33,7 +33,7 @@ from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
-from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.problems import Refused, found
 from emplace.app.web.service import Service
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
@@ -225,7 +225,4 @@ def _resource(session: Session, plan_id: str) -> PlanResource:
 
 
 def _find(session: Session, plan_id: str, *, with_document: bool = False) -> PlanRow:
-    row = plans.find(session, plan_id, with_document=with_document)
-    if row is None:
-        raise not_found("plan", plan_id)
-    return row
+    return found(plans.find(session, plan_id, with_document=with_document), "plan", plan_id)

@@ -26,7 +26,7 @@ from emplace.app.database.tables import ProfileRow
 from emplace.app.web.access import demand, is_asked, needs
 from emplace.app.web.addresses import is_loopback
 from emplace.app.web.dependencies import Cursor, Limit, TheService, cost_models
-from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.problems import Refused, found
 from emplace.app.web.service import Service
 from emplace.placement.cost_model import CostSource
 from emplace.placement.reading import from_data
@@ -143,7 +143,4 @@ def _delete(session: Session, profile_id: str) -> list[Ticket]:
 
 
 def _resource(session: Session, profile_id: str) -> ProfileResource:
-    row = profiles.find(session, profile_id)
-    if row is None:
-        raise not_found("profile", profile_id)
-    return profile_resource(row)
+    return profile_resource(found(profiles.find(session, profile_id), "profile", profile_id))

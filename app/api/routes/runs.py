@@ -25,7 +25,7 @@ from emplace.app.database.keys import AccessScope
 from emplace.app.database.tables import RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
-from emplace.app.web.problems import Refused, not_found
+from emplace.app.web.problems import Refused, found, not_found
 from emplace.app.web.service import Service
 from emplace.placement.reading import from_data
 
@@ -74,9 +74,7 @@ async def run_events(run_id: str, service: TheService, last_event_id: LastEventI
 
 def _create(session: Session, service: Service, plan_id: str, body: dict[str, Any], idempotency_key: str | None) -> RunResource:
     wanted = from_data(body, RunRequest, source="body")
-    row = plans.find(session, plan_id, with_document=True)
-    if row is None:
-        raise not_found("plan", plan_id)
+    row = found(plans.find(session, plan_id, with_document=True), "plan", plan_id)
     plan = finished_plan(row)
     if not plan.has_placement:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {plan.status}: there is no placement to run")
@@ -103,7 +101,4 @@ def _cancel(session: Session, run_id: str) -> RunResource:
 
 
 def _resource(session: Session, run_id: str) -> RunResource:
-    row = runs.find(session, run_id)
-    if row is None:
-        raise not_found("run", run_id)
-    return run_resource(row)
+    return run_resource(found(runs.find(session, run_id), "run", run_id))

@@ -27,7 +27,7 @@ from emplace.app.database.states import State
 from emplace.app.database.tables import StudyRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
-from emplace.app.web.problems import not_found
+from emplace.app.web.problems import found
 from emplace.app.web.service import Service
 from emplace.studies.asked import Asked, StudyKind
 
@@ -127,7 +127,4 @@ def _resource(session: Session, study_id: str) -> StudyResource:
 
 
 def _find(session: Session, study_id: str, *, with_document: bool = False) -> StudyRow:
-    row = studies.find(session, study_id, with_document=with_document)
-    if row is None:
-        raise not_found("study", study_id)
-    return row
+    return found(studies.find(session, study_id, with_document=with_document), "study", study_id)

@@ -15,7 +15,7 @@ from emplace.app.database import paging, profiles
 from emplace.app.database.states import State
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.dependencies import Cursor, TheService
-from emplace.app.web.problems import not_found
+from emplace.app.web.problems import found
 from emplace.placement.cost_model import CostModel, Residual
 from emplace.placement.reading import read_text
 
@@ -77,9 +77,7 @@ def _list(session: Session, cursor: str | None) -> dict[str, object]:
 
 
 def _page(session: Session, profile_id: str) -> ProfileView:
-    row = profiles.find(session, profile_id)
-    if row is None:
-        raise not_found("profile", profile_id)
+    row = found(profiles.find(session, profile_id), "profile", profile_id)
     if row.document is None:
         return ProfileView(_line(row), row.error, [], None, None, {}, None)
     model = read_text(row.document, CostModel, source=f"profile {profile_id}", as_json=True)
@@ -95,6 +93,5 @@ def residual_lines(residuals: Iterable[Residual]) -> list[ResidualLine]:
 
 
 def _line(row: ProfileRow) -> ProfileLine:
-    state = State(row.state)
-    tone = tones.Tone.BUSY if not state.is_final else (tones.Tone.CALM if state is State.DONE else tones.Tone.BROKEN)
-    return ProfileLine(row.id, row.host_name, row.host_fingerprint, row.source, row.ranks, state.value, tone, row.created_at)
+    tone = tones.of_job(State(row.state))
+    return ProfileLine(row.id, row.host_name, row.host_fingerprint, row.source, row.ranks, row.state, tone, row.created_at)

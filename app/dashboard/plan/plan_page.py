@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.orm import Session, undefer
 
-from emplace.app.dashboard import tones
 from emplace.app.dashboard.charts.memory import MemoryChart, memory_charts
 from emplace.app.dashboard.charts.search import SearchChart, search_chart
 from emplace.app.dashboard.charts.step import StepChart, step_chart
@@ -20,6 +19,7 @@ from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
 from emplace.app.dashboard.plan.verdict import PlanVerdict, describe_limit, describe_solve, verdict
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import Later, show
+from emplace.app.dashboard.runs.lines import RunLine, run_line
 from emplace.app.dashboard.sorting import in_order
 from emplace.app.dashboard.units import THOUSANDS, time_unit
 from emplace.app.database import jobs, paging, runs
@@ -46,20 +46,6 @@ class Fact:
     name: str
     value: str
     note: str = ""
-
-
-@dataclass(frozen=True)
-class RunLine:
-    """A run in the plan's list of them."""
-
-    id: str
-    state: str
-    word: str
-    tone: tones.Tone
-    emulate: bool
-    step_time_us: float | None
-    error: float | None
-    created_at: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +104,7 @@ def _page(session: Session, plan_id: str, ranks: str) -> PlanView:
     placed = found if plan is not None and plan.has_placement else None
     line = plan_line(row, runs.latest_done(session, [plan_id]).get(plan_id))
     events = [json.loads(event.data) for event in jobs.events_after(session, plan_id, 0)]
-    run_lines = [
-        _run_line(run, row) for run in paging.page(session, RunRow, {"plan_id": plan_id}, None, _RUNS, undefer(RunRow.document))[0]
-    ]
+    run_lines = [run_line(row, run) for run in paging.page(session, RunRow, {"plan_id": plan_id}, None, _RUNS, undefer(RunRow.document))[0]]
     return PlanView(
         plan=line,
         verdict=verdict(row, plan, line.measured),
@@ -211,12 +195,3 @@ def _stack(cost_model: CostModel) -> str:
     if cost_model.source is CostSource.MEASURED:
         return f"on this host, {cost_model.measured_at}" if cost_model.measured_at else "on this host"
     return "assumed shares of datasheet rates" if cost_model.stack is None else f"rates, at what {cost_model.stack.name} reaches of them"
-
-
-def _run_line(run: RunRow, row: PlanRow) -> RunLine:
-    error = run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
-    word, tone = run.state, tones.Tone.BROKEN if State(run.state).is_final else tones.Tone.BUSY
-    if run.state == State.DONE:
-        word = "emulated" if run.emulate else ("verified" if run.verified else "not verified")
-        tone = tones.Tone.CALM if run.emulate else tones.of_measured(run.verified, error)
-    return RunLine(run.id, run.state, word, tone, run.emulate, run.step_time_us, error, run.created_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emplace.app.dashboard import tones
-from emplace.app.dashboard.plans.list_page import MeasuredStep
+from emplace.app.dashboard.runs.lines import MeasuredStep
 from emplace.app.dashboard.units import time_unit
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
+from emplace.app.dashboard.runs.lines import MeasuredStep, measured_step
 from emplace.app.dashboard.sorting import Column, Pager, sortable
 from emplace.app.database import runs
 from emplace.app.database.plan_list import PlanColumn, WantedPlans, find_plans
@@ -37,16 +38,6 @@ _COLUMNS = (
     Column(PlanColumn.COSTS, "Costs", is_number=False),
     Column(PlanColumn.ASKED, "Asked", "UTC"),
 )
-
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    run_id: str
-    step_time_us: float | None
-    verified: bool | None
-    error: float | None
-    """(measured - predicted) / predicted"""
-    tone: tones.Tone
 
 
 @dataclass(frozen=True)
@@ -160,11 +151,6 @@ def plan_line(row: PlanRow, run: RunRow | None) -> PlanLine:
 def word_of(row: PlanRow) -> str:
     """The answer of a plan that has one, else where the job is."""
     return row.status if row.state == State.DONE and row.status else row.state
-
-
-def measured_step(row: PlanRow, run: RunRow) -> MeasuredStep:
-    error = run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
-    return MeasuredStep(run.id, run.step_time_us, run.verified, error, tones.of_measured(run.verified, error))
 
 
 def _distinct(session: Session, column: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.orm import Session
@@ -14,15 +13,14 @@ from emplace.app.dashboard.charts.stage_titles import OVERHEAD, STAGE_TITLES
 from emplace.app.dashboard.loaded import find_row, loaded
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import show
+from emplace.app.dashboard.runs.lines import RunLine, measurement_of, run_line
 from emplace.app.dashboard.stage_lengths import stage_lengths
 from emplace.app.database import runs
-from emplace.app.database.states import State
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import not_found
 from emplace.placement.beside_stages import beside_stages_us
 from emplace.placement.measurement import Measurement
 from emplace.placement.plan import Plan
-from emplace.placement.reading import read_text
 
 router = APIRouter()
 
@@ -62,15 +60,12 @@ class RunView:
     """Without a measurement yet, `measurement` is None. An emulated one has verdicts and no times."""
 
     plan: PlanLine
-    id: str
-    state: str
+    line: RunLine
     error_text: str | None
-    created_at: datetime
     host_fingerprint: str
     measurement: Measurement | None
-    word: str
-    tone: tones.Tone
     step_error: float | None
+    """How far the prediction is from what was measured, as a share of that, as verdicts say it."""
     verdicts: list[VerdictLine]
     stages: list[StageComparison]
     ranks: list[RankComparison]
@@ -119,33 +114,21 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
     row, run = find_row(session, plan_id), runs.find(session, run_id)
     if run is None or run.plan_id != plan_id:
         raise not_found("run", run_id)
-    found = loaded(row)
-    measurement = None if run.document is None else read_text(run.document, Measurement, source=f"run {run_id}", as_json=True)
+    found, measurement = loaded(row), measurement_of(run)
     has_times = found is not None and measurement is not None and not measurement.emulated
     ratio = row.step_time_us / run.step_time_us if run.step_time_us and row.step_time_us else None
     return RunView(
         plan=plan_line(row, None),
-        id=run_id,
-        state=run.state,
+        line=run_line(row, run),
         error_text=run.error,
-        created_at=run.created_at,
         host_fingerprint=run.host_fingerprint,
         measurement=measurement if measurement is None else measurement.model_copy(update={"ranks": ()}),
-        word=run.state if measurement is None else measurement.status,
-        tone=_tone(State(run.state), measurement, None if ratio is None else 1 / ratio - 1),
         step_error=None if ratio is None else ratio - 1,
         verdicts=[] if measurement is None else [_verdict(each.name, each.passed, each.detail) for each in measurement.verdicts],
         stages=compare_stages(found.plan, measurement) if has_times and found and measurement else [],
         ranks=_ranks(measurement) if measurement is not None else [],
         chart=stages_chart(found.plan, measurement) if has_times and found and measurement else None,
     )
-
-
-def _tone(state: State, measurement: Measurement | None, error: float | None) -> tones.Tone:
-    """That of the run in the lists, which say how much longer its step was than predicted."""
-    if measurement is None:
-        return tones.Tone.BROKEN if state.is_final else tones.Tone.BUSY
-    return tones.Tone.CALM if measurement.status == "emulated" else tones.of_measured(measurement.verified, error)
 
 
 def _verdict(name: str, passed: bool | None, detail: str) -> VerdictLine:

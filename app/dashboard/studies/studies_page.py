@@ -20,7 +20,7 @@ from emplace.app.database.states import State
 from emplace.app.database.tables import StudyRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, TheService
-from emplace.app.web.problems import not_found
+from emplace.app.web.problems import found, not_found
 
 router = APIRouter()
 
@@ -64,15 +64,11 @@ async def delete_studies(form: TheForm, service: TheService) -> Response:
 
 def find_study(session: Session, study_id: str) -> StudyRow:
     """The row with its document. Raises Refused where there is none."""
-    row = studies.find(session, study_id, with_document=True)
-    if row is None:
-        raise not_found("study", study_id)
-    return row
+    return found(studies.find(session, study_id, with_document=True), "study", study_id)
 
 
 def study_line(row: StudyRow) -> StudyLine:
     state = State(row.state)
-    tone = tones.Tone.BUSY if not state.is_final else (tones.Tone.CALM if state is State.DONE else tones.Tone.BROKEN)
     return StudyLine(
         id=row.id,
         kind=row.kind,
@@ -80,7 +76,7 @@ def study_line(row: StudyRow) -> StudyLine:
         hosts=json.loads(row.hosts),
         varied=json.loads(row.varied),
         state=state.value,
-        tone=tone,
+        tone=tones.of_job(state),
         points=row.points,
         points_done=row.points_done,
         asked_at=row.created_at,

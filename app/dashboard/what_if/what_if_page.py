@@ -29,6 +29,7 @@ from emplace.placement.units import format_size
 router = APIRouter()
 
 _MOST = 200
+_FIELDS = ("hbm", "nodes", "batch", "data_type")
 Text = Annotated[str, Query(max_length=40)]
 
 
@@ -76,7 +77,7 @@ def _page(session: Session, plan_id: str, wish: Wish) -> WhatIfPage:
         after = wished(question, wish)
         result = outcome(found.plan, after) if wish != Wish() else None
     except InvalidDocument as error:
-        errors = _errors(error)
+        errors = errors_by_field(error, _FIELDS)
     chart, plans = _frontier(session, line)
     hbm = next((device.hbm_capacity for device in question.host.node.devices if device.hbm_capacity is not None), None)
     types = {table.data_type.value for table in question.model.tables}
@@ -87,14 +88,6 @@ def _page(session: Session, plan_id: str, wish: Wish) -> WhatIfPage:
         data_type=", ".join(sorted(types)),
     )
     return WhatIfPage(line, wish, now, [*DataType], result, errors, chart, plans)
-
-
-def _errors(error: InvalidDocument) -> dict[str, list[str]]:
-    found = {
-        name: [str(each) for each in error.broken_rules if each.pointer == f"/{name}"] for name in ("hbm", "nodes", "batch", "data_type")
-    }
-    named = {name: [text.partition(": ")[2] for text in texts] for name, texts in found.items() if texts}
-    return named or {"form": [text for texts in errors_by_field(error).values() for text in texts]}
 
 
 def _frontier(session: Session, line: PlanLine) -> tuple[PointsChart | None, list[PlanLine]]:

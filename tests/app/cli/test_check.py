@@ -12,7 +12,7 @@ from emplace.app.reports.outcome import CheckOutcome
 from emplace.app.reports.text import text_report
 from emplace.gate import CheckVerdict
 from emplace.placement.cost_model import CostSource
-from emplace.placement.plan import AT_TARGET, OUT_OF_TIME, OUT_OF_WORK
+from emplace.placement.plan import StoppedBy
 from tests.app.cli.command import QUICK, Emplace, small_model, write_model
 
 HOST = ("--host", "dgx-h100", "--ranks", "2")
@@ -182,8 +182,9 @@ def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_her
     )
 
 
-@pytest.mark.parametrize(("stopped_by", "option"), [(OUT_OF_TIME, "--time-limit"), (OUT_OF_WORK, "--work-limit"), (AT_TARGET, None)])
-def test_what_is_undecided_says_what_ran_out(stopped_by: str, option: str | None) -> None:
+@pytest.mark.parametrize(("stopped_by", "option"), [(StoppedBy.TIME, "--time-limit"), (StoppedBy.WORK, "--work-limit"), (StoppedBy.TARGET, None)]
+)
+def test_what_is_undecided_says_what_ran_out(stopped_by: StoppedBy, option: str | None) -> None:
     undecided = CheckOutcome(
         model="small",
         host="zion",

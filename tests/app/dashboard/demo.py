@@ -120,6 +120,8 @@ def store_demo(site: Site) -> None:
     emulation = Emulation(host="h", holds=True, rows=9, emulated_rows=3, local_batch_size=2, emulated_local_batch_size=1)
     changes = {"emulated": emulation, "verified": False, "ranks": (), "step_time_us": None}
     site.runs["emulated"] = store_run(site.database, site.ids["emulated"], measurement_of(emulated).model_copy(update=changes))
+    broken = changes | {"emulated": emulation.model_copy(update={"holds": False})}
+    site.runs["emulated in vain"] = store_run(site.database, site.ids["emulated"], measurement_of(emulated).model_copy(update=broken))
     site.ids["failed"] = ask(site, a_question(seed=11))
     end(site, site.ids["failed"], State.FAILED, error="<script>alert(1)</script>")
     site.ids["cancelled"] = ask(site, a_question(seed=12))

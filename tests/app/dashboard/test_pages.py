@@ -378,6 +378,14 @@ def test_a_run_stands_beside_what_was_predicted(page: Page, site: Site) -> None:
     assert page.locator("svg").count() == 1
 
 
+def test_an_emulation_that_fails_is_no_calm_word(page: Page, site: Site) -> None:
+    page.goto(site.plan("emulated"))
+    said = page.get_by_role("region", name="Runs").locator("tbody .badge").all_inner_texts()
+    assert sorted(said) == ["emulated", "not verified"]
+    page.goto(f"{site.plan('emulated')}/runs/{site.runs['emulated in vain']}")
+    assert "not verified" in page.inner_text("h1")
+
+
 def test_an_error_is_shown_as_text(page: Page, site: Site) -> None:
     page.goto(site.plan("failed"))
     assert "<script>alert(1)</script>" in page.inner_text("main")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 from dbos import DBOSClient
 from sqlalchemy import text
 
-from emplace.app.database import jobs, plans
+from emplace.app.database import jobs, plans, workers
 from emplace.app.database.connection import Database
 from emplace.app.database.tables import PlanRow
 from emplace.app.jobs.queue import ANY_WORKER, APPLICATION, APPLICATION_VERSION, JobQueue
@@ -40,12 +41,12 @@ def test_a_worker_may_be_killed_at_any_moment(api: httpx.Client, start_worker: S
     """One job, and one worker after another that is killed over it, each a little later. The last of them has stored the outcome."""
     plan_id = ask_small(api)
     command = [sys.executable, "-m", "tests.app.jobs.programs.dying_worker", "unlucky"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as workers:
-        assert workers.stdin is not None
-        assert workers.stdout is not None
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as unlucky:
+        assert unlucky.stdin is not None
+        assert unlucky.stdout is not None
         for moment in MOMENTS:
-            print(moment, file=workers.stdin, flush=True)
-            assert int(workers.stdout.readline()) == -signal.SIGKILL, moment
+            print(moment, file=unlucky.stdin, flush=True)
+            assert int(unlucky.stdout.readline()) == -signal.SIGKILL, moment
             assert unfinished(messages) == 1, moment
     outcome = query("SELECT state, attempts, finished_at, document FROM plans")
     assert outcome[0][:2] == ("done", 3)
@@ -120,18 +121,27 @@ def queue_busy_plan(database: Database) -> None:
     queue.close()
 
 
+def registered(database: Database) -> list[str]:
+    with database.reading() as session:
+        return [row.id for row in workers.list_workers(session)]
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_job_goes_on_when_the_database_is_back(
     database: Database, postgres: PostgresServer, start_worker: StartWorker, query: Query
 ) -> None:
+    """Nobody died: the attempt does not count, and no worker takes another one for dead that saw as little of it for longer than a lease."""
     queue_busy_plan(database)
-    worker = start_worker()
-    first = wait_until(worker.steps, START_S)
+    both = [start_worker("one"), start_worker("two")]
+    first = wait_until(lambda: [step for worker in both for step in worker.steps()], START_S)
+    wait_until(lambda: len(registered(database)) == 2, START_S)
     with postgres.stopped():
         wait_until(lambda: not any(map(is_alive, first)), 30)
-    wait_until(worker.steps, 30)
-    assert query("SELECT state, attempts FROM plans") == [("running", 2)]
-    assert worker.stop() == 0
+        time.sleep(3)
+    wait_until(lambda: [step for worker in both for step in worker.steps()], 30)
+    assert query("SELECT state, attempts FROM plans") == [("running", 1)]
+    time.sleep(1)
+    assert [worker.stop() for worker in both] == [0, 0]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

@@ -26,7 +26,7 @@ from emplace.solver.progress import Monitor, Progress
 from emplace.solver.result import Result
 from emplace.solver.solve import solve_question
 from tests.solver.driver.test_type_search import with_costs, with_options
-from tests.solver.questions import gpu_host, question, table
+from tests.solver.questions import at_datasheet_prices, gpu_host, question, table
 from tests.solver.test_cancel import Watch, counted
 
 HIGH_US = 50_000.0
@@ -147,12 +147,29 @@ def test_launches_are_those_of_one_sharding_type_where_one_will_do(of: Question)
     assert_best(plan, HIGH_US + 800.0)
 
 
+def test_a_type_that_is_launched_sooner_is_taken_though_devices_need_longer() -> None:
+    spec = [table(f"t{number}", 300_000 if number < 3 else 500, dim=64) for number in range(8)]
+    of = at_datasheet_prices(question(gpu_host(4, hbm="16GiB", ddr="64GiB"), spec, work_limit=0.1))
+    of = of.model_copy(update={"model": of.model.model_copy(update={"local_batch_size": 2048})})
+    launched_us = dict.fromkeys(ShardingType, 200.0) | {ShardingType.ROW_WISE: 100.0, ShardingType.DATA_PARALLEL: 150.0}
+    plan = planned(with_costs(of, launches=LaunchCost(fixed_us=HIGH_US), sharding_type_us=launched_us))
+    assert {each.sharding_type for each in plan.tables} == {ShardingType.ROW_WISE}
+    assert_best(plan, HIGH_US + 100.0)
+
+
+def test_launches_of_no_table_count_nowhere() -> None:
+    """The least of all types is no bound where no table may have that type."""
+    of = with_costs(few(work_limit=0.1), launches=LaunchCost(fixed_us=HIGH_US), sharding_type_us={ShardingType.TABLE_WISE: 800.0})
+    assert of.cost_model.floor(of.model).time_us == HIGH_US + 800.0
+    assert_best(planned(of), HIGH_US + 800.0)
+
+
 def test_launches_of_every_sharding_type_in_use_count() -> None:
     of = with_costs(few(work_limit=0.1), launches=LaunchCost(fixed_us=HIGH_US), sharding_type_us=TYPES_US)
     first, *others = of.model.tables
     split = first.model_copy(update={"constraints": Constraints(sharding_types=(ShardingType.ROW_WISE,))})
     plan = planned(of.model_copy(update={"model": of.model.model_copy(update={"tables": (split, *others)})}))
-    assert (plan.step_time_us, plan.lower_bound_us) == (HIGH_US + 1800.0, HIGH_US + 800.0)
+    assert (plan.step_time_us, plan.lower_bound_us) == (HIGH_US + 1800.0, HIGH_US + 1800.0)
     assert (plan.solver.bound, waits_for(plan)) == ("launches", "launches")
     costs = step_costs(plan.question, plan.tables, plan.question.topology(with_servers=False))
     saved = {each.name: each.saved_us for each in costs.tables}
@@ -185,7 +202,10 @@ def test_what_arrives_on_wires_beside_the_input_is_waited_for() -> None:
     assert plan.lower_bound_us is not None
     assert plan.step_time_us is not None
     assert plan.step_time_us > plan.lower_bound_us > 0.999 * HIGH_US
-    assert (plan.tables, plan.solver.stopped_by) == (bare.tables, "limit")
+    as_bare = earlier_placement(plan.question, {each.name: each for each in bare.tables})
+    assert as_bare is not None
+    assert plan.step_time_us < as_bare.step_time_us
+    assert plan.solver.stopped_by == "limit"
 
 
 def test_who_asks_to_stop_has_the_packed_plan() -> None:

@@ -8,9 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from emplace.placement.audit import audit
+from emplace.placement.cost_model import LaunchCost
 from emplace.placement.model import ModelSpec, ShardingType, Tier
 from emplace.placement.moving import moved_bytes
 from emplace.placement.plan import Plan, PlanStatus, Question, TablePlacement
+from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.relabel_ranks import relabelled
 from emplace.solver.driver.replan_local_search import ReplanLocalSearch
 from emplace.solver.model.build import price
@@ -107,6 +109,21 @@ def test_a_higher_price_moves_less_and_never_costs_more_than_staying() -> None:
     assert plans[2].step_time_us == pytest.approx(start.step_time_us, rel=1e-9)
     assert plans[0].step_time_us is not None
     assert plans[0].step_time_us < start.step_time_us
+
+
+def test_a_job_that_waits_for_launches_is_not_moved_to_types_that_take_longer_to_launch() -> None:
+    asked = question(HOST, SPEC, work_limit=0.2)
+    stays = solved(asked)
+    launched_us = {each: 0.0 if each in {table.sharding_type for table in stays.tables} else 50.0 for each in ShardingType}
+    slower = dict.fromkeys(ShardingType, 5.0) | {each: us for each, us in launched_us.items() if us}
+    prices = asked.cost_model.model_copy(
+        update={"launches": LaunchCost(fixed_us=0.9 * (stays.step_time_us or 0.0)), "sharding_type_us": slower}
+    )
+    for price_us in (0.0, 10.0):
+        again = solved(from_start(stays, price_us, cost_model=prices))
+        here = earlier_placement(again.question, {each.name: each for each in stays.tables})
+        assert here is not None
+        assert cost_us(again) <= here.step_time_us * (1 + 1e-9)
 
 
 def test_the_bound_holds_for_every_plan_with_its_moves() -> None:

@@ -1,0 +1,61 @@
+"""Runs as lists show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from emplace.app.dashboard import tones
+from emplace.app.database.states import State
+from emplace.app.database.tables import PlanRow, RunRow
+from emplace.placement.measurement import Measurement
+from emplace.placement.reading import read_text
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    run_id: str
+    step_time_us: float | None
+    verified: bool | None
+    error: float | None
+    """(measured - predicted) / predicted"""
+    tone: tones.Tone
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """`word` is what came of the run, or where its job is."""
+
+    id: str
+    state: str
+    word: str
+    tone: tones.Tone
+    emulate: bool
+    step_time_us: float | None
+    error: float | None
+    """(measured - predicted) / predicted"""
+    created_at: datetime
+
+
+def measured_step(row: PlanRow, run: RunRow) -> MeasuredStep:
+    error = _error(row, run)
+    return MeasuredStep(run.id, run.step_time_us, run.verified, error, tones.of_measured(run.verified, error))
+
+
+def measurement_of(run: RunRow) -> Measurement | None:
+    """Its document; None where it has none yet, or failed."""
+    return None if run.document is None else read_text(run.document, Measurement, source=f"run {run.id}", as_json=True)
+
+
+def run_line(row: PlanRow, run: RunRow) -> RunLine:
+    """A run with its document."""
+    error, measurement = _error(row, run), measurement_of(run)
+    word, tone = run.state, tones.of_job(State(run.state))
+    if measurement is not None:
+        word = measurement.status
+        tone = tones.Tone.CALM if word == "emulated" else tones.of_measured(measurement.verified, error)
+    return RunLine(run.id, run.state, word, tone, run.emulate, run.step_time_us, error, run.created_at)
+
+
+def _error(row: PlanRow, run: RunRow) -> float | None:
+    return run.step_time_us / row.step_time_us - 1 if run.step_time_us and row.step_time_us else None
