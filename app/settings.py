@@ -34,7 +34,7 @@ class Settings(BaseSettings):
 
     home: Annotated[Path, AfterValidator(Path.expanduser)] = Field(default_factory=emplace_home)
     database_url: str = Field(default_factory=lambda values: f"sqlite:///{values['home'] / 'emplace.db'}")
-    worker_lease_seconds: Seconds = 15.0
+    worker_lease_seconds: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 15.0
     """A worker that has not been heard of for so long is dead, and others take over its jobs."""
     run_timeout_seconds: Seconds = 1800.0
     """A run or a profile that takes longer is ended."""
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     """Checks that the API solves at once; more wait for their turn."""
     check_queue: Annotated[int, Field(ge=0)] = 16
     """Checks that wait for their turn; more are refused."""
-    plans_at_once: Annotated[int, Field(gt=0)] = Field(default_factory=cores_here)
+    plans_at_once: Annotated[int, Field(gt=0, le=1024)] = Field(default_factory=cores_here)
     """Plans that a worker solves at once."""
     plan_queue: Annotated[int, Field(gt=0)] = 10_000
     """Plans that wait for a worker; more are refused."""

@@ -2,6 +2,7 @@
 
 EmplaceError
  |- InvalidDocument             a spec, plan or cost model breaks a rule: says file, line, field, value and rule
+ |- OutdatedDocument            an earlier version stored it, and this one can't read it (app.database.stored)
  |- UnknownName                 no built-in model or host of that name, and no such file
  |- ToolError                   the request is fine, but this machine or installation can't do it
  |   |- MissingPackage          the question takes a package that is not installed; says which, and how to install it

@@ -122,17 +122,15 @@ def _home() -> str:
 
 def _database() -> str:
     """Where the service's database is and of which version; nothing is made or changed. Raises ToolError."""
-    from sqlalchemy import make_url
-
-    from emplace.app.database.connection import Database
+    from emplace.app.database.connection import Database, parsed_url, shown_url
     from emplace.app.database.migrate import revisions
     from emplace.app.settings import Settings
 
-    url = make_url(Settings.from_environment().database_url)
-    shown = url.render_as_string()
+    url = parsed_url(Settings.from_environment().database_url)
+    shown = shown_url(url)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         return f"{shown} is not there yet: 'emplace serve' makes it"
-    database = Database(str(url.render_as_string(hide_password=False)), patience_s=5.0)
+    database = Database(url.render_as_string(hide_password=False), patience_s=5.0)
     try:
         found, newest = revisions(database)
     finally:

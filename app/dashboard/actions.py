@@ -24,13 +24,13 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import TheService
 from emplace.app.web.problems import Refused, not_found
 from emplace.app.web.service import Service
 from emplace.placement.plan import Question
-from emplace.placement.reading import read_text
 from emplace.solver.infeasibility.merge_patch import patched
 
 router = APIRouter()
@@ -87,7 +87,7 @@ def ask_for(session: Session, service: Service, question: Question) -> str:
 
 
 def question_of(row: PlanRow) -> Question:
-    return read_text(row.question, Question, source=f"question of plan {row.id}", as_json=True)
+    return read_stored(row.question, Question, f"the question of plan {row.id}")
 
 
 def _lines(session: Session, plan_ids: list[str]) -> list[PlanLine]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from emplace.app.database import plans
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import PlanRow
 from emplace.app.web.problems import found
 from emplace.executor.errors import NotRunnableHere
@@ -20,7 +21,6 @@ from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.model import Table
 from emplace.placement.plan import Plan, TablePlacement
 from emplace.placement.price_range import StepRange, step_range
-from emplace.placement.reading import read_text
 from emplace.placement.step_costs import step_costs
 from emplace.placement.topology import Topology
 from emplace.placement.workload import TableLoad, model_loads, shard_workload
@@ -121,10 +121,10 @@ def find_row(session: Session, plan_id: str) -> PlanRow:
 
 
 def loaded(row: PlanRow) -> LoadedPlan | None:
-    """The plan of a row, within its session; None where it has none. Its document is read unless the plan is kept."""
+    """The plan of a row, within its session; None where it has none. Its document is read unless the plan is kept. Raises OutdatedDocument."""
     found = _kept.get(row.id)
     if found is None and row.document is not None:
-        found = _kept[row.id] = LoadedPlan(read_text(row.document, Plan, source="plan", as_json=True))
+        found = _kept[row.id] = LoadedPlan(read_stored(row.document, Plan, f"plan {row.id}"))
         if len(_kept) > KEPT:
             _kept.popitem(last=False)
     return found

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -22,6 +22,8 @@ _CONNECT_TIMEOUT_S = 5
 """How long PostgreSQL's host may take to answer at all."""
 _IDLE_TIMEOUT_MS = 10_000
 """How long PostgreSQL keeps a transaction whose process asks for nothing: one that hangs must not hold its locks for ever."""
+_SECRETS = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+"""What libpq takes that is nobody else's, as keys of a URL."""
 
 NO_ANSWER = (OperationalError, InterfaceError, InternalError)
 """What is raised when the database can't be reached, is busy or fails, whatever it was asked."""
@@ -35,8 +37,11 @@ class Database:
 
     def __init__(self, url: str, *, patience_s: float = _PATIENCE_S) -> None:
         """`patience_s`: a transaction that waits longer for another's lock fails. Raises ToolError for a URL of another kind."""
-        self.url = normal_url(url)
-        self._engine = _create_engine(self.url, self.connections, round(1000 * patience_s))
+        parsed = parsed_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+        self.url = parsed.render_as_string(hide_password=False)
+        self._engine = _create_engine(parsed, self.connections, round(1000 * patience_s))
         self._writer = self._engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
 
     @property
@@ -64,25 +69,35 @@ class Database:
         self._engine.dispose()
 
 
-def normal_url(url: str) -> str:
-    """The URL with its driver; makes the folder of an SQLite file. Raises ToolError."""
+def shown_url(url: URL) -> str:
+    """The URL as people may see it, with stars for what is secret."""
+    return url.update_query_dict(dict.fromkeys(_SECRETS & url.query.keys(), "***")).render_as_string()
+
+
+def parsed_url(url: str) -> URL:
+    """The URL with its driver. Raises ToolError."""
     try:
         parsed = make_url(url)
     except ArgumentError:
         raise ToolError("EMPLACE_DATABASE_URL must be a URL such as sqlite:///emplace.db or postgresql://user@host/emplace") from None
+    if "@" in (parsed.host or ""):
+        raise ToolError("EMPLACE_DATABASE_URL: in a user's name and password %40 stands for @, %3A for :, %2F for / and %25 for %")
     backend = parsed.get_backend_name()
     if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
-        Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-        return parsed.set(drivername="sqlite").render_as_string(hide_password=False)
+        return parsed.set(drivername="sqlite")
     if backend in ("postgresql", "postgres") and parsed.database:
-        return parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        return parsed.set(drivername="postgresql+psycopg")
     raise ToolError("EMPLACE_DATABASE_URL must name an SQLite file or a PostgreSQL database")
 
 
-def _create_engine(url: str, connections: int, patience_ms: int) -> Engine:
-    if not url.startswith("sqlite"):
-        options = f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS} -c lock_timeout={patience_ms}"
-        arguments = {"options": options, "connect_timeout": _CONNECT_TIMEOUT_S}
+def _create_engine(url: URL, connections: int, patience_ms: int) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        options = [
+            *url.normalized_query.get("options", ()),
+            f"-c idle_in_transaction_session_timeout={_IDLE_TIMEOUT_MS}",
+            f"-c lock_timeout={patience_ms}",
+        ]
+        arguments = {"options": " ".join(options), "connect_timeout": url.query.get("connect_timeout", _CONNECT_TIMEOUT_S)}
         return create_engine(url, pool_pre_ping=True, pool_size=connections, max_overflow=0, connect_args=arguments)
     engine = create_engine(url, pool_size=connections, max_overflow=0)
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from emplace import migrations
-from emplace.app.database.connection import Database
+from emplace.app.database.connection import Database, shown_url
 from emplace.app.database.plan_facts import fill_in
 from emplace.app.database.tables import Base
 from emplace.placement.errors import ToolError
@@ -43,7 +43,7 @@ def migrate(database: Database) -> None:
                 fill_in(session)
         DBOS.migrate(database.url)
     except DBAPIError as error:
-        raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
+        raise ToolError(f"the database {shown_url(database.engine.url)} can't be used: {error.orig}") from None
 
 
 def revisions(database: Database) -> tuple[str | None, str | None]:
@@ -57,7 +57,7 @@ def revisions(database: Database) -> tuple[str | None, str | None]:
             refuse_newer(connection)
             return MigrationContext.configure(connection).get_current_revision(), _known_revisions()[0]
     except DBAPIError as error:
-        raise ToolError(f"the database {database.engine.url!r} can't be used: {error.orig}") from None
+        raise ToolError(f"the database {shown_url(database.engine.url)} can't be used: {error.orig}") from None
 
 
 def refuse_newer(connection: Connection) -> None:
@@ -66,7 +66,7 @@ def refuse_newer(connection: Connection) -> None:
     for found in MigrationContext.configure(connection).get_current_heads():
         if found not in known:
             raise ToolError(
-                f"the database {connection.engine.url!r} belongs to a newer Emplace: its tables are of version {found}, and this program "
+                f"the database {shown_url(connection.engine.url)} belongs to a newer Emplace: its tables are of version {found}, and this program "
                 f"knows those up to {known[0]}. Update Emplace, or use another database (EMPLACE_DATABASE_URL)"
             )
 

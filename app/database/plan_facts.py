@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from emplace.app.database.states import State
+from emplace.app.database.stored import OutdatedDocument, read_stored
 from emplace.app.database.tables import PlanFactsRow, PlanRow, RunRow
-from emplace.placement.errors import InvalidDocument
 from emplace.placement.plan import Plan, PlanStatus
-from emplace.placement.reading import read_text
 from emplace.studies.job_facts import JobFacts, TableFacts, facts_of, table_facts_of
 from emplace.studies.overview import Overview, OverviewCounter
+
+_log = logging.getLogger(__name__)
 
 _BATCH = 500
 """Rows that are in memory at a time."""
@@ -28,19 +31,24 @@ def facts_row(plan: Plan) -> PlanFactsRow | None:
 
 
 def fill_in(session: Session) -> None:
-    """Store the facts of plans that an earlier version stored. One whose document is read no more has none."""
+    """Store the facts of plans that an earlier version stored. One whose document is read no more has none, and is counted in the log."""
+    outdated = 0
     missing = select(PlanRow.id).outerjoin(PlanFactsRow, PlanFactsRow.plan_id == PlanRow.id).where(_PLACED, PlanFactsRow.plan_id.is_(None))
     for plan_id in session.scalars(missing).all():
         document = session.scalar(select(PlanRow.document).where(PlanRow.id == plan_id))
         try:
-            row = None if document is None else facts_row(read_text(document, Plan, source="plan", as_json=True))
-        except InvalidDocument:
+            row = None if document is None else facts_row(read_stored(document, Plan, f"plan {plan_id}"))
+        except OutdatedDocument:
+            outdated += 1
             continue
         if row is not None:
             row.plan_id = plan_id
             session.add(row)
             session.flush()
             session.expunge(row)
+    if outdated:
+        plans = f"{outdated} stored {'plan' if outdated == 1 else 'plans'}"
+        _log.warning("%s of an earlier version can't be read any more; what is asked again is planned anew", plans)
 
 
 def overview_of_store(session: Session) -> Overview:

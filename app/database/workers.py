@@ -60,11 +60,12 @@ class WorkerObserver:
     def drop_dead(self, session: Session, own_id: str) -> None:
         """Remove the rows of workers whose beat has stood still for a lease.
 
-        To be called several times a lease. After a pause, as where the database was away, for the others too, each has a lease from now.
+        To be called more often than four times a lease: of a longer pause no more than a quarter counts. Where the database was away,
+        it was for the others too.
         """
-        if time.monotonic() - self._looked_at > self._lease_seconds / 2:
-            with self._lock:
-                self._moved = {}
+        with self._lock:
+            missed_s = max(0.0, time.monotonic() - self._looked_at - self._lease_seconds / 4)
+            self._moved = {worker_id: (beat, moved_at + missed_s) for worker_id, (beat, moved_at) in self._moved.items()}
         for row, lives in self._look(session):
             if not lives and row.id != own_id:
                 session.execute(delete(WorkerRow).where(WorkerRow.id == row.id, WorkerRow.beat == row.beat))

@@ -9,8 +9,11 @@ _SAID = {
     "internal error": "defect",
     "ended with status": "crash",
 }
+_REFUSED = "refused"
+
+CAUSES = (*_SAID.values(), _REFUSED)
 
 
 def cause_of(error: str) -> str:
     """`refused`, where the work itself said why it can't be done."""
-    return next((cause for words, cause in _SAID.items() if words in error), "refused")
+    return next((cause for words, cause in _SAID.items() if words in error), _REFUSED)

@@ -13,6 +13,7 @@ from emplace.app.database import jobs, pipelines, plans
 from emplace.app.database.cost_models import CostModelRows
 from emplace.app.database.jobs import JobRow
 from emplace.app.database.states import State
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import PipelineRow, PlanRow, ProfileRow, RunRow, now
 from emplace.app.reports.options_text import options_line
 from emplace.cost_model_store import CostModelChain
@@ -20,7 +21,6 @@ from emplace.local_store import local_cost_models
 from emplace.placement.cost_model import CostSource
 from emplace.placement.errors import EmplaceError
 from emplace.placement.plan import Question
-from emplace.placement.reading import read_text
 from emplace.planning import build_question, measured_cost_model
 
 Put = Callable[[JobRow], None]
@@ -93,4 +93,4 @@ def _plan(session: Session, put: Put, row: PipelineRow) -> str:
 
 
 def _question(row: PipelineRow) -> Question:
-    return read_text(row.question, Question, source=f"pipeline {row.id}", as_json=True)
+    return read_stored(row.question, Question, f"the question of pipeline {row.id}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from emplace.app.database import jobs, plans, profiles, runs, studies
@@ -128,7 +129,7 @@ class Worker:
             self._finish(ticket, State.FAILED, error=failure.message)
         except Exception as error:
             _log.exception("job %s", ticket.resource_id)
-            self._finish(ticket, State.FAILED, error=f"internal error: {type(error).__name__}: {error}")
+            self._finish(ticket, State.FAILED, error=f"internal error: {type(error).__name__}: {_words_of(error)}")
 
     def _must_stop(self, ticket: Ticket) -> bool:
         """Whether the job is to be given back: the worker ends, or a study is in the way of a profile."""
@@ -190,6 +191,11 @@ class Worker:
         with self._database.writing() as session:
             if not studies.keep_point(session, ticket, data["number"], data["point"], data["before"]):
                 raise ChildStopped
+
+
+def _words_of(error: Exception) -> object:
+    """What a database said, without the statement and its values."""
+    return error.orig if isinstance(error, DBAPIError) else error
 
 
 def _work_of(session: Session, row: JobRow, settings: Settings) -> Work:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from datetime import timedelta
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
@@ -17,7 +18,7 @@ from emplace.app.database.jobs import KINDS, JobRow, Outcome
 from emplace.app.database.states import State
 from emplace.app.database.tables import PlanRow, RunRow, now
 from emplace.app.database.workers import WorkerObserver
-from emplace.app.jobs.causes import cause_of
+from emplace.app.jobs.causes import CAUSES, cause_of
 
 _LAG = timedelta(seconds=5)
 """An outcome is stored a moment after the time that it bears."""
@@ -44,6 +45,8 @@ class Metrics:
             "emplace_prediction_error", "How far predicted step times are off measured ones.", buckets=_SHARES, registry=registry
         )
         self._failures = Counter("emplace_job_failures", "Jobs that failed, by cause.", ["kind", "cause"], registry=registry)
+        for kind, cause in product(KINDS, CAUSES):  # there from the start: a first failure is a rise
+            self._failures.labels(kind.__tablename__, cause)
         self._seen = now() - _LAG
         self._looked_at = -math.inf
         self._texts: dict[str, bytes] = {}

@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from emplace.app.database.connection import NO_ANSWER
+from emplace.app.database.stored import OutdatedDocument
 from emplace.app.web.sent import as_sent
 from emplace.app.web.threads import NoThreadFree
 from emplace.placement.errors import BrokenRule, InvalidDocument, ToolError, UnknownName
@@ -119,6 +120,10 @@ def _unknown_name(_: Request, error: UnknownName) -> Refused:
     return Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
 
 
+def _outdated(_: Request, error: OutdatedDocument) -> Refused:
+    return Refused(HTTPStatus.GONE, str(error))
+
+
 def _missing_here(_: Request, error: ToolError) -> Refused:
     return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
@@ -154,6 +159,7 @@ _MEANINGS: dict[type[Exception], Callable[[Request, Any], Refused]] = {
     Refused: _refused,
     InvalidDocument: _invalid,
     UnknownName: _unknown_name,
+    OutdatedDocument: _outdated,
     ToolError: _missing_here,
     RequestValidationError: _bad_parameter,
     HTTPException: _http_error,

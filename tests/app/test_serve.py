@@ -155,8 +155,9 @@ def test_a_port_that_is_taken_is_said_so(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("value", "rule"),
     [
-        ("0", "greater than 0"),
-        ("-1", "greater than 0"),
+        ("0", "greater than or equal to 1"),
+        ("1e-9", "greater than or equal to 1"),
+        ("1e11", "less than or equal to 86400"),
         ("soon", "a number"),
         ("inf", "a finite number"),
         ("nan", "a finite number"),
@@ -166,6 +167,13 @@ def test_settings_say_which_variable_is_wrong(settings: Settings, monkeypatch: p
     del settings
     monkeypatch.setenv("EMPLACE_WORKER_LEASE_SECONDS", value)
     with pytest.raises(ToolError, match=rf"^EMPLACE_WORKER_LEASE_SECONDS must be {rule} \(got '{value}'\)$"):
+        Settings.from_environment()
+
+
+def test_a_worker_has_no_endless_number_of_slots(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    del settings
+    monkeypatch.setenv("EMPLACE_PLANS_AT_ONCE", "99999999999999999999")
+    with pytest.raises(ToolError, match=r"^EMPLACE_PLANS_AT_ONCE must be less than or equal to 1024 \(got '9+'\)$"):
         Settings.from_environment()
 
 

@@ -30,6 +30,7 @@ from emplace.app.database.jobs import Ticket
 from emplace.app.database.keys import AccessScope
 from emplace.app.database.priorities import Priority
 from emplace.app.database.states import State
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.app.web.access import needs
 from emplace.app.web.dependencies import Cursor, Limit, TheService
@@ -38,7 +39,7 @@ from emplace.app.web.service import Service
 from emplace.executor.export import to_torchrec
 from emplace.placement.errors import EmplaceError
 from emplace.placement.plan import Plan, PlanStatus
-from emplace.placement.reading import from_data, read_text
+from emplace.placement.reading import from_data
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
 
@@ -132,10 +133,10 @@ async def export_plan(
 
 
 def finished_plan(row: PlanRow) -> Plan:
-    """The plan document of a row. Raises Refused when there is none."""
+    """The plan document of a row. Raises Refused when there is none, OutdatedDocument."""
     if row.document is None:
         raise Refused(HTTPStatus.CONFLICT, f"the plan is {row.state}: there is no document yet")
-    return read_text(row.document, Plan, source=f"plan {row.id}", as_json=True)
+    return read_stored(row.document, Plan, f"plan {row.id}")
 
 
 def _asked(session: Session, service: Service, body: dict[str, Any], priority: Priority) -> AskedPlan:

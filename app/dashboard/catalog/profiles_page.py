@@ -13,11 +13,11 @@ from emplace.app.dashboard import tones
 from emplace.app.dashboard.rendering import show
 from emplace.app.database import paging, profiles
 from emplace.app.database.states import State
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import ProfileRow
 from emplace.app.web.dependencies import Cursor, TheService
 from emplace.app.web.problems import found
 from emplace.placement.cost_model import CostModel, Residual
-from emplace.placement.reading import read_text
 
 router = APIRouter()
 
@@ -80,7 +80,7 @@ def _page(session: Session, profile_id: str) -> ProfileView:
     row = found(profiles.find(session, profile_id), "profile", profile_id)
     if row.document is None:
         return ProfileView(_line(row), row.error, [], None, None, {}, None)
-    model = read_text(row.document, CostModel, source=f"profile {profile_id}", as_json=True)
+    model = read_stored(row.document, CostModel, f"profile {profile_id}")
     stack = None if model.stack is None else model.stack.name
     return ProfileView(_line(row), row.error, residual_lines(model.residuals), model.noise, model.drift, model.software, stack)
 

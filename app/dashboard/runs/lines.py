@@ -7,9 +7,9 @@ from datetime import datetime
 
 from emplace.app.dashboard import tones
 from emplace.app.database.states import State
+from emplace.app.database.stored import read_stored
 from emplace.app.database.tables import PlanRow, RunRow
 from emplace.placement.measurement import Measurement
-from emplace.placement.reading import read_text
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def measured_step(row: PlanRow, run: RunRow) -> MeasuredStep:
 
 
 def measurement_of(run: RunRow) -> Measurement | None:
-    """Its document; None where it has none yet, or failed."""
-    return None if run.document is None else read_text(run.document, Measurement, source=f"run {run.id}", as_json=True)
+    """Its document; None where it has none yet, or failed. Raises OutdatedDocument."""
+    return None if run.document is None else read_stored(run.document, Measurement, f"run {run.id}")
 
 
 def run_line(row: PlanRow, run: RunRow) -> RunLine:

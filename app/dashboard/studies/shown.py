@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from emplace.app.database.stored import read_stored
 from emplace.app.reports.batch_svg import throughput_svg, to_quality_svg
 from emplace.app.reports.batch_text import batch_headline, batch_lines, batch_rows, reached
 from emplace.app.reports.recommend_text import comparison_line, recommend_headline, recommend_rows
 from emplace.app.reports.size_text import size_headline, size_rows
 from emplace.app.reports.study_svg import lines_svg, ranking_svg, sizing_svg
 from emplace.app.reports.sweep_text import crossover_line, sweep_headline, sweep_rows
-from emplace.placement.reading import read_text
 from emplace.studies.asked import ANSWERS, StudyAnswer
 from emplace.studies.batch import BatchSizes
 from emplace.studies.recommend import Recommendation
@@ -36,7 +36,7 @@ class ShownAnswer:
 
 
 def answer_of(kind: str, document: str) -> StudyAnswer:
-    return read_text(document, ANSWERS[kind], source="study", as_json=True)
+    return read_stored(document, ANSWERS[kind], "the study")
 
 
 def shown(answer: StudyAnswer) -> ShownAnswer:

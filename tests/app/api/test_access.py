@@ -11,9 +11,12 @@ import pytest
 from emplace.app.database import keys
 from emplace.app.database.connection import Database
 from emplace.app.database.keys import AccessScope
+from emplace.app.jobs.warm import WarmProcess
+from emplace.app.settings import Settings
 from emplace.app.web import access
 from emplace.placement.errors import ToolError
 from tests.app.asking import ONLY_SQLITE
+from tests.app.conftest import served
 from tests.app.questions import a_host, model_data
 from tests.prices import bandwidth_prices
 
@@ -136,3 +139,21 @@ def test_the_login_leads_nowhere_else(guarded: httpx.Client, key: Login, elsewhe
 @ONLY_SQLITE
 def test_a_page_of_another_origin_can_not_log_in(guarded: httpx.Client) -> None:
     assert guarded.post("/login", data={"key": "x"}, headers={"Origin": "http://evil.example"}).status_code == 403
+
+
+@ONLY_SQLITE
+@pytest.mark.parametrize(("trusted", "is_secure"), [("", False), ("127.0.0.2", True), ("127.0.0.0/8", True), ("10.0.0.0/8", False)])
+def test_a_login_over_https_makes_a_cookie_for_https_where_the_proxy_is_trusted(
+    settings: Settings, database: Database, warm: WarmProcess, monkeypatch: pytest.MonkeyPatch, trusted: str, is_secure: bool
+) -> None:
+    """As docs/how-to/operate.md says. The proxy is at an address that is not trusted by itself."""
+    if trusted:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    with database.writing() as session:
+        key = keys.make(session, "me", AccessScope.READ)
+    with served(settings, database, warm, asks_for_keys=True) as client:
+        proxy = httpx.Client(base_url=client.base_url, transport=httpx.HTTPTransport(local_address="127.0.0.2"))
+        told = proxy.post("/login", data={"key": key, "to": "/"}, headers={"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"})
+        proxy.close()
+    assert told.status_code == 303
+    assert ("Secure" in told.headers["set-cookie"]) == is_secure

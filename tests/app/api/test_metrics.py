@@ -51,6 +51,21 @@ def test_requests_queues_and_outcomes_are_counted(api: httpx.Client, database: D
 
 
 @ONLY_SQLITE
+def test_the_first_failure_is_a_rise(api: httpx.Client) -> None:
+    """A series that begins with it has no rate: every cause of every kind is there from the start."""
+    told = api.get("/metrics").text
+    for kind in ("plans", "runs", "profiles", "studies"):
+        for cause in ("timeout", "killed", "crash", "worker_lost", "defect", "refused"):
+            assert f'emplace_job_failures_total{{cause="{cause}",kind="{kind}"}} 0.0' in told
+
+
+def test_failures_are_counted_once_however_many_processes_answer() -> None:
+    """Each API process counts all of them."""
+    asked = [target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]]
+    assert [each for each in asked if "failures" in each] == ["max by (kind, cause) (rate(emplace_job_failures_total[5m]))"]
+
+
+@ONLY_SQLITE
 def test_many_that_ask_are_told_what_was_counted_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting takes the database; those that look after the service must not be a load on it."""
     monkeypatch.setattr(metrics, "_FRESH_S", 600.0)

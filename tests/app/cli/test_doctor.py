@@ -59,3 +59,11 @@ def test_a_file_is_no_home(emplace_here: Emplace, tmp_path: Path, monkeypatch: p
         2,
         ("broken", f"{file} is no folder: set EMPLACE_HOME to one, or to where one can be made"),
     )
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:{}@127.0.0.1:1/nothing?sslpassword={}", "postgresql://me:x@{}@127.0.0.1:1/nothing"])
+def test_a_password_is_never_shown(emplace_here: Emplace, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("EMPLACE_DATABASE_URL", url.replace("{}", "a-word-of-mine"))
+    code, found = findings(emplace_here)
+    assert (code, found["database"][0]) == (2, "broken")
+    assert "a-word-of-mine" not in found["database"][1]

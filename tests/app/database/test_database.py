@@ -181,12 +181,55 @@ def test_a_worker_is_dropped_when_its_beat_stands_still(database: Database) -> N
     with database.writing() as session:
         workers.register(session, "alive", a_host())
         workers.register(session, "dead", a_host())
-    for _ in range(5):
+    for _ in range(8):
         with database.writing() as session:
             workers.beat(session, "alive")
             observer.drop_dead(session, "me")
-        time.sleep(0.1)
+        time.sleep(0.05)
     with database.writing() as session:
         assert [row.id for row in workers.list_workers(session)] == ["alive"]
         assert workers.beat(session, "alive")
         assert not workers.beat(session, "dead")
+
+
+@ONLY_SQLITE
+def test_a_worker_is_not_dropped_for_what_nobody_saw(database: Database) -> None:
+    """As where the database was away for longer than a lease: the first that is back does not take the others for dead."""
+    observer = workers.WorkerObserver(lease_seconds=0.4)
+    with database.writing() as session:
+        workers.register(session, "other", a_host())
+        observer.drop_dead(session, "me")
+    time.sleep(0.6)
+    with database.writing() as session:
+        observer.drop_dead(session, "me")
+        assert workers.beat(session, "other")
+
+
+SECRET = "a-word-of-mine"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@127.0.0.1:1/nothing",
+        f"postgresql://me@127.0.0.1:1/nothing?password={SECRET}",
+        f"postgresql://me@127.0.0.1:1/nothing?sslpassword={SECRET}",
+        f"postgresql://me:x@{SECRET}@127.0.0.1:1/nothing",
+    ],
+)
+def test_a_password_is_never_shown(url: str) -> None:
+    with pytest.raises(ToolError) as raised:
+        migrate(Database(url))
+    assert SECRET not in str(raised.value)
+    assert "%40" in str(raised.value) or "postgresql" in str(raised.value)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_the_url_asks_of_postgresql_counts(database_url: str) -> None:
+    database = Database(f"{database_url}&options=-c%20work_mem%3D7MB&connect_timeout=7", patience_s=3.0)
+    with database.reading() as session:
+        assert [session.scalar(text(f"SHOW {name}")) for name in ("work_mem", "lock_timeout")] == ["7MB", "3s"]
+        connected = session.connection().connection.driver_connection
+        assert connected is not None
+        assert connected.info.get_parameters()["connect_timeout"] == "7"
+    database.close()

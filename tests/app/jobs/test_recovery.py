@@ -112,6 +112,19 @@ def test_a_job_is_done_though_the_database_failed_as_it_was_taken_up(
     wait_until(lambda: not messages.list_workflows(status="ERROR", load_input=False, load_output=False), START_S)
 
 
+@ONLY_SQLITE
+def test_an_outcome_that_the_database_refuses_is_not_tried_for_ever(
+    api: httpx.Client, database: Database, start_worker: StartWorker, query: Query
+) -> None:
+    with database.writing() as session:
+        refusing = "CREATE TRIGGER refusing BEFORE UPDATE ON plans WHEN new.state = 'done' BEGIN SELECT raise(abort, 'not this one'); END"
+        session.execute(text(refusing))
+    plan_id = ask_small(api)
+    start_worker()
+    assert wait_for(api, plan_id, "failed")["error"] == "internal error: IntegrityError: not this one"
+    assert query("SELECT attempts FROM plans") == [(1,)]
+
+
 def queue_busy_plan(database: Database) -> None:
     """Without the service, which would be in the way of a database that goes."""
     queue = JobQueue(database)
