@@ -27,7 +27,7 @@ def import_plan(
     """`theirs` on `host` as a Plan. Nodes and ranks come from the options, else from the file, else from the host.
 
     Its lower bound is the solver's. A plan outside the solver's program, because it doesn't fit or splits tables in ways that
-    Emplace doesn't consider, may be faster than that; it then has no bound but 0.
+    Emplace doesn't consider, may be faster than that; its bound is then the step without tables.
 
     Raises InvalidDocument naming everything that is not soundly placed. Capacities are left for the audit.
     """
@@ -42,9 +42,10 @@ def import_plan(
     plan = derive_plan(question, placed, topology, record)
     bound_us, name = lower_bound(question)
     step_us = plan.step_time_us or 0.0
-    holds = bound_us <= step_us * (1 + _ROUNDING)
-    bound_us = min(bound_us, step_us) if holds else 0.0
-    record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name if holds else record.bound})
+    if bound_us > step_us * (1 + _ROUNDING):
+        bound_us, name = plan.lower_bound_us or 0.0, record.bound
+    bound_us = min(bound_us, step_us)
+    record = record.model_copy(update={"seconds": time.perf_counter() - started, "bound": name})
     of_placement = placement_gap(step_us, bound_us, constant_us(question, topology))
     known = {"lower_bound_us": bound_us, "gap": 1.0 - bound_us / step_us, "placement_gap": of_placement, "solver": record}
     return plan.model_copy(update=known | {"extrapolated": beyond_measured(plan)})

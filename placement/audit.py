@@ -18,7 +18,7 @@ from emplace.placement.layout import layout_flaws
 from emplace.placement.model import ShardingType
 from emplace.placement.moving import move_cost_us, moved_bytes
 from emplace.placement.placement_gap import placement_gap
-from emplace.placement.plan import Explanation, JobSize, LimitKind, Plan, PlanStatus, StoppedBy, job_sizes
+from emplace.placement.plan import Explanation, FewestDevices, JobSize, LimitKind, Plan, PlanStatus, StoppedBy, job_sizes
 from emplace.placement.step_costs import diagnosis_flaws
 from emplace.placement.sums import imbalance
 from emplace.placement.terms import OPTIMAL_GAP
@@ -76,7 +76,7 @@ def _structure(plan: Plan) -> tuple[Topology | None, list[Violation]]:
         topology = plan.topology()
     except InvalidDocument as error:
         return None, [Violation(where=f"/question/{error.source}{broken.pointer}", what=broken.rule) for broken in error.broken_rules]
-    return topology, [*_rank_identities(plan, topology), *_unpriced_devices(plan, topology), *_tables(plan, topology)]
+    return topology, [*_rank_identities(plan, topology), *_tables(plan, topology)]
 
 
 def refuse(source: str, violations: list[Violation]) -> None:
@@ -140,16 +140,24 @@ def _fewest(plan: Plan) -> Iterator[Violation]:
         sizes = job_sizes(plan.question)
     except InvalidDocument:
         return  # said of the options themselves
-    if (record.size is not None) != plan.has_placement:
+    if foreign := [(where, size) for where, size in _sizes_named(record) if size not in sizes]:
+        yield from (Violation(where=where, what=f"is {_spelled(size)}, which the question doesn't offer") for where, size in foreign)
+    elif (record.size is not None) != plan.has_placement:
         yield Violation(where="/fewest/size", what=f"must be there exactly where there is a placement, the plan is {plan.status}")
-    elif record.size is not None and record.size not in sizes:
-        yield Violation(where="/fewest/size", what=f"is {_spelled(record.size)}, which the question doesn't offer")
     else:
         smaller = sizes if record.size is None else sizes[: sizes.index(record.size)]
         if sorted([*record.impossible, *record.undecided], key=sizes.index) != smaller:
             yield Violation(where="/fewest", what=f"must name each of the {len(smaller)} smaller sizes once, as impossible or undecided")
         if record.undecided and plan.status in (PlanStatus.OPTIMAL, PlanStatus.INFEASIBLE):
             yield Violation(where="/status", what=f"is {plan.status}, but {_spelled(record.undecided[0])} is undecided")
+
+
+def _sizes_named(record: FewestDevices) -> Iterator[tuple[str, JobSize]]:
+    """Every size of the record with its pointer."""
+    if record.size is not None:
+        yield "/fewest/size", record.size
+    for key, sizes in (("impossible", record.impossible), ("undecided", record.undecided)):
+        yield from ((f"/fewest/{key}/{index}", size) for index, size in enumerate(sizes))
 
 
 def _spelled(size: JobSize) -> str:
@@ -207,13 +215,6 @@ def _rank_identities(plan: Plan, topology: Topology) -> Iterator[Violation]:
             yield Violation(where=f"/nodes/{index}/node", what=f"is {node.node}, must be {index}")
         if node.ddr_capacity_bytes != capacity:
             yield Violation(where=f"/nodes/{index}/ddr_capacity_bytes", what=f"is {node.ddr_capacity_bytes}, the host gives {capacity}")
-
-
-def _unpriced_devices(plan: Plan, topology: Topology) -> Iterator[Violation]:
-    priced = {cost.device for cost in plan.question.cost_model.dense}
-    for device in dict.fromkeys(rank.device for rank in topology.trainers):
-        if device not in priced:
-            yield Violation(where="/question/cost_model/dense", what=f"has no dense layers for {device}")
 
 
 def _tables(plan: Plan, topology: Topology) -> Iterator[Violation]:
@@ -323,6 +324,9 @@ def _totals(plan: Plan, topology: Topology, derived: DerivedLoads) -> Iterator[V
     yield from _close("/gap", plan.gap, max(0.0, 1 - plan.lower_bound_us / cost_us))
     if plan.placement_gap is not None:
         yield from _close("/placement_gap", plan.placement_gap, placement_gap(cost_us, plan.lower_bound_us, derived.constant_us))
+        if plan.gap is not None and plan.placement_gap < plan.gap - _RELATIVE:
+            what = f"is {plan.placement_gap}, less than the gap of the whole step, {plan.gap}: a plan that decides nothing is a best one"
+            yield Violation(where="/placement_gap", what=what)
     if plan.status is PlanStatus.OPTIMAL and plan.gap is not None and plan.gap > OPTIMAL_GAP + _RELATIVE:
         yield Violation(where="/status", what=f"is optimal with a gap of {plan.gap}, must be feasible above {OPTIMAL_GAP}")
 

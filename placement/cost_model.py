@@ -245,8 +245,7 @@ class LaunchCost(Document):
         by_parts_us = self.fixed_us + model.num_features * self.per_feature_us + layers * self.per_layer_us
         if not self.per_value_us:
             return by_parts_us  # without deriving the lengths of all features, which a plan's page need not wait for
-        ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
-        return by_parts_us + model.local_batch_size * (ids + model.dense_features) * self.per_value_us
+        return by_parts_us + model.local_batch_size * (model.ids_per_example + model.dense_features) * self.per_value_us
 
 
 class Floor(NamedTuple):

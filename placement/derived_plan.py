@@ -20,19 +20,29 @@ from emplace.placement.plan import (
 from emplace.placement.sums import imbalance
 from emplace.placement.topology import Topology
 
+NO_TABLES = "step without tables"
+"""The name of the bound that needs no search: what a step takes whatever is placed."""
+
 
 def imported_record(question: Question, version: str) -> SolverRecord:
     """The record of a plan that was made elsewhere: nothing was searched for, and nothing is known of other plans."""
     kind, limit = next(iter(question.options.limits.items()))
     return SolverRecord(
-        seconds=0.0, seed=question.options.seed, limit=limit, limit_kind=kind, stopped_by=StoppedBy.IMPORTED, bound="none", version=version
+        seconds=0.0,
+        seed=question.options.seed,
+        limit=limit,
+        limit_kind=kind,
+        stopped_by=StoppedBy.IMPORTED,
+        bound=NO_TABLES,
+        version=version,
     )
 
 
 def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topology: Topology, solver: SolverRecord) -> Plan:
     """The plan that places tables as `placements` say, which must be sound on `topology`; the shards' bytes are filled in.
 
-    It is `feasible` with a lower bound of 0: nothing is known of other plans yet. Capacities are for the audit to judge.
+    It is `feasible`, and bounded by the step without tables: nothing else is known of other plans yet. Capacities are for the audit to
+    judge.
     """
     model = question.model
     loads = derive_loads(question, placements, topology)
@@ -42,10 +52,10 @@ def derive_plan(question: Question, placements: tuple[TablePlacement, ...], topo
         host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=PlanStatus.FEASIBLE,
-        gap=1.0,
-        placement_gap=placement_gap(loads.step_time_us, 0.0, loads.constant_us),
+        gap=1.0 - loads.constant_us / loads.step_time_us,
+        placement_gap=placement_gap(loads.step_time_us, loads.constant_us, loads.constant_us),
         step_time_us=loads.step_time_us,
-        lower_bound_us=0.0,
+        lower_bound_us=loads.constant_us,
         throughput_samples_per_s=len(topology.trainers) * model.local_batch_size * 1e6 / loads.step_time_us,
         imbalance=imbalance(own_us.tolist()),
         ranks=_ranks(topology, loads),

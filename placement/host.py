@@ -108,6 +108,7 @@ class Node(Document):
         if len(set(kinds)) != len(kinds):
             raise broken_rule("/devices", kinds, "must list each kind of device once, with its count")
         _refuse_full_reserve("ddr", self.ddr_reserve, self.ddr_capacity)
+        _refuse_more_when_idle(self)
         return self
 
 
@@ -130,6 +131,7 @@ class RemoteServers(Document):
     @model_validator(mode="after")
     def _reserve_leaves_room(self) -> RemoteServers:
         _refuse_full_reserve("ddr", self.ddr_reserve, self.ddr_capacity)
+        _refuse_more_when_idle(self)
         return self
 
 
@@ -205,6 +207,11 @@ class HostSpec(Document):
         if self.remote_servers is not None and self.remote_servers.kind in (device.kind for device in self.node.devices):
             raise broken_rule("/remote_servers/kind", self.remote_servers.kind, "must differ from the kinds of the node's devices")
         return self
+
+
+def _refuse_more_when_idle(part: Node | RemoteServers) -> None:
+    if part.power_w is not None and part.idle_power_w is not None and part.idle_power_w > part.power_w:
+        raise broken_rule("/idle_power_w", part.idle_power_w, f"must be at most power_w, {part.power_w:g}")
 
 
 def _refuse_full_reserve(memory: str, reserve_bytes: int, capacity_bytes: int) -> None:

@@ -16,6 +16,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from emplace.placement.access import AccessDistribution, Share
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.hashing import hashed_rows
+from emplace.placement.sums import add_up
 
 MAX_PARTS = 4096
 
@@ -32,8 +33,8 @@ class MeasuredOrder(Document):
 
     @model_validator(mode="after")
     def _sums_to_one(self) -> MeasuredOrder:
-        if abs(sum(self.measured) - 1) > 1e-6:
-            raise broken_rule("/measured", self.measured, f"must sum to 1, they sum to {sum(self.measured):.9g}")
+        if abs(add_up(self.measured) - 1) > 1e-6:
+            raise broken_rule("/measured", self.measured, f"must sum to 1, they sum to {add_up(self.measured):.9g}")
         return self
 
 
@@ -93,7 +94,7 @@ def row_curves(order: IdOrder | None, accesses: AccessDistribution, lookups: flo
     rows, mass = accesses.rows / accesses.rows.sum(), accesses.mass
     if isinstance(order, MeasuredOrder):
         # Inside a part, accesses spread over rows as over the whole table.
-        mass = np.array(order.measured) / sum(order.measured)
+        mass = np.array(order.measured) / add_up(order.measured)
         rows = np.full(len(mass), 1.0 / len(mass))
 
     def unique_of(lookups: float) -> Floats:

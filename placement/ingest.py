@@ -16,8 +16,7 @@ Coefficient = Annotated[float, Field(strict=True, ge=0, le=1e12)]
 
 def example_bytes(model: ModelSpec) -> float:
     """Bytes of one example of the model's input, at the mean length of its features."""
-    ids = sum(feature.lengths.mean for table in model.tables for feature in table.features)
-    return ids * _READ_ID_BYTES + model.num_features * _READ_LENGTH_BYTES + (model.dense_features + 1) * _READ_VALUE_BYTES
+    return model.ids_per_example * _READ_ID_BYTES + model.num_features * _READ_LENGTH_BYTES + (model.dense_features + 1) * _READ_VALUE_BYTES
 
 
 class IngestCost(Document):

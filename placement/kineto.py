@@ -22,6 +22,7 @@ from typing import Any
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.stages import Stage
+from emplace.placement.sums import add_up
 
 MOST_BYTES = 2**31
 """The largest trace that is read, unpacked."""
@@ -224,7 +225,7 @@ def _correlation(event: dict[str, Any]) -> int | None:
 
 
 def _length(intervals: list[Interval]) -> float:
-    return sum(end - start for start, end in _joined(intervals))
+    return add_up(end - start for start, end in _joined(intervals))
 
 
 def _joined(intervals: list[Interval]) -> Iterator[Interval]:

@@ -16,6 +16,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from emplace.placement.document import Document, broken_rule
 from emplace.placement.special_functions import exprel, normal_cdf, normal_quantile, poisson_cdf, root
+from emplace.placement.sums import add_up
 
 MAX_LENGTH = 1_000_000
 """The longest length of a feature; an unbounded distribution's tail beyond it is put on it."""
@@ -237,8 +238,8 @@ class Histogram(Document):
             raise broken_rule("/weights", self.weights, f"must be one per length: {len(self.lengths)} lengths, {len(self.weights)} weights")
         if len(set(self.lengths)) != len(self.lengths):
             raise broken_rule("/lengths", self.lengths, "must not name a length twice")
-        if abs(sum(self.weights) - 1) > 1e-6:
-            raise broken_rule("/weights", self.weights, f"must sum to 1, they sum to {sum(self.weights):.9g}")
+        if abs(add_up(self.weights) - 1) > 1e-6:
+            raise broken_rule("/weights", self.weights, f"must sum to 1, they sum to {add_up(self.weights):.9g}")
         return self
 
 

@@ -269,6 +269,11 @@ class ModelSpec(Document):
         """Sparse features of all tables."""
         return sum(len(table.features) for table in self.tables)
 
+    @property
+    def ids_per_example(self) -> float:
+        """Mean ids of an example, over all its features."""
+        return add_up(feature.lengths.mean for table in self.tables for feature in table.features)
+
 
 def _refuse_duplicates(names: Iterable[tuple[str, str]]) -> None:
     """Raises a broken rule at the second of two equal names; `names` are (JSON pointer, name)."""

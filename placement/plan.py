@@ -10,23 +10,20 @@ from pydantic import ConfigDict, Field, model_validator
 
 from emplace.placement.certificate import Proof
 from emplace.placement.cost_model import CostModel, CostSource
-from emplace.placement.dense_part import dense_part
 from emplace.placement.diagnosis import Diagnosis
 from emplace.placement.document import Document, Patch, broken_rule
 from emplace.placement.earlier_versions import plan_of_version_1, question_of_version_1
-from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HOST_CPUS, MAX_RANKS, HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, Name, ShardingType, Tier
 from emplace.placement.overflow import refuse_uncountable
 from emplace.placement.reserve import Reserve
 from emplace.placement.stages import Stage
 from emplace.placement.topology import Topology, allowed_tiers, build_topology, is_asked_for
+from emplace.placement.unpriced import refuse_unpriced
 from emplace.placement.workload import Objective
 
 Bytes = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
-LEAST_STEP_US = 1e-3
-"""What a step without tables takes at least."""
 DEFAULT_LIMIT_S = 10.0
 """The limit of work or of time, where none is asked for."""
 
@@ -184,20 +181,12 @@ class Question(Document):
         return self
 
     def topology(self, *, with_servers: bool) -> Topology:
-        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted or
-        a step would take no time."""
+        """The ranks of the question's host, as the options ask. Raises InvalidDocument, also where the model's bytes can't be counted,
+        dense layers have no price or a step would take no time."""
         topology = self.options.topology(self.host, with_servers=with_servers)
         refuse_uncountable(self.model, topology)
-        self._refuse_timeless()
+        refuse_unpriced(self.cost_model, self.model, topology)
         return topology
-
-    def _refuse_timeless(self) -> None:
-        """Raises InvalidDocument where a step without tables takes no time: where they cost nothing either, throughput would have no end."""
-        cost, model = self.cost_model, self.model
-        dense_us = [each.time_us(dense_part(model), model.local_batch_size, model.num_features) for each in cost.dense]
-        if max(cost.step_overhead_us, 0.0 if cost.launches is None else cost.launches.fixed_us, *dense_us) < LEAST_STEP_US:
-            rule = f"must be at least {LEAST_STEP_US} us where launches and dense layers cost nothing: no step takes no time"
-            raise InvalidDocument("cost_model", [BrokenRule("/step_overhead_us", f"{cost.step_overhead_us}", rule)])
 
 
 class JobSize(Document):

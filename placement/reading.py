@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from emplace.placement.access import ACCESS_SPELLINGS
 from emplace.placement.document import BROKEN_RULE, Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
+from emplace.placement.id_order import ID_ORDERS
 from emplace.placement.json_text import parse_json
 from emplace.placement.lengths import LENGTH_SPELLINGS
 from emplace.placement.lines import lines_of
@@ -181,7 +182,7 @@ def _pointer(location: tuple[int | str, ...]) -> str:
     return pointer_to(*(part for index, part in enumerate(location) if not _is_union_tag(location, index)))
 
 
-_UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS)}
+_UNION_TAGS = {"length": set(LENGTH_SPELLINGS), "access": set(ACCESS_SPELLINGS), "ids": set(ID_ORDERS)}
 
 
 def _is_union_tag(location: tuple[int | str, ...], index: int) -> bool:

@@ -10,6 +10,7 @@ from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from emplace.placement.hashing import hashed_rows, spread_rows
 from emplace.placement.id_order import BY_FREQUENCY, MeasuredOrder
 from emplace.placement.model import ModelSpec, Table
+from emplace.placement.sums import add_up
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES
 from emplace.runtime.dlrm import Batch
 
@@ -64,6 +65,6 @@ def draw_rows(table: Table, lookups: int, rng: np.random.Generator) -> Ints:
 
 def prepared_count(spec: ModelSpec, steps: int) -> int:
     """Batches to prepare ahead and rotate, so that no step finds the previous one's rows in the CPU's caches."""
-    ids = sum(table.pooling_factor * ID_BYTES + len(table.features) * LENGTH_BYTES for table in spec.tables)
+    ids = add_up(table.pooling_factor * ID_BYTES + len(table.features) * LENGTH_BYTES for table in spec.tables)
     batch_bytes = spec.local_batch_size * (ids + 4 * spec.dense_features)
     return max(1, min(steps, MAX_PREPARED_BATCHES, int(MAX_PREPARED_BYTES / batch_bytes)))

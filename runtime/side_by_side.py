@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 _ENDED = "a process that works beside this one was ended from outside; is there enough memory? Ask for less at once"
+_NOT_STARTED = (
+    "a process that works beside this one failed at its start, as is said above. It runs this script once more, up to "
+    "\"if __name__ == '__main__':\": put what the script does below that line, or ask for processes=1"
+)
 
 
 def in_processes(tasks: Sequence[Task], work: Callable[[Task], Answer], processes: int) -> Iterator[Answer]:
@@ -84,7 +88,7 @@ class _Workers:
             try:
                 pipe.send(task)
             except OSError:
-                raise ToolError(_ENDED) from None
+                raise self._ended(pipe) from None
             at_work[pipe] = number
             return
 
@@ -92,10 +96,16 @@ class _Workers:
         try:
             answer, failed = pipe.recv()
         except (EOFError, OSError):
-            raise ToolError(_ENDED) from None
+            raise self._ended(pipe) from None
         if failed:
             raise ToolError(failed)
         return answer
+
+    def _ended(self, pipe: Any) -> ToolError:
+        """Why there is nobody at the other end: what fails in a task is answered, so a process that failed did so before any."""
+        process = self._running[pipe]
+        process.join()
+        return ToolError(_NOT_STARTED if process.exitcode == 1 else _ENDED)
 
 
 def _serve(pipe: Connection, work: Callable[[Any], Any], parent_pid: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from emplace.placement.plan import Plan, PlanOptions, PlanStatus
+from emplace.placement.sums import add_up
 from emplace.planning import answer
 from emplace.studies.fleet import (
     DENSE_NETWORK,
@@ -76,7 +77,7 @@ class FleetSearch:
     def sized(self, counts: Counts) -> dict[str, Sized]:
         """Each count with what asks for it."""
         demands, sparse = self.demands(counts.sparse_servers), counts.sparse_servers
-        lookups, network = sum(demands.sparse_cpu_us), sum(demands.sparse_network_us)
+        lookups, network = add_up(demands.sparse_cpu_us), add_up(demands.sparse_network_us)
         trainers = [
             (TRAINER_CPU, self._count(demands.trainer_cpu_us / demands.sockets)),
             (TRAINER_NETWORK, self._count(demands.trainer_network_us)),

@@ -26,6 +26,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 """The number of an item of a list has no zeros before it (RFC 6901)."""
 EVERY = "*"
 """In a path: each item of a list."""
+_LEAST_TIMES, _MOST_TIMES = Decimal("0.000001"), Decimal(1_000_000)
 _NOT_VARIED = {"schema_version", "name", "description", "source", "sources", "fingerprint", "start", "move_price_us_per_gib"}
 
 
@@ -85,8 +86,8 @@ def axis_of(text: str, *, of_template: bool) -> Axis:
     values = [scalar_of(each) for each in _split(given)]
     if "" in values:
         raise _refusal(text, "has an empty value: separate values by single commas")
-    if any((times := _times(value)) is not None and not (times.is_finite() and times > 0) for value in values):
-        raise _refusal(text, "multiples must be above 0, such as x0.5 or x2")
+    if any((times := _times(value)) is not None and not (times.is_finite() and _LEAST_TIMES <= times <= _MOST_TIMES) for value in values):
+        raise _refusal(text, f"multiples must be from x{_LEAST_TIMES} to x{_MOST_TIMES}, such as x0.5 or x2")
     if len({repr(value) for value in values}) != len(values):
         raise _refusal(text, "names a value twice")
     return Axis(path=path, part=_part(path, of_template=of_template), values=tuple(values))

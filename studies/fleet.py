@@ -24,6 +24,7 @@ from emplace.placement.model import BatchSize, ModelSpec, Tier
 from emplace.placement.plan import Plan, PlanOptions, Question
 from emplace.placement.stack import Pace
 from emplace.placement.stages import Stage
+from emplace.placement.sums import add_up
 from emplace.placement.workload import ID_BYTES, LENGTH_BYTES, OUTPUT_BYTES
 from emplace.studies.queueing import Flow, Network, Station, bounds, limiting, mean_values
 
@@ -184,7 +185,7 @@ class _Round:
         return Demands(
             think_us=self.cost.step_overhead_us + self.fleet.calls_us(self.cost),
             trainer_cpu_us=self.fleet.trainer_cpu_us(self.cost) + self._trainer_messages_us(averaged_bytes),
-            trainer_network_us=(sum(each.up_bytes for each in sent.values()) + averaged_bytes) * of_node_us,
+            trainer_network_us=(add_up(each.up_bytes for each in sent.values()) + averaged_bytes) * of_node_us,
             sparse_cpu_us=tuple(time_us + self._server_messages_us(sent[rank]) for rank, time_us in self._lookups_us.items()),
             sparse_network_us=tuple(each.up_bytes * of_server_us for each in sent.values()),
             dense_network_us=averaged_bytes * of_server_us,
@@ -196,7 +197,7 @@ class _Round:
         if (cost := self.cost.server_messages) is None:
             return 0.0
         sent, averaged = self._sent.values(), len(dense_part(self.fleet.model).layers) / self.fleet.hogwild.tau
-        handled_bytes = sum(each.handled_bytes for each in sent) + 2 * averaged_bytes
+        handled_bytes = add_up(each.handled_bytes for each in sent) + 2 * averaged_bytes
         return float(cost.of_trainer_us(sum(each.messages for each in sent) + 2 * averaged, handled_bytes))
 
     def _server_messages_us(self, sent: _Sent) -> float:

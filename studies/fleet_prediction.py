@@ -9,6 +9,7 @@ from emplace.executor.asynchronous.job import Role
 from emplace.executor.asynchronous.measured import FleetMeasurement
 from emplace.executor.asynchronous.settings import Averaging, FleetSettings
 from emplace.placement.document import Document
+from emplace.placement.sums import add_up
 from emplace.studies.queueing import Network, Station
 from emplace.studies.shared_cores import shared_flow
 
@@ -51,36 +52,36 @@ class RoundCosts:
     def of(cls, alone: FleetMeasurement) -> RoundCosts:
         """Those of a fleet of one thread, where nobody waits for anybody."""
         return cls(
-            thread_us=sum(alone.cpu_us(Role.THREAD)),
+            thread_us=add_up(alone.cpu_us(Role.THREAD)),
             sparse_us=alone.cpu_us(Role.SPARSE_SERVER),
             dense_us=alone.cpu_us(Role.DENSE_SERVER),
-            shadow_us=sum(alone.cpu_us(Role.SHADOW)),
+            shadow_us=add_up(alone.cpu_us(Role.SHADOW)),
         )
 
     @property
     def total_us(self) -> float:
         """Processor time of a round at all processes."""
-        return self.thread_us + sum(self.sparse_us) + sum(self.dense_us) + self.shadow_us
+        return self.thread_us + add_up(self.sparse_us) + add_up(self.dense_us) + self.shadow_us
 
     def stretch_us(self, settings: FleetSettings) -> float:
         """How long a process works on end, in the mean over its work: servers for a message, threads until they wait for an answer."""
         averages = 0.0 if settings.averaging is Averaging.SHADOWSYNC else 1 / settings.tau
         visits = [(self.thread_us, _MESSAGES + averages), *((work_us, _MESSAGES) for work_us in self.sparse_us)]
         visits += [(work_us, averages) for work_us in self.dense_us if averages]
-        return sum(work_us**2 / count for work_us, count in visits) / sum(work_us for work_us, _ in visits)
+        return add_up(work_us**2 / count for work_us, count in visits) / add_up(work_us for work_us, _ in visits)
 
     def network(self, settings: FleetSettings) -> tuple[Network, float]:
         """What a thread goes round, and microseconds of a round's work in the background."""
         sparse, dense = _asked_at_once(Bottleneck.SPARSE_SERVER, self.sparse_us), _asked_at_once(Bottleneck.DENSE_SERVER, self.dense_us)
         if settings.averaging is Averaging.SHADOWSYNC:
-            return Network((sparse,), self.thread_us, settings.customers), self.shadow_us + sum(self.dense_us)
+            return Network((sparse,), self.thread_us, settings.customers), self.shadow_us + add_up(self.dense_us)
         return Network((sparse, dense), self.thread_us, settings.customers), 0.0
 
 
 def _asked_at_once(name: Bottleneck, servers_us: tuple[float, ...]) -> Station:
     """All servers of a role: a thread asks them at once, and waits for the last."""
     longest_us = max(servers_us)
-    return Station(name, longest_us, processes=sum(servers_us) / longest_us if longest_us else 1.0)
+    return Station(name, longest_us, processes=add_up(servers_us) / longest_us if longest_us else 1.0)
 
 
 def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> FleetLoads:
@@ -101,12 +102,12 @@ def predicted_loads(settings: FleetSettings, costs: RoundCosts, cores: int) -> F
 def measured_loads(settings: FleetSettings, measured: FleetMeasurement, cores: int) -> FleetLoads:
     """What the fleet did."""
     servers = [Role.SPARSE_SERVER, *([Role.DENSE_SERVER] if settings.averaging is Averaging.EASGD else [])]
-    waited_for = sum(max(measured.utilisation(role)) for role in servers)
+    waited_for = add_up(max(measured.utilisation(role)) for role in servers)
     return _loads(
         measured.throughput_examples_per_s,
         {
-            Bottleneck.CORES: sum(station.utilisation for station in measured.stations) / cores,
-            Bottleneck.TRAINERS: (sum(measured.utilisation(Role.THREAD)) + waited_for) / settings.customers,
+            Bottleneck.CORES: add_up(station.utilisation for station in measured.stations) / cores,
+            Bottleneck.TRAINERS: (add_up(measured.utilisation(Role.THREAD)) + waited_for) / settings.customers,
             Bottleneck.SPARSE_SERVER: max(measured.utilisation(Role.SPARSE_SERVER)),
             Bottleneck.DENSE_SERVER: max(measured.utilisation(Role.DENSE_SERVER)),
         },

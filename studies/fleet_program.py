@@ -15,8 +15,8 @@ from emplace.solver.or_tools import cp_model
 
 _DETERMINISTIC_S = 10.0
 """CP-SAT's limit of counted work for each of the two questions."""
-_PER_PRICE = 1000
-"""Prices are rounded to a thousandth."""
+_STEPS = 1_000_000_000
+"""Prices are rounded to so many steps of the largest one."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def assign(options: Sequence[JobOption], stock: Sequence[HostStock]) -> Chosen:
     for number, one in enumerate(taken):
         model.add_hint(one, number in most)
     model.add(sum(taken) >= len(most))
-    model.minimize(sum(round(option.price * _PER_PRICE) * one for one, option in zip(taken, options, strict=True)))
+    step = max(option.price for option in options) / _STEPS
+    model.minimize(sum((round(option.price / step) if step else 0) * one for one, option in zip(taken, options, strict=True)))
     cheapest, cheapest_is_best = _solved(model, taken)
     return Chosen(cheapest or most, most_is_best and cheapest_is_best)
 

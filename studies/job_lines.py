@@ -68,7 +68,7 @@ class JobLine(Document):
     @model_validator(mode="after")
     def _is_of_our_time(self) -> JobLine:
         if self.at is not None and self.at.year not in _YEARS:
-            raise broken_rule("/at", self.at.isoformat(), f"must be from {_YEARS[0]} on")
+            raise broken_rule("/at", self.at.isoformat(), f"must be from {_YEARS[0]} to {_YEARS[-1]}")
         return self
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from emplace.placement.document import Document
 from emplace.placement.measurement import Measurement
+from emplace.placement.sums import add_up
 
 
 class PointMeasurement(Document):
@@ -65,8 +66,8 @@ def prediction_error(points: Sequence[PointMeasurement]) -> PredictionError | No
     at_speed = [abs(math.log(point.at_present_speed)) for point in points]
     return PredictionError(
         points=len(points),
-        geometric_mean=math.exp(sum(logs) / len(logs)) - 1,
-        at_present_speed=math.exp(sum(at_speed) / len(at_speed)) - 1,
+        geometric_mean=math.exp(add_up(logs) / len(logs)) - 1,
+        at_present_speed=math.exp(add_up(at_speed) / len(at_speed)) - 1,
         worst=math.exp(max(logs)) - 1,
         not_verified=sum(not point.verified for point in points),
     )

@@ -7,6 +7,7 @@ from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import DenseServers, HostSpec
 from emplace.placement.plan import Plan
 from emplace.placement.power import busy_shares, job_power_w
+from emplace.placement.sums import add_up
 
 
 class Running(Document):
@@ -85,4 +86,4 @@ def _of_host(error: InvalidDocument) -> BrokenRule:
 
 def _sum(figures: list[float | None]) -> float | None:
     known = [figure for figure in figures if figure is not None]
-    return sum(known) if len(known) == len(figures) else None
+    return add_up(known) if len(known) == len(figures) else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emplace.placement.sums import add_up
+
 
 @dataclass(frozen=True)
 class Station:
@@ -37,7 +39,7 @@ class Network:
     @property
     def total_us(self) -> float:
         """Service time of a round."""
-        return sum(station.demand_us for station in self.stations)
+        return add_up(station.demand_us for station in self.stations)
 
     @property
     def longest(self) -> Station:
@@ -62,7 +64,9 @@ def mean_values(network: Network) -> Flow:
     rounds_per_us = 0.0
     for customers in range(1, network.customers + 1):
         at_each_us = [station.of_each_us * (1 + queue) for station, queue in zip(network.stations, queues, strict=True)]
-        round_us = network.think_us + sum(station.copies * time_us for station, time_us in zip(network.stations, at_each_us, strict=True))
+        round_us = network.think_us + add_up(
+            station.copies * time_us for station, time_us in zip(network.stations, at_each_us, strict=True)
+        )
         rounds_per_us = customers / round_us
         queues = [rounds_per_us * time_us for time_us in at_each_us]
     busy = tuple(rounds_per_us * station.of_each_us for station in network.stations)

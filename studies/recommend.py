@@ -20,7 +20,7 @@ from emplace.studies.placements import TIERS, Place, places_of
 from emplace.studies.power import refuse_unknown
 from emplace.studies.quantities import QUANTITIES
 from emplace.studies.solving import Tell, best_of
-from emplace.studies.sweep import refuse_equal_names
+from emplace.studies.sweep import refuse_unclear_hosts
 from emplace.studies.uncertainty import Doubt, doubts
 
 MOST_DOUBTS = 3
@@ -120,7 +120,7 @@ class RecommendStudy:
     @staticmethod
     def of(setting: Setting, hosts: Sequence[HostSpec], objective: RankingObjective) -> RecommendStudy:
         """Raises InvalidDocument for what is not valid, and for hosts without watts or prices."""
-        refuse_equal_names(hosts)
+        refuse_unclear_hosts(hosts)
         if objective in _NEEDS:
             refuse_unknown(list(hosts), _NEEDS[objective], f"the objective {objective}")
         tasks = [_Task(setting, host, place, objective) for host in hosts for place in places_of(host, setting.options)]
@@ -230,8 +230,8 @@ def _what_to_measure(one: RankedHost, other: RankedHost) -> str:
 
 
 def _relative_width(candidate: RankedHost) -> float:
-    worse, better = candidate.value_range or (1.0, 1.0)
-    return max(worse, better) / min(worse, better)
+    least, most = sorted(candidate.value_range or (1.0, 1.0))
+    return most / least if least > 0 else 1.0  # what costs nothing costs nothing at any speed
 
 
 def _notes(found: Sequence[RankedHost]) -> list[str]:

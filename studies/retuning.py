@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from emplace.executor.click_task import MOST_EXAMPLES, NAME, ClickTask
 from emplace.local_store import emplace_home
 from emplace.placement.document import Document, broken_rule
+from emplace.placement.sums import add_up
 from emplace.studies.learning_rate import FoundRate, RateSearch, find_rate
 from emplace.studies.solving import Tell
 
@@ -132,7 +133,7 @@ def _tuned(task: ClickTask, asked: RetuneAsked, batch: int, store: Path, tell: T
     name = f"{task} {asked.optimizer} batch={batch} examples={asked.examples} seeds={[*seeds]} rates={lowest:g}..{highest:g}"
 
     def loss(rate: float) -> float:
-        return sum(_entropy(task, asked, batch, rate, seed) for seed in seeds) / TRIED
+        return add_up(_entropy(task, asked, batch, rate, seed) for seed in seeds) / TRIED
 
     return find_rate(RateSearch(name, lowest, highest, asked.trials, asked.seed), loss, store, tell)
 
@@ -146,7 +147,7 @@ def _entropy(task: ClickTask, asked: RetuneAsked, batch: int, rate: float, seed:
 def _outcome(rate: float, entropies: list[float], best: float) -> RateOutcome:
     if not all(map(math.isfinite, entropies)):
         return RateOutcome(learning_rate=rate)
-    mean = sum(entropies) / len(entropies)
+    mean = add_up(entropies) / len(entropies)
     return RateOutcome(learning_rate=rate, entropy=mean, entropy_range=(min(entropies), max(entropies)), over_best=mean - best)
 
 

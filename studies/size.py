@@ -18,7 +18,7 @@ from emplace.studies.jobs import NEEDS, ServerPrices, Wanted
 from emplace.studies.power import refuse_unknown
 from emplace.studies.sized_job import SizedJob, SizeOutcome, SizeTask, TrainingMode, out_of_reach, sized_job, tasks_on
 from emplace.studies.solving import Tell
-from emplace.studies.sweep import refuse_equal_names
+from emplace.studies.sweep import refuse_unclear_hosts
 from emplace.studies.target import Target
 
 MOST_NODES = 256
@@ -62,7 +62,7 @@ class SizeStudy:
     @staticmethod
     def of(setting: Setting, hosts: Sequence[HostSpec], target: Target, wanted: Wanted, hogwild: Hogwild, most_nodes: int) -> SizeStudy:
         """Raises InvalidDocument for hosts without watts or prices."""
-        refuse_equal_names(hosts)
+        refuse_unclear_hosts(hosts)
         if wanted in NEEDS:
             refuse_unknown(list(hosts), NEEDS[wanted], f"the objective {wanted}")
         tasks = [task for host in hosts for task in tasks_on(host, setting, target, wanted, hogwild, most_nodes)]

@@ -76,7 +76,7 @@ class SweepStudy:
     @staticmethod
     def of(setting: Setting, hosts: Sequence[HostSpec], axes: Sequence[Axis], fronts: Sequence[tuple[str, str]]) -> SweepStudy:
         """Raises InvalidDocument for what is not there or too much."""
-        refuse_equal_names(hosts)
+        refuse_unclear_hosts(hosts)
         for pair in fronts:
             for name in pair:
                 _refuse_unknown_quantity(name, hosts)
@@ -138,9 +138,11 @@ def pair_of(text: str) -> tuple[str, str]:
     return first, second
 
 
-def refuse_equal_names(hosts: Sequence[HostSpec]) -> None:
-    """Raises InvalidDocument for two hosts of one name, which no result could tell apart."""
+def refuse_unclear_hosts(hosts: Sequence[HostSpec]) -> None:
+    """Raises InvalidDocument where there is no host, and for two of one name, which no result could tell apart."""
     names = [host.name for host in hosts]
+    if not names:
+        raise InvalidDocument("--hosts", [BrokenRule("", "none", "must be one host or more")])
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InvalidDocument("--hosts", [BrokenRule("", twice, "is the name of two hosts: change the name in one of the files")])
 

@@ -62,6 +62,8 @@ class SizeSearch:
     def smallest(self) -> Iterator[Plan]:
         """Plans of which none takes more nodes and more servers than another: for each number of nodes the fewest servers, as long as
         more nodes save some. `is_complete` and `undecided` say what may be missing."""
+        if not self._server_counts:
+            return  # tables may be nowhere
         fewest = self._server_counts[-1] + 1
         for nodes in range(self._least_nodes, self.most_nodes + 1):
             if self.solves >= MOST_SOLVES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from emplace.app.converting.converted import MOST_ROWS, MOST_WIDE, Converted, in_modules, padding_notes, table, wanted, whole
@@ -15,7 +16,12 @@ _TYPES = {"fp32": "fp32", "float32": "fp32", "fp16": "fp16", "float16": "fp16", 
 def from_embedding_configs(text: str, source: str) -> Converted:
     """A list, or a mapping with it as `tables`. Raises InvalidDocument."""
     data = parse_json(text, source)
-    return from_config_list(data.get("tables") if isinstance(data, dict) else data, source, "/tables" if isinstance(data, dict) else "")
+    listed: Any = data.get("tables") if isinstance(data, dict) else data
+    found = from_config_list(listed, source, "/tables" if isinstance(data, dict) else "")
+    if sequences := [config["name"] for config in listed if "pooling" not in config]:
+        note = f"without pooling, so sequences of vectors: {', '.join(sequences)}; write pooling: SUM in those that are EmbeddingBagConfigs"
+        return replace(found, notes=(*found.notes, note))
+    return found
 
 
 def from_config_list(listed: Any, source: str, prefix: str) -> Converted:

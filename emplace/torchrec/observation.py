@@ -70,7 +70,9 @@ class Observation:
         return Observation(features)
 
     def gather(self, group: dist.ProcessGroup | None = None) -> Observation:
-        """Merged over the ranks of a process group (by default all); every rank calls it and gets the same."""
+        """Merged over the ranks of a process group (by default all); every rank calls it and gets the same. Outside of any it is all there is."""
+        if not dist.is_available() or not dist.is_initialized():
+            return self
         names: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(names, list(self.features), group=group)
         return Observation({name: self._gathered(name, group) for name in sorted({name for each in names for name in each})})

@@ -19,6 +19,7 @@ from emplace.placement.proof.pins import pinned_choice
 from emplace.placement.proof.placements import count_of_placements, every_placement
 from emplace.placement.proof.ways import TableWays, table_ways
 from emplace.placement.stages import PLACED_STAGES, Stage, rank_stages_us, sharding_type_stages_us, slowest_share, stage_lengths_us
+from emplace.placement.sums import add_up
 from emplace.placement.topology import SERVED, Topology
 
 MOST_RANKS, MOST_TABLES, MOST_PLACEMENTS = 6, 12, 20_000
@@ -103,7 +104,7 @@ def program_of(question: Question, topology: Topology, *, each_rank: bool) -> Pr
     room = _room(question, topology, every)
     base = rank_stages_us(cost, model, topology)
     dense = np.array([[0.0 if rank.is_server else base[Stage.DENSE]] for rank in topology.ranks])
-    placed_us = sum(base.get(stage, 0.0) for stage in PLACED_STAGES)
+    placed_us = add_up(base.get(stage, 0.0) for stage in PLACED_STAGES)
     return ProofProgram(
         question,
         topology,
@@ -113,7 +114,7 @@ def program_of(question: Question, topology: Topology, *, each_rank: bool) -> Pr
         _by_class(room.ddr, classes.of_node),
         room.is_enough,
         cost.step_overhead_us + float(stage_lengths_us(dense, cost)[0]) + placed_us,
-        np.array([sum(sharding_type_stages_us(cost, kind, topology).values()) for kind in TYPES]),
+        np.array([add_up(sharding_type_stages_us(cost, kind, topology).values()) for kind in TYPES]),
         slowest_share(cost, len(topology.ranks)),
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from emplace.placement.derived_plan import NO_TABLES
 from emplace.placement.plan import Question
-from emplace.solver.driver.even_spread import EVEN_SPREAD, NO_TABLES, even_spread_us
+from emplace.solver.driver.even_spread import EVEN_SPREAD, even_spread_us
 from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.variants import Variant, variants
 from emplace.solver.model.build import price, step_without_tables_us

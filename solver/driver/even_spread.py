@@ -1,4 +1,4 @@
-"""The bounds that are known at once, without a linear program, and their names."""
+"""The bound that is known at once, without a linear program, and its name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from emplace.solver.driver.shared_cores import least_work_us
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.relaxation.bound import bound_at_once
 
-EVEN_SPREAD, NO_TABLES = "even spread", "step without tables"
-"""The second is what a step takes without tables, whatever is placed."""
+EVEN_SPREAD = "even spread"
 
 
 def even_spread_us(priced: PricedQuestion) -> float:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from emplace.placement.cost_model import Floor
 from emplace.placement.derived_loads import constant_us, derive_loads
+from emplace.placement.derived_plan import NO_TABLES
 from emplace.placement.plan import Question
 from emplace.solver.budget import FLOOR_SHARE, MET, MOST_FLOOR_SECONDS
 from emplace.solver.driver.as_placed import earlier_placement
 from emplace.solver.driver.at_once import Programs
-from emplace.solver.driver.even_spread import NO_TABLES, even_spread_us
+from emplace.solver.driver.even_spread import even_spread_us
 from emplace.solver.driver.filled_wires import solve_devices_and_wires
 from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.solve_variants import budget_of, offered_variants, solve_types, type_search
@@ -24,6 +26,9 @@ from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.warm_start import Placed, with_warm_start
 from emplace.solver.progress import Monitor
 from emplace.solver.result import Limit, Result
+
+Bound = tuple[float, str]
+"""Microseconds that no plan takes less than, and the name of what proves them."""
 
 
 def solve_above_floor(question: Question, monitor: Monitor, warm_start: Placed | None) -> Result[Placement]:
@@ -54,16 +59,21 @@ def raised_to_floor(found: Result[Placement], question: Question) -> Result[Plac
     floor = question.cost_model.floor(question.model)
     if found.is_infeasible or floor.time_us == 0:
         return found
-    if floor.time_us >= found.lower_bound_us:
-        found = replace(found, lower_bound_us=floor.time_us, bound=floor.name)
     raw = found.solution
+    step_us, without_tables_us = (0.0, 0.0) if raw is None else _as_derived(question, raw)
+    bound_us, name = raised_bound((found.lower_bound_us, found.bound), floor, without_tables_us)
+    found = replace(found, lower_bound_us=bound_us, bound=name)
     if raw is None:
         return found
-    step_us, without_tables_us = _as_derived(question, raw)
     placed = replace(raw, step_time_us=step_us, constant_us=without_tables_us)
-    if placed.constant_us > found.lower_bound_us:
-        found = replace(found, lower_bound_us=placed.constant_us, bound="network")
     return replace(found, solution=placed, objective_us=placed.cost_us)
+
+
+def raised_bound(of_devices: Bound, floor: Floor, without_tables_us: float) -> Bound:
+    """The bound of the devices' times, or what every step takes where that is more; of equal ones the floor's, which needs no search."""
+    if floor.time_us == 0:
+        return of_devices
+    return max((floor.time_us, floor.name), of_devices, (without_tables_us, "network"), key=lambda bound: bound[0])
 
 
 def _packed_at_floor(question: Question, offered: Programs, monitor: Monitor, warm_start: Placed | None) -> Result[Placement] | None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 
+from emplace.placement.derived_loads import constant_us
 from emplace.placement.plan import Question
+from emplace.solver.driver.floor import Bound, raised_bound
 from emplace.solver.driver.solve_variants import type_searches
 from emplace.solver.progress import Monitor
 
 
-def lower_bound(question: Question) -> tuple[float, str]:
-    """Microseconds that every plan of the question takes at least, and the name of the bound. Infinity where no plan fits.
+def lower_bound(question: Question) -> Bound:
+    """Microseconds that every plan of the question takes at least, launches and input included, and the name of the bound. Infinite where
+    no plan fits.
 
     Raises InvalidDocument for options that no target has. docs/explanation/bounds.md proves the bound.
     """
-    return min([(math.inf, "no tier"), *((types.lowest_us(), types.name) for _, types in type_searches(question, Monitor()))])
+    floor, every = question.cost_model.floor(question.model), [(math.inf, "no tier")]
+    for variant, types in type_searches(question, Monitor()):
+        every.append(raised_bound((types.lowest_us(), types.name), floor, constant_us(question, variant.topology)))
+    return min(every)

@@ -22,10 +22,11 @@ from itertools import count
 
 import numpy as np
 
+from emplace.placement.derived_plan import NO_TABLES
 from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
 from emplace.solver.clock import Clock
-from emplace.solver.driver.even_spread import EVEN_SPREAD, NO_TABLES, even_spread_us
+from emplace.solver.driver.even_spread import EVEN_SPREAD, even_spread_us
 from emplace.solver.driver.shared_cores import SHARED_BOUND, cheap_options, shared_bound_us
 from emplace.solver.model.cover import Cover
 from emplace.solver.model.extract import Placement
@@ -236,7 +237,7 @@ class TypeSearch:
         priced = self._in_one_piece(frozenset(kind for kind, whole in WHOLE.items() if kind in allowed and whole not in allowed))
         fewer = with_only(priced, np.array([types <= allowed for types in option_types(priced)], dtype=bool))
         cover = None if priced.cover is None else _cover_with(priced.cover, allowed)
-        cost = sum((type_cost_us(priced, each) for each in paid), np.zeros(priced.problem.num_stages))
+        cost = sum((type_cost_us(priced, each) for each in sorted(paid)), np.zeros(priced.problem.num_stages))
         restricted = replace(
             fewer,
             problem=_with_base(fewer.problem, cost),

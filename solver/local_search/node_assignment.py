@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from emplace.placement.sums import add_up
 from emplace.solver.model.flat import FlatProblem
 from emplace.solver.model.indexing import sum_by_option
 from emplace.solver.model.problem import Bools, Floats, Ints, Problem, Scope
@@ -125,8 +126,8 @@ def _arranged(load: Floats, allowed: Bools, stages: _Stages, mean: Floats, rando
 def _energy(on_node: Floats, stages: _Stages, mean: Floats) -> float:
     fullest = on_node.max(axis=0)
     crowded = np.maximum(fullest - ROOM * mean, 0.0)
-    level = sum(
-        quantum * sum(_levels(on_node[:, stage] / quantum, [math.ceil(steps * (1.0 + spare)) for spare in SPARE])) / len(SPARE)
+    level = add_up(
+        quantum * add_up(_levels(on_node[:, stage] / quantum, [math.ceil(steps * (1.0 + spare)) for spare in SPARE])) / len(SPARE)
         for stage, quantum, steps in zip(stages.stage, stages.quantum_us, stages.steps, strict=True)
     )
     return float(level + CROWDING * crowded.sum() + UNEVEN * fullest.sum())

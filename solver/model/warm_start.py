@@ -10,6 +10,7 @@ import numpy as np
 
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import TablePlacement
+from emplace.placement.sums import add_up
 from emplace.solver.model.layouts import WHOLE, Layout, load_factor
 from emplace.solver.model.priced import PricedQuestion
 from emplace.solver.model.problem import Assignment, Scope
@@ -50,7 +51,7 @@ def _as_placed(priced: PricedQuestion, options: list[int], tables: tuple[int, ..
         if all(_is_alike(layout, each) for layout, each in zip(layouts, was, strict=True)):
             targets = _targets(priced, layouts[0], was[0])
             if targets is not None:
-                near[option] = sum(map(_distance, [priced] * len(was), layouts, tables, was)), targets
+                near[option] = add_up(map(_distance, [priced] * len(was), layouts, tables, was)), targets
     if not near:
         return _UNKNOWN
     best = min(near, key=lambda option: near[option][0])

@@ -15,6 +15,7 @@ import numpy as np
 
 from emplace.placement.model import ShardingType
 from emplace.placement.plan import Question
+from emplace.placement.sums import add_up
 from emplace.placement.topology import SERVED
 from emplace.solver.model.build import price
 from emplace.solver.model.cover import Cover
@@ -83,7 +84,7 @@ class _Relaxed:
         problem = _with_types(priced.cover, types)
         stages = problem.num_stages
         program = Program(aggregate(problem), first_option(problem), usable_options(problem), np.zeros(stages), np.ones(stages))
-        of_types = sum(float(type_cost_us(priced, each).sum()) for each in sorted(types))
+        of_types = add_up(float(type_cost_us(priced, each).sum()) for each in sorted(types))
         return cls(program, _units(problem, program), problem.constant_us + float(problem.stage_base_us.sum()) + of_types)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from emplace.placement.cost_model import CostModel
-from emplace.placement.derived_loads import constant_us
 from emplace.placement.derived_plan import derive_plan
 from emplace.placement.host import HostSpec
 from emplace.placement.model import ComputeKernel, ModelSpec, ShardingType, Table
-from emplace.placement.placement_gap import placement_gap
 from emplace.placement.plan import LimitKind, Plan, PlanOptions, Question, Shard, SolverRecord, StoppedBy, TablePlacement
 from tests.prices import bandwidth_prices
 
@@ -28,11 +26,7 @@ def build_plan(
     by_hand = SolverRecord(
         seconds=0.0, seed=0, limit=10.0, limit_kind=LimitKind.WORK, stopped_by=StoppedBy.WORK, bound="none", version="by hand"
     )
-    topology = question.topology(with_servers=on_server)
-    plan = derive_plan(question, bare, topology, by_hand)
-    step_us = plan.step_time_us or 0.0
-    of_placement = placement_gap(step_us, step_us / 2, constant_us(question, topology))
-    return plan.model_copy(update={"gap": 0.5, "placement_gap": of_placement, "lower_bound_us": step_us / 2})
+    return derive_plan(question, bare, question.topology(with_servers=on_server), by_hand)
 
 
 def _placement(name: str, kind: ShardingType, kernel: ComputeKernel, parts: list[tuple[int, Any, Any]]) -> TablePlacement:

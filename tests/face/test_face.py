@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,20 @@ def test_errors_are_one_tree() -> None:
         emplace.read_model({"name": "m"})
     with pytest.raises(AttributeError, match="no attribute 'plans'"):
         emplace.plans  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        lambda: emplace.recommend("ncf", []),
+        lambda: emplace.size("ncf", [], throughput="1k"),
+        lambda: emplace.batch("ncf", [], [64, 128]),
+        lambda: emplace.sweep("ncf", [], ["/local_batch_size=64,128"]),
+    ],
+)
+def test_a_study_of_no_hosts_is_refused(study: Callable[[], object]) -> None:
+    with pytest.raises(emplace.InvalidDocument, match="must be one host or more"):
+        study()
 
 
 def test_every_name_that_is_listed_is_there() -> None:

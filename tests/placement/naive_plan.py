@@ -324,6 +324,7 @@ def _plan(
         _fullest_wire(question, topology, base_arriving),
         question.cost_model.step_overhead_us + sum(max(base[stage] for base in bases) for stage in Stage),
     )
+    bound = step / 2 if step > nothing else step
     totals = [sum(rank.values()) for rank in stages]
     of_trainers = totals[: len(topology.trainers)]
     node_ddr = [0] * len(topology.node_ddr_capacity_bytes)
@@ -334,10 +335,10 @@ def _plan(
         host=ModelReference(name=question.host.name, digest=question.host.content_digest()),
         cost_model=CostModelReference(source=question.cost_model.source, digest=question.cost_model.content_digest()),
         status=PlanStatus.FEASIBLE,
-        gap=0.5,
-        placement_gap=(step - max(step / 2, nothing)) / (step - nothing) if step > nothing else 0.0,
+        gap=1 - bound / step,
+        placement_gap=(step - max(bound, nothing)) / (step - nothing) if step > nothing else 0.0,
         step_time_us=step,
-        lower_bound_us=step / 2,
+        lower_bound_us=bound,
         throughput_samples_per_s=question.model.local_batch_size * len(topology.trainers) / step * 1e6,
         imbalance=max(of_trainers) * len(of_trainers) / sum(of_trainers),
         ranks=tuple(

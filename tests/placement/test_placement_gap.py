@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emplace.placement.audit import audit
+from emplace.placement.datasheet import datasheet_cost_model
+from emplace.placement.model import ShardingType
 from emplace.placement.placement_gap import placement_gap
-from tests.placement.test_audit import PLAN, tampered, where_of
+from tests.placement.example_models import gpu_host, model
+from tests.placement.naive_plan import naive_plan
+from tests.placement.test_audit import PLAN, choice, tampered, where_of
 
 TIMES = st.floats(1e-3, 1e9)
 
@@ -39,3 +43,10 @@ def test_the_constant_part_is_left_out(cost_us: float, bound_us: float, constant
 def test_the_audit_derives_it_and_a_plan_of_an_earlier_version_has_none() -> None:
     assert where_of(tampered(PLAN, "/placement_gap", 0.5)) == {"/placement_gap"}
     assert audit(PLAN.model_copy(update={"placement_gap": None})) == []
+
+
+def test_a_plan_whose_placement_decides_nothing_is_no_worse_than_another() -> None:
+    plan = naive_plan(model(), gpu_host(), [choice(ShardingType.TABLE_WISE)] * 3, cost_model=datasheet_cost_model(gpu_host()))
+    assert (plan.gap, plan.placement_gap, audit(plan)) == (0.0, 0.0, [])
+    looser = {"gap": 0.5, "lower_bound_us": (plan.step_time_us or 0.0) / 2}
+    assert where_of(plan.model_copy(update=looser)) == {"/placement_gap"}

@@ -71,6 +71,9 @@ LENGTH = "/tables/0/features/0/length"
             "fb2",
             "/tables/2/features/0/name: must be unique, /tables/1/features/1/name has the same (got 'fb2')",
         ),
+        ("/tables/0/ids", {"measured": [0.5, 2]}, "/tables/0/ids/measured/1: must be less than or equal to 1 (got 2)"),
+        ("/tables/0/ids", {"measured": [0.5, 0.2]}, "/tables/0/ids/measured: must sum to 1, they sum to 0.7"),
+        ("/tables/0/ids", "sorted", "/tables/0/ids: must be hashed, by_frequency or"),
         (f"{LENGTH}", {"fixed": 1, "poisson": 2}, f"{LENGTH}: must be a mapping with exactly one key of fixed"),
         (f"{LENGTH}", 3, f"{LENGTH}: must be a mapping with exactly one key of fixed"),
         (f"{LENGTH}", {"poisson": float("nan")}, f"{LENGTH}/poisson: must be a finite number (got nan)"),
@@ -165,6 +168,16 @@ def test_hosts(pointer: str, value: Any, broken: str) -> None:
     found = broken_rules(data, HostSpec)
     assert len(found) == 1
     assert found[0].startswith(broken)
+
+
+@pytest.mark.parametrize("part", ["node", "remote_servers"])
+def test_a_server_draws_no_more_when_it_does_nothing(part: str) -> None:
+    data = gpu_host_data()
+    data[part] |= {"power_w": 400.0, "idle_power_w": 400.0}
+    assert from_data(data, HostSpec, source="host").name == "gpus"
+    data[part]["idle_power_w"] = 401.0
+    with pytest.raises(InvalidDocument, match=f"/{part}/idle_power_w: must be at most power_w, 400"):
+        from_data(data, HostSpec, source="host")
 
 
 def test_a_missing_key_is_named() -> None:

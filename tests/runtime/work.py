@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from emplace.placement.errors import BrokenRule, InvalidDocument
@@ -18,7 +19,7 @@ def refused(number: int) -> None:
 
 
 def ended(_: int) -> None:
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def doubled(data: bytes) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import emplace
+from emplace.studies.fleet_assignment import WhyLeft
 from emplace.studies.fleet_program import HostStock, JobOption, assign
 from tests.app.cli.command import Emplace
 from tests.app.cli.conftest import emplace_here
@@ -50,6 +51,14 @@ def test_the_best_choice_is_that_of_trying_every_one(number: int) -> None:
     assert chosen.is_best
     assert len({option.job for option in taken}) == len(taken)
     assert (len(taken), sum(option.price for option in taken)) == best_by_trying(options, stock, jobs)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e9])
+def test_the_cheaper_choice_is_taken_whatever_prices_are_counted_in(scale: float) -> None:
+    options = [JobOption(0, host, 1, 0, price * scale) for host, price in enumerate((0.4, 0.1, 0.2))]
+    assert assign(options, [HostStock(1, 0)] * 3).options == (1,)
+    free = [JobOption(0, 0, 1, 0, 0.0)]
+    assert assign(free, [HostStock(1, 0)]).options == (0,)
 
 
 def a_fleet(*targets: float) -> dict[str, Any]:
@@ -106,6 +115,19 @@ def test_what_is_left_over_is_said(emplace_here: Emplace, tmp_path: Path) -> Non
     done = emplace_here(*asked)
     assert done.returncode == 1
     assert "others take what it needs of the stock: 1 node of cpu-dual-socket at least" in done.stdout
+
+
+@pytest.mark.parametrize("tier", ["hbm", "remote"])
+def test_stock_without_the_tiers_that_are_asked_for_is_too_small(tier: str) -> None:
+    host = small_host() | {"name": "alone"}
+    host.pop("remote_servers")
+    fleet = {
+        "schema_version": 1,
+        "jobs": [{"name": "job", "model": small_model(), "throughput": 1000.0}],
+        "stock": [{"host": host, "nodes": 1}],
+    }
+    [job] = emplace.size_fleet(fleet, tiers=[tier], **LIMITS).jobs
+    assert (job.job, job.why_left, job.undecided) == (None, WhyLeft.TOO_SMALL, ())
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {

@@ -97,6 +97,14 @@ def test_watts_and_money_change_the_order() -> None:
     assert best.value_range[0] > (best.value or 0.0) > best.value_range[1]
 
 
+def test_servers_that_cost_nothing_are_ranked() -> None:
+    free = builtin_host("cpu-dual-socket").to_data()
+    free["node"]["price_per_hour"] = free["remote_servers"]["price_per_hour"] = 0.0
+    found = emplace.recommend("suite", [free, free | {"name": "other"}], objective="cost", settings=["sparse=4", "mlp=64^2"], **LIMITS)
+    assert {each.value for each in found.ranking} == {0.0}
+    assert found.comparisons[0].order is Order.TOO_CLOSE
+
+
 def test_the_command_says_the_same(emplace_here: Emplace, found: Recommendation) -> None:
     asked = ("recommend", "suite", "--set", "sparse=4", "--set", "mlp=64^2", "--work-limit", "0.2", "--host", "cpu-dual-socket")
     document = json.loads(emplace_here(*asked, "--format", "json", "--processes", "1").stdout)

@@ -179,8 +179,14 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no pointer": (["--vary", "/~2=1"], "is no JSON pointer"),
     "a factor of nothing": (["--vary", "--nodes=x2"], "is not there in options"),
     "a value of another kind": (["--vary", "/sparse=4,many"], "must be a whole number"),
-    "a multiple of nothing": (["--vary", "/sparse=x2,x0"], "/sparse=x2,x0: multiples must be above 0, such as x0.5 or x2"),
-    "a multiple that is no number": (["--vary", "/sparse=xnan"], "multiples must be above 0"),
+    "a multiple of nothing": (
+        ["--vary", "/sparse=x2,x0"],
+        "/sparse=x2,x0: multiples must be from x0.000001 to x1000000, such as x0.5 or x2",
+    ),
+    "a multiple that is no number": (["--vary", "/sparse=xnan"], "multiples must be from"),
+    "a multiple of a whole number beyond all numbers": (["--vary", "/sparse=x1e999999"], "multiples must be from"),
+    "a multiple of a size beyond all numbers": (["--vary", "/node/ddr_capacity=x1e400"], "multiples must be from"),
+    "a multiple of a rate beyond all numbers": (["--vary", "/node/network=x1e-400"], "multiples must be from"),
     "an option besides": (
         ["--vary", "--nodes=1,2", "--nodes", "3"],
         "--nodes: is varied, and given besides: leave out one or the other (got 3)",

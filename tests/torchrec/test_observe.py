@@ -118,6 +118,10 @@ def test_a_merge_has_the_features_of_both() -> None:
     assert set(both.features) == {"a", "b"}
 
 
+def test_outside_of_a_process_group_gathered_is_what_was_observed(watched: Observation) -> None:
+    assert watched.gather() is watched
+
+
 def test_a_file(watched: Observation, tmp_path: Path) -> None:
     watched.save(tmp_path / "seen.npz")
     assert Observation.load(tmp_path / "seen.npz").apply(_spec()) == watched.apply(_spec())

@@ -112,10 +112,11 @@ def test_a_list_of_embedding_configs(emplace_here: Emplace, tmp_path: Path) -> N
     assert [each["data_type"] for each in model["tables"]] == ["fp16", "fp32"]
     assert [each["module"] for each in model["tables"]] == ["ec_20", "ebc"]
     assert [(each["path"], each["pooling"]) for each in model["modules"]] == [("ec_20", "none"), ("ebc", "sum")]
-    assert notes[-3:] == [
+    assert notes[-4:] == [
         "embedding_dim is rounded up to a multiple of 4 in users",
         "where modules are is not in these configs; assumed ec_20, ebc",
         "not carried over: init_fn",
+        "without pooling, so sequences of vectors: users; write pooling: SUM in those that are EmbeddingBagConfigs",
     ]
 
 

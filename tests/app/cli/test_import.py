@@ -19,6 +19,8 @@ def test_there_and_back(emplace_here: Emplace, small_plan: Path, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     back, plan = json.loads(done.stdout), json.loads(small_plan.read_text())
     assert [back["tables"], back["step_time_us"]] == [plan["tables"], plan["step_time_us"]]
+    bounded = [(each["lower_bound_us"], each["gap"], each["placement_gap"], each["solver"]["bound"]) for each in (plan, back)]
+    assert bounded[0] == bounded[1] == (plan["step_time_us"], 0.0, 0.0, "launches")
     for ours, theirs in zip(plan["ranks"], back["ranks"], strict=True):
         assert ours.pop("stages_us") == pytest.approx(theirs.pop("stages_us"))
         assert ours == pytest.approx(theirs)

@@ -83,7 +83,8 @@ BROKEN = {
     "no rows": ({"tables": [{"num_embeddings": 0}]}, "/tables/0/num_embeddings", "greater than 0"),
     "no time": ({"at": "yesterday", "servers": {"trainers": 1}}, "/at", "datetime"),
     "a number as time": ({"at": 1772359200, "servers": {"trainers": 1}}, "/at", "nobody knows the unit"),
-    "long ago": ({"at": "0001-01-01T00:00:00+12:00", "servers": {"trainers": 1}}, "/at", "from 1970 on"),
+    "beyond all calendars": ({"at": "9999-01-01T00:00:00Z", "servers": {"trainers": 1}}, "/at", "from 1970 to 9998"),
+    "long ago": ({"at": "0001-01-01T00:00:00+12:00", "servers": {"trainers": 1}}, "/at", "from 1970 to 9998"),
     "NaN": ('{"measured_step_us": NaN}', "", "NaN"),
 }
 

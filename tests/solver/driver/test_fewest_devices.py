@@ -91,6 +91,16 @@ def test_a_cancelled_search_decides_nothing() -> None:
     assert smallest_size(of, Monitor.of(None, lambda: True)).record.undecided == (JobSize(nodes=1, ranks=1), JobSize(nodes=1, ranks=2))
 
 
+def test_a_size_that_the_job_does_not_offer_fails_the_audit() -> None:
+    plan = solved(question(gpu_host(4), spec(7), tiers=["hbm"], objective="devices", work_limit=0.4))
+    assert plan.fewest is not None
+    foreign = JobSize(nodes=1, ranks=77)
+    for key, where in (("size", "/fewest/size"), ("impossible", "/fewest/impossible/0"), ("undecided", "/fewest/undecided/0")):
+        changed = plan.fewest.model_copy(update={key: foreign if key == "size" else (foreign,)})
+        found = [each for each in audit(plan.model_copy(update={"fewest": changed})) if each.where == where]
+        assert [each.what for each in found] == ["is 77 ranks on 1 nodes, which the question doesn't offer"]
+
+
 def test_a_size_left_out_or_undecided_in_an_optimal_plan_fails_the_audit() -> None:
     plan = solved(question(gpu_host(4), spec(7), tiers=["hbm"], objective="devices", work_limit=0.4))
     assert plan.fewest is not None

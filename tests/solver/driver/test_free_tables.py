@@ -46,5 +46,9 @@ def test_a_plan_that_fits_is_a_best_one(of: Any, parts: tuple[str, ...], floor_u
 def test_a_step_that_takes_no_time_is_refused() -> None:
     of = asked()
     nothing = free(of.cost_model, (*OF_TABLES, *OF_THE_REST, "step_overhead_us"))
-    with pytest.raises(InvalidDocument, match=r"cost_model: /step_overhead_us: must be at least 0\.001 us"):
-        solve_question(of.model_copy(update={"cost_model": nothing}))
+    elsewhere = nothing.dense[0].model_copy(update={"device": "elsewhere", "fixed_us": 1.0})
+    for free_here in (nothing, nothing.model_copy(update={"dense": (*nothing.dense, elsewhere)})):
+        with pytest.raises(InvalidDocument, match=r"cost_model: /step_overhead_us: must be at least 0\.001 us"):
+            solve_question(of.model_copy(update={"cost_model": free_here}))
+    with pytest.raises(InvalidDocument, match=rf"cost_model: /dense: has no dense layers for {nothing.dense[0].device}"):
+        solve_question(of.model_copy(update={"cost_model": of.cost_model.model_copy(update={"dense": (elsewhere,)})}))
