@@ -5,27 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from benchmarks.published.points import Point, data
 from benchmarks.published.prediction import host_of, question_of
 from emplace.placement.datasheet import datasheet_cost_model
 from emplace.placement.derived_loads import STAGES, derive_loads
-from emplace.placement.model import ComputeKernel, ShardingType
+from emplace.placement.model import ComputeKernel, ShardingType, Table
 from emplace.placement.plan import Question, Shard, TablePlacement
 from emplace.placement.stack import Pace
 from emplace.placement.stages import Stage
 
 NAME, STACK = "h100_fbgemm_lookups", "torchrec-eager"
+ITERATIONS = 100
 DIRECTIONS = {"forward": Stage.LOOKUP_FORWARD, "backward": Stage.LOOKUP_BACKWARD}
 
 
 def points() -> Iterator[Point]:
     """A forward and a backward of each row of the publication."""
     for row in data(NAME)["rows"]:
-        question, placements = _question(row), tuple(_placements(row))
-        at = [_lookups_ms(question, placements, pace) for pace in (Pace.TYPICAL, Pace.FAST, Pace.SLOW)]
+        question = _question(row)
+        caches = dict.fromkeys(DIRECTIONS, _cache(row, question.model.tables[0]))
+        if row["caching"]:
+            caches["forward"] = _as_missed_as_cold(question.model.tables[0], row["batch_size"])
         for direction in DIRECTIONS:
+            placements = tuple(_placements(row, caches[direction]))
+            times_ms = (_lookups_ms(question, placements, pace)[direction] for pace in (Pace.TYPICAL, Pace.FAST, Pace.SLOW))
             what = f"{_kernel(row)}, {row['optimizer_type']}, {direction}"
-            yield Point(NAME, what, STACK, row[f"trc_{direction}_ms"], *(times[direction] for times in at))
+            yield Point(NAME, what, STACK, row[f"trc_{direction}_ms"], *times_ms)
 
 
 def _kernel(row: dict[str, Any]) -> ComputeKernel:
@@ -53,9 +60,27 @@ def _question(row: dict[str, Any]) -> Question:
     )
 
 
-def _placements(row: dict[str, Any]) -> Iterator[TablePlacement]:
+def _cache(row: dict[str, Any], table: Table) -> float | None:
+    """The share of the rows that is cached: a share of the different ids of all iterations (the benchmark's `_per_table_unique_keys`)."""
+    ratio = row["cache_footprint_ratio"]
+    return None if ratio is None else float(ratio * _footprint(table, row["batch_size"]) / table.num_embeddings)
+
+
+def _footprint(table: Table, ids: int) -> float:
+    """Different ids of all iterations, each of so many."""
+    return float(table.accesses.unique_rows([ITERATIONS * ids])[0])
+
+
+def _as_missed_as_cold(table: Table, ids: int) -> float:
+    """The share of the rows in a cache of which a steady step misses as many ids as this one does, which is empty when the benchmark
+    begins: each id the first time."""
+    shares = np.linspace(0.0, 1.0, 100_001)[1:]
+    missed = _footprint(table, ids) / (ITERATIONS * ids)
+    return float(np.interp(1.0 - missed, table.accesses.hit_rate(shares), shares))
+
+
+def _placements(row: dict[str, Any], factor: float | None) -> Iterator[TablePlacement]:
     rows = row["num_embeddings_per_feature"]
-    factor = row["cache_footprint_ratio"] and row["cache_footprint_ratio"] * row["avg_n_unique"] / row["num_tables"] / rows
     shard = Shard(rank=0, rows=(0, rows), columns=(0, row["embedding_dim"]), hbm_bytes=0, ddr_bytes=0)
     for name in _names(row):
         yield TablePlacement(

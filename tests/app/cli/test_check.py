@@ -182,7 +182,8 @@ def test_a_budget_on_prices_that_nobody_measured_says_how_sure_it_is(emplace_her
     )
 
 
-@pytest.mark.parametrize(("stopped_by", "option"), [(StoppedBy.TIME, "--time-limit"), (StoppedBy.WORK, "--work-limit"), (StoppedBy.TARGET, None)]
+@pytest.mark.parametrize(
+    ("stopped_by", "option"), [(StoppedBy.TIME, "--time-limit"), (StoppedBy.WORK, "--work-limit"), (StoppedBy.TARGET, None)]
 )
 def test_what_is_undecided_says_what_ran_out(stopped_by: StoppedBy, option: str | None) -> None:
     undecided = CheckOutcome(
