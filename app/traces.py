@@ -38,7 +38,7 @@ def sending_traces(part: str) -> Iterator[None]:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        raise ToolError(f"{endpoint} asks for traces, which take {error.name}: pip install 'emplace[traces]'") from None
+        raise ToolError(f"{endpoint} asks for traces, which take {error.name}: pip install '.[traces]' in a checkout of Emplace") from None
     named = {} if os.environ.get(_NAME) else {"service.name": f"emplace-{part}"}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter := OTLPSpanExporter()))

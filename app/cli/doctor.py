@@ -58,8 +58,8 @@ def examine() -> Iterator[Examined]:
     """Each part of the machine in turn."""
     yield Examined("python", Health.OK, f"{platform.python_version()}, emplace {version('emplace')}")
     yield _imported("compiled functions", ["emplace.solver.native"], "make setup compiles them; that needs g++ and Python's headers")
-    yield _imported("solver", ["highspy"], "pip install emplace")
-    lack = "the best plans, and checks that take a search, need it: pip install 'emplace[solve]'"
+    yield _imported("solver", ["highspy"], "pip install . in a checkout of Emplace")
+    lack = "the best plans, and checks that take a search, need it: pip install '.[solve]' in a checkout of Emplace"
     yield _imported("exact solver", ["ortools.sat.python.cp_model", *EXTRAS["solve"]], lack, optional=True)
     machine = read_machine()
     installed = os.cpu_count() or machine.cores
@@ -72,13 +72,13 @@ def examine() -> Iterator[Examined]:
 
 
 def _execution() -> Iterator[Examined]:
-    lack = "profiles and runs need it: pip install 'emplace[execute]' (docs/dependencies.md)"
+    lack = "profiles and runs need it: pip install '.[execute]' in a checkout of Emplace (docs/dependencies.md)"
     for package in EXTRAS["execute"]:
         yield _imported(package, [package], lack, optional=True)
 
 
 def _service() -> Iterator[Examined]:
-    packages = _imported("service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install 'emplace[serve]'", optional=True)
+    packages = _imported("service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install '.[serve]' in a checkout of Emplace", optional=True)
     yield packages
     if packages.health is Health.OK:
         yield _tried("database", _database)

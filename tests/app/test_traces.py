@@ -88,4 +88,4 @@ def test_traces_without_their_extra_are_refused_by_name(collector: Collector, da
     program = "import sys; sys.modules['opentelemetry.exporter'] = None; from emplace.app.server import serve; serve('127.0.0.1', 0)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "OTEL_EXPORTER_OTLP_ENDPOINT asks for traces" in ended.stderr
-    assert "pip install 'emplace[traces]'" in ended.stderr
+    assert "pip install '.[traces]'" in ended.stderr

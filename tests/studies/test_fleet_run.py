@@ -241,7 +241,7 @@ def test_a_program_trains_a_fleet() -> None:
 
 def test_without_torch_a_program_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(extras.EXTRAS, "execute", ("no_such_package",))
-    with pytest.raises(emplace.ToolError, match=r"pip install 'emplace\[execute\]'"):
+    with pytest.raises(emplace.ToolError, match=r"pip install '\.\[execute\]'"):
         emplace.asynchronous()
 
 

@@ -114,7 +114,7 @@ def test_without_optuna_it_says_what_to_install(emplace_here: Emplace, monkeypat
     monkeypatch.setitem(extras.EXTRAS, "tune", ("no_such_package",))
     done = emplace_here("retune")
     assert done.returncode == 2
-    assert "pip install 'emplace[tune]'" in done.stderr
+    assert "pip install '.[tune]'" in done.stderr
 
 
 @needs_optuna

@@ -43,10 +43,10 @@ def test_an_installation_without_the_exact_solver_is_whole(emplace_here: Emplace
         monkeypatch.setitem(sys.modules, package, None)
     code, found = findings(emplace_here)
     assert (code, found["solver"][0], found["exact solver"][0]) == (0, "ok", "absent")
-    assert "pip install 'emplace[solve]'" in found["exact solver"][1]
+    assert "pip install '.[solve]'" in found["exact solver"][1]
     monkeypatch.setitem(sys.modules, "highspy", None)
     code, found = findings(emplace_here)
-    assert (code, found["solver"]) == (2, ("broken", "highspy is not installed; pip install emplace"))
+    assert (code, found["solver"]) == (2, ("broken", "highspy is not installed; pip install . in a checkout of Emplace"))
 
 
 @pytest.mark.parametrize("below", ["", "kept/here"])

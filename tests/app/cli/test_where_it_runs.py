@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,15 @@ def test_pre_commit_looks_at_a_commit_of_the_config_alone(hooked: Path, tmp_path
 def step(name: str) -> dict[str, Any]:
     (found,) = [each for each in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if each.get("name") == name]
     return dict(found)
+
+
+def test_examples_are_pinned_to_the_version_that_has_what_they_show() -> None:
+    texts = [path for path in (ROOT / "examples").rglob("*") if path.is_file()]
+    texts += [ROOT / "action.yml", *(ROOT / "docs" / "how-to").glob("*.md")]
+    pins = [pin for path in texts for pin in re.findall(r"(?:emplace[@/]|rev: )v(\d+(?:\.\d+)+)", path.read_text(encoding="utf-8"))]
+    assert len(pins) > 5
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert set(pins) == {version.partition(".dev")[0]}
 
 
 @pytest.mark.parametrize(
