@@ -213,41 +213,15 @@ def shard_workload(
     load: TableLoad, sharding_type: ShardingType, share: RowShare, columns: Any, topology: Topology, *, on_server: bool
 ) -> ShardWorkload:
     """The workload of a shard whose rows take this share of the table's load, and of so many columns. docs/explanation/cost-model.md derives the bytes."""
-    world, local = len(topology.trainers), topology.trainers_per_node
-    nodes = topology.trainer_nodes
-    pooled, value_bytes = load.is_pooled, load.value_bytes
     if sharding_type is ShardingType.DATA_PARALLEL:
-        lookups, unique, ids, bags = load.local_lookups, load.local_unique_rows, load.local_peak_ids, load.local_bags
-        peak = PeakBatch(ids, bags, _either(pooled, bags, ids), load.id_bytes, value_bytes)
-        return ShardWorkload(
-            lookups=lookups,
-            unique_rows=unique,
-            peak=peak,
-            bags=bags,
-            vectors=_either(pooled, bags, lookups),
-            uneven_bags=load.local_uneven_bags,
-            input_bytes=_NO_BYTES,
-            output_bytes=_NO_BYTES,
-            gradient_bytes=_NO_BYTES,
-            converted_bytes=(0.0, 0.0),
-            permuted_vectors=0.0,
-            value_bytes=value_bytes,
-            is_pooled=pooled,
-            copies=(topology.trainer_nodes, topology.trainers_per_node),
-        )
+        return _replicated(load, topology)
+    pooled, value_bytes = load.is_pooled, load.value_bytes
     lookups, bags = load.global_lookups * share.lookups, load.global_bags
     ids = np.ceil(load.global_peak_ids * share.lookups).astype(np.int64)
     peak_rows = np.ceil(load.global_peak_rows * share.unique_rows).astype(np.int64)
     vectors = _either(pooled, bags, lookups)
-    arriving = lookups * load.id_bytes + bags * LENGTH_BYTES
-    near, far = (0.0, 0.0) if on_server else ((local - 1) / world, (world - local) / world)
-    served = 1.0 if on_server else 0.0
-    shares = (near, far, served)
-    if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
-        # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
-        shares = ((local - 1) / local, (nodes - 1) / nodes / local, 0.0)
-    elif sharding_type is ShardingType.ROW_WISE and not on_server:
-        shares = tuple(_either(pooled, ring, each) for ring, each in zip((*ring_share(nodes, local), 0.0), shares, strict=True))
+    exchanged = _exchange_shares(topology, on_server=on_server)
+    shares = _vector_shares(sharding_type, pooled, topology, exchanged)
     sent = _sent_bytes(load, sharding_type)
     output_bytes, gradient_bytes = (_on_links(vectors * columns * each, shares) for each in sent)
     return ShardWorkload(
@@ -267,18 +241,57 @@ def shard_workload(
         bags=bags,
         vectors=vectors,
         uneven_bags=_either(pooled, bags, 0 * bags) if sharding_type in ROW_SPLIT else load.global_uneven_bags,
-        input_bytes=(arriving * near, arriving * far, arriving * served),
+        input_bytes=_on_links(lookups * load.id_bytes + bags * LENGTH_BYTES, exchanged),
         output_bytes=output_bytes,
         gradient_bytes=gradient_bytes,
         converted_bytes=(
             vectors * columns * _converted_bytes(value_bytes, sent[0]),
             vectors * columns * _converted_bytes(value_bytes, sent[1]),
         ),
-        permuted_vectors=vectors * _permuted_share(sharding_type, local, pooled),
+        permuted_vectors=vectors * _permuted_share(sharding_type, topology.trainers_per_node, pooled),
         value_bytes=value_bytes,
         is_pooled=pooled,
-        messages=world if on_server else 0,
+        messages=len(topology.trainers) if on_server else 0,
     )
+
+
+def _replicated(load: TableLoad, topology: Topology) -> ShardWorkload:
+    """The workload of a table that every trainer holds: that of its own batch."""
+    pooled, bags = load.is_pooled, load.local_bags
+    return ShardWorkload(
+        lookups=load.local_lookups,
+        unique_rows=load.local_unique_rows,
+        peak=PeakBatch(load.local_peak_ids, bags, _either(pooled, bags, load.local_peak_ids), load.id_bytes, load.value_bytes),
+        bags=bags,
+        vectors=_either(pooled, bags, load.local_lookups),
+        uneven_bags=load.local_uneven_bags,
+        input_bytes=_NO_BYTES,
+        output_bytes=_NO_BYTES,
+        gradient_bytes=_NO_BYTES,
+        converted_bytes=(0.0, 0.0),
+        permuted_vectors=0.0,
+        value_bytes=load.value_bytes,
+        is_pooled=pooled,
+        copies=(topology.trainer_nodes, topology.trainers_per_node),
+    )
+
+
+def _exchange_shares(topology: Topology, *, on_server: bool) -> LinkBytes:
+    """What a shard exchanges with all trainers, each an equal part, in times of it."""
+    world, local = len(topology.trainers), topology.trainers_per_node
+    return (0.0, 0.0, 1.0) if on_server else ((local - 1) / world, (world - local) / world, 0.0)
+
+
+def _vector_shares(sharding_type: ShardingType, pooled: Any, topology: Topology, exchanged: LinkBytes) -> LinkBytes:
+    """What a shard sends of its vectors, in times of them, where `exchanged` is what it sends of what is not added up on the way."""
+    nodes, local = topology.trainer_nodes, topology.trainers_per_node
+    if sharding_type in (ShardingType.TABLE_ROW_WISE, ShardingType.GRID_SHARD):
+        # Partial sums are reduced inside the node, then each rank sends its part of the batch to the other nodes.
+        return (local - 1) / local, (nodes - 1) / nodes / local, 0.0
+    if sharding_type is not ShardingType.ROW_WISE or exchanged[2]:
+        return exchanged
+    near, far = ring_share(nodes, local)
+    return _either(pooled, near, exchanged[0]), _either(pooled, far, exchanged[1]), 0.0
 
 
 def _sent_bytes(load: TableLoad, sharding_type: ShardingType) -> tuple[Any, Any]:
@@ -298,8 +311,8 @@ def _copied_bytes(load: TableLoad, sent: tuple[Any, Any]) -> Any:
     return _either(forward > backward, forward, backward)
 
 
-def _on_links(vector_bytes: Any, shares: tuple[Any, ...]) -> LinkBytes:
-    return vector_bytes * shares[0], vector_bytes * shares[1], vector_bytes * shares[2]
+def _on_links(sent_bytes: Any, shares: LinkBytes) -> LinkBytes:
+    return sent_bytes * shares[0], sent_bytes * shares[1], sent_bytes * shares[2]
 
 
 def _converted_bytes(value_bytes: Any, sent_bytes: Any) -> Any:
