@@ -45,7 +45,7 @@ search had not, or is slow."""
 LONGER_THAN_FOUND, LEAST_SEARCHED = 2.0, 0.25
 """Where restarts are many and something follows them, they end once their work is so many times what it was when the best was found, and at
 least this share of what they may do."""
-LEAST_RISE = 0.05
+LEAST_RISE_OF_BOUND = 0.05
 """A round of branch and bound that raises the bound by less than this share of what lies between it and the plan is followed by a
 round for another plan, the next such by two, then four."""
 
@@ -197,7 +197,7 @@ def _with_gap_closed(
                 second, for_plans = other.run(best, seconds), for_plans - 1
             else:
                 second = prover.by_cp_sat(best, seconds) if index == 1 and is_small else prover.by_patterns(best, seconds)
-                if index > 1 and _rise(best, second) <= LEAST_RISE:
+                if index > 1 and _rise(best, second) <= LEAST_RISE_OF_BOUND:
                     for_plans, more_for_plans = more_for_plans, 2 * more_for_plans
             if second.is_settled:
                 return replace(second, counted_s=counted_s)

@@ -14,7 +14,7 @@ from emplace.solver.model.fixed import Fixed
 from emplace.solver.model.items import allowed_ranks_of, in_table_order, rank_loads
 from emplace.solver.model.problem import Bools, Floats, Ints
 
-MOST_OPTIONS, MOST_IN_ALL, MOST_COMBINED = 10_000, 25_000, 6_000
+MOST_OF_ONE, MOST_IN_ALL, MOST_COMBINED = 10_000, 25_000, 6_000
 """The most options of one table, of all, and of a group before those that others beat are left out: with more it is not small."""
 MOST_DEVICES, MOST_TABLES = 5, 10
 """With more, a search among all placements gets nowhere, and the bound of a cover is closer: it knows caches better."""
@@ -35,7 +35,7 @@ def concrete_items(placer: ConcretePlacer, model: ModelSpec, fixed: Fixed, hbm_r
     if not free or fixed.conflicts or len(free) > MOST_TABLES or len(hbm_room) > MOST_DEVICES:
         return None
     counts = [placer.count(index) for index in free]
-    if max(counts, default=0) > MOST_OPTIONS or sum(counts) > MOST_IN_ALL:
+    if max(counts, default=0) > MOST_OF_ONE or sum(counts) > MOST_IN_ALL:
         return None
     allowed = allowed_ranks_of(model, [(index,) for index in free], fixed, len(hbm_room))
     single = {

@@ -34,9 +34,9 @@ WIDE, FIRST_STEP = 0.1, 0.005
 FIXING_ROUNDS, MANY_OPTIONS, WORTH_ANOTHER = 6, 10_000, 0.9
 """Rounds of dropping options below one value at most. Of many options, where a round takes long, one is the last that leaves more than
 this share of them, and of what the value has above the least makespans: the next would drop next to none."""
-LEAST_RISE = 0.001
+LEAST_RISE_OF_CUTS = 0.001
 """Share of what a value has above the least makespans: one that can't rise by more is not looked for."""
-BOX_STEP, MOST_OPTIONS, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12_500, 120, 500_000
+BOX_STEP, MOST_OPTIONS_LEFT, MOST_BOXES, OPTIONS_OF_BOXES = 0.005, 12_500, 120, 500_000
 """How far above the bound a value is that boxes of stage lengths are to rule out, as a share of it; the options near the bound up to which
 they are; and the boxes bounded at most, as many as have so many options together: each is a linear program."""
 HARDER = 2
@@ -187,7 +187,7 @@ class Bounder:
 
     def raised(self, bound: Bound) -> Bound:
         """The bound, raised by what devices with a large unit can't hold besides."""
-        units = self._large_units(bound) if bound.feasible and len(bound.near.part.left) <= MOST_OPTIONS else []
+        units = self._large_units(bound) if bound.feasible and len(bound.near.part.left) <= MOST_OPTIONS_LEFT else []
         value_us, lowest, left = bound.value_us, None, MOST_BOXES
         while units and left > 0 and not self.clock.is_over:
             highest = value_us * (1 + BOX_STEP) - self.fixed_us
@@ -331,7 +331,7 @@ class Bounder:
     def _least_makespans(self, program: Program, relaxation: Relaxation, value: float) -> Floats:
         """The least that each s can be while their sum stays within `value`, where that may be well above what is known."""
         lower = program.lower.copy()
-        unknown = np.flatnonzero(relaxation.makespan - lower > LEAST_RISE * (value - lower.sum()))
+        unknown = np.flatnonzero(relaxation.makespan - lower > LEAST_RISE_OF_CUTS * (value - lower.sum()))
         if len(lower) > 1 and len(unknown):
             least = least_makespans(replace(program, budget=value), relaxation.starting_point, unknown, self.clock)
             lower[unknown] = np.maximum(lower[unknown], least)

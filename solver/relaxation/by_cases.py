@@ -25,7 +25,7 @@ from emplace.solver.relaxation.region import Region
 
 LEAST_SHARE = 1e-9
 """Less of a table than this is none; a case without placements takes nothing."""
-MOST_CASES, MOST_OPTIONS = 16, 80_000
+MOST_CASES, MOST_OPTIONS_OF_CASES = 16, 80_000
 """Cases that are bounded, and the options that all of them may have together."""
 
 
@@ -50,7 +50,7 @@ def cases_of(cover: Cover, clock: Clock = ENDLESS, enough_us: float = inf, known
     `known` is a bounder of the cover. Only the lowest case is raised as far as can be: most never are the lowest. Packing cuts make each
     case take half as long again, so they come in where they raise the lowest of the cases without them.
     """
-    most = min(MOST_CASES, MOST_OPTIONS // max(cover.num_options, 1))
+    most = min(MOST_CASES, MOST_OPTIONS_OF_CASES // max(cover.num_options, 1))
     if most < 3:
         return []
     found = _searched(_Cases(cover, clock, 0, known), most, enough_us)

@@ -19,7 +19,7 @@ from emplace.solver.model.holders import HolderPricer, in_own_pieces, not_partly
 from emplace.solver.model.problem import Floats
 from emplace.solver.relaxation.aggregate import aggregate
 from emplace.solver.relaxation.bound import bounder_of
-from emplace.solver.relaxation.by_cases import MOST_OPTIONS, BoundedCase
+from emplace.solver.relaxation.by_cases import MOST_OPTIONS_OF_CASES, BoundedCase
 
 LEAST_PART = 0.25
 """A share of the time of all tables: one that takes less of it is not worth the cases."""
@@ -35,7 +35,7 @@ def raised_by_holders(
     if not cases or cases[0].bound_us >= enough_us or clock.left_s < PRICING_SECONDS:
         return cases
     table = _largest_table(cover, cases[0].taken)
-    if table is None or int(cover.device_is_trainer.sum()) * cover.num_options > MOST_OPTIONS:
+    if table is None or int(cover.device_is_trainer.sum()) * cover.num_options > MOST_OPTIONS_OF_CASES:
         return cases
     above_us = max(cases[0].bound_us, useless_us) * (1 + BOUND_PRECISION)
     bound_us = bound_by_holders(cover, pricer, table, above_us, enough_us, clock)
