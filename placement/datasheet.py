@@ -32,8 +32,6 @@ from emplace.placement.stack import Pace, Stack
 
 DEFAULT_STACKS = {DeviceType.CUDA: "torchrec-eager", DeviceType.CPU: "cpu-caffe2-like"}
 
-ELEMENT_WISE_STATES = {Optimizer.SGD: 0, Optimizer.ROWWISE_ADAGRAD: 0, Optimizer.ADAGRAD: 1, Optimizer.ADAM: 2}
-"""Values of optimizer state for each value of a row. A row-wise state is one value a row, too little to count."""
 _STATE_OF_NARROW = {DataType.FP16: STATE_BYTES / 2, DataType.BF16: STATE_BYTES / 2, DataType.INT8: STATE_BYTES}
 """Bytes of a value of state, which is fp32 whatever the row is, for each byte of a row of these; of fp32 rows it is one."""
 
@@ -281,7 +279,7 @@ class _Prices:
 
     def updates(self, memory_per_s: float) -> dict[Optimizer, float]:
         """For each byte of a replicated parameter: its gradient is set to zero, added to and read, it and its state read and written."""
-        return {optimizer: (3 + 2 * (1 + states)) * self.per_byte_us(memory_per_s) for optimizer, states in ELEMENT_WISE_STATES.items()}
+        return {each: (3 + 2 * (1 + each.values_per_weight)) * self.per_byte_us(memory_per_s) for each in Optimizer}
 
 
 def device_link(device: DeviceKind, node: Node) -> float | None:
@@ -307,7 +305,8 @@ def _rates(device: DeviceKind) -> dict[Precision, float]:
 def _kernel(device: str, kernel: ComputeKernel, forward: LookupCost, backward: Callable[[float], LookupCost]) -> KernelCost:
     """With each optimizer: `backward` prices rows with so many bytes of state for each of their own."""
     others = []
-    for optimizer, states in ELEMENT_WISE_STATES.items():
+    for optimizer in Optimizer:
+        states = optimizer.values_per_weight  # a row-wise state is too little to count
         if optimizer is not Optimizer.SGD:
             others.append(OtherBackward(optimizer=optimizer, backward=backward(states)))
         if states:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emplace.placement.model import DcnLayers, Interaction, ModelSpec, Optimizer
+from emplace.placement.model import DcnLayers, Interaction, ModelSpec
 
 PASSES = 3
 """Training takes three times the flop of a forward: the backward takes twice as many."""
@@ -62,14 +62,6 @@ def layer_parameters(shape: tuple[int, int]) -> int:
     """Weights and biases of a linear layer of this shape (inputs, outputs)."""
     inputs, outputs = shape
     return inputs * outputs + outputs
-
-
-def layers_optimizer(optimizer: Optimizer) -> Optimizer:
-    """The optimizer of the dense layers of a model whose tables have `optimizer`.
-
-    Rows mean nothing in a dense layer, so it takes the element-wise form of row-wise Adagrad.
-    """
-    return Optimizer.ADAGRAD if optimizer is Optimizer.ROWWISE_ADAGRAD else optimizer
 
 
 def dense_part(model: ModelSpec) -> DensePart:

@@ -69,4 +69,6 @@ class MissingPackage(ToolError):
     """The answer takes a package that a small installation leaves out."""
 
     def __init__(self, package: str) -> None:
-        super().__init__(f"this takes {package}, which is not installed: pip install '.[solve]' in a checkout of Emplace (docs/dependencies.md)")
+        super().__init__(
+            f"this takes {package}, which is not installed: pip install '.[solve]' in a checkout of Emplace (docs/dependencies.md)"
+        )

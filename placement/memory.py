@@ -48,15 +48,9 @@ def weight_bytes(table: Table) -> int:
 
 def optimizer_state_bytes(optimizer: Optimizer, rows: Any, columns: Any) -> Any:
     """Bytes of a fused optimizer's state; row-wise Adagrad keeps one value per row of each shard."""
-    match optimizer:
-        case Optimizer.SGD:
-            return rows * 0
-        case Optimizer.ADAGRAD:
-            return rows * columns * STATE_BYTES
-        case Optimizer.ROWWISE_ADAGRAD:
-            return rows * STATE_BYTES
-        case Optimizer.ADAM:
-            return rows * columns * STATE_BYTES * 2
+    if optimizer is Optimizer.ROWWISE_ADAGRAD:
+        return rows * STATE_BYTES
+    return rows * columns * STATE_BYTES * optimizer.values_per_weight
 
 
 def buffer_bytes(peak: PeakBatch, columns: Any, *, exchanged: bool) -> Any:
@@ -104,7 +98,7 @@ def shard_bytes(sharding: TableSharding, shape: ShardShape, peak: PeakBatch, *, 
 def rank_bytes(model: ModelSpec, loads: list[TableLoad], *, is_server: bool, on_cuda: bool) -> int:
     """Bytes that a rank holds whatever its shards: the replicated dense part; on a trainer its batch and activations too."""
     dense = dense_part(model)
-    states = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}[model.optimizer]
+    states = model.optimizer.of_dense_layers.values_per_weight
     # Weights, all-reduce buckets that gradients are views of, optimizer state; one gradient at a time on its way to its bucket.
     parameters = WORKSPACE_BYTES + STATE_BYTES * (dense.parameters * (2 + states) + max(map(layer_parameters, dense.layers), default=0))
     if is_server:

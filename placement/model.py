@@ -32,6 +32,16 @@ class Optimizer(StrEnum):
     ROWWISE_ADAGRAD = "rowwise_adagrad"
     ADAM = "adam"
 
+    @property
+    def values_per_weight(self) -> int:
+        """Values of state for each value of a row. A row-wise state is one value a row, whatever its width."""
+        return {Optimizer.ADAGRAD: 1, Optimizer.ADAM: 2}.get(self, 0)
+
+    @property
+    def of_dense_layers(self) -> Optimizer:
+        """What dense layers are trained with: they have no rows, so row-wise Adagrad is element-wise there."""
+        return Optimizer.ADAGRAD if self is Optimizer.ROWWISE_ADAGRAD else self
+
 
 class Interaction(StrEnum):
     CAT = "cat"

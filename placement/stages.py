@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emplace.placement.cost_model import CostModel, KernelCost
-from emplace.placement.dense_part import dense_part, layers_optimizer
+from emplace.placement.dense_part import dense_part
 from emplace.placement.host import HOST_CPUS
 from emplace.placement.memory import row_bytes
 from emplace.placement.messages_cost import NO_MESSAGES
@@ -209,7 +209,7 @@ def rank_stages_us(cost: CostModel, model: ModelSpec, topology: Topology) -> dic
     devices = [cost.dense_cost(kind) for kind in dict.fromkeys(rank.device for rank in topology.trainers)]
     dense_bytes = dense.parameters * OUTPUT_BYTES
     exchanged_us = exchange_start_us(cost, *copies) + float(exchange_us(cost, dense_bytes, len(dense.layers), *copies))
-    updated_us = float(optimizer_us(cost, layers_optimizer(model.optimizer), dense_bytes))
+    updated_us = float(optimizer_us(cost, model.optimizer.of_dense_layers, dense_bytes))
     return {
         Stage.DENSE: max(device.time_us(dense, model.local_batch_size, model.num_features, model.dense_precision) for device in devices),
         Stage.ALL_REDUCE: updated_us + exchanged_us,

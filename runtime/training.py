@@ -50,7 +50,7 @@ class Training:
         named = [(name, p) for name, p in self.dmp.named_parameters() if not hasattr(p, "_in_backward_optimizers")]
         layers = [parameter for name, parameter in named if table_of(name) is None]
         tables = {str(table_of(name)): parameter for name, parameter in named if table_of(name) is not None}
-        self.optimizers = [dense_optimizer(layers_optimizer(optimizer), layers, dense_rate)]
+        self.optimizers = [dense_optimizer(optimizer.of_dense_layers, layers, dense_rate)]
         if tables:
             self.optimizers.append(dense_optimizer(optimizer, tables.values(), sparse_rate))
         everywhere = _replicated_tables(plan)

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from emplace.placement.cost_model import CostModel
 from emplace.placement.datasheet import datasheet_cost_model
-from emplace.placement.dense_part import dense_part, layers_optimizer
+from emplace.placement.dense_part import dense_part
 from emplace.placement.document import Document
 from emplace.placement.errors import BrokenRule, InvalidDocument
 from emplace.placement.host import HostSpec
@@ -122,7 +122,7 @@ class Fleet:
         """What a round takes of one socket: the dense layers, and the optimizer's step of their parameters."""
         part, model = dense_part(self.model), self.model
         whole_us = cost.dense_cost(self._device).time_us(part, model.local_batch_size, model.num_features, model.dense_precision)
-        updated_us = float(cost.update_us(layers_optimizer(model.optimizer), part.parameters * OUTPUT_BYTES))
+        updated_us = float(cost.update_us(model.optimizer.of_dense_layers, part.parameters * OUTPUT_BYTES))
         return whole_us - self.calls_us(cost) + updated_us
 
     def most(self, trainers: int) -> float:

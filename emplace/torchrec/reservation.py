@@ -12,9 +12,6 @@ from emplace.placement.model import Optimizer
 from emplace.torchrec.dense import dense_parameters, forward
 from emplace.torchrec.tables import find_tables
 
-_STATES = {Optimizer.SGD: 0, Optimizer.ADAGRAD: 1, Optimizer.ROWWISE_ADAGRAD: 1, Optimizer.ADAM: 2}
-"""Values that an optimizer keeps for each dense parameter."""
-
 
 def measure_reservation(module: nn.Module, batch: Any, sharders: list[Any] | None = None, *, optimizer: str = "adam") -> int:
     """Bytes of one rank for what is not sharded: dense parameters and buffers, gradients, optimizer state, activations of this batch.
@@ -32,7 +29,7 @@ def measure_reservation(module: nn.Module, batch: Any, sharders: list[Any] | Non
     inside = {id(buffer) for part in sharded for buffer in part.buffers()}
     weights = sum(map(_bytes, parameters))
     buffers = sum(_bytes(buffer) for buffer in module.buffers() if id(buffer) not in inside)
-    states = _STATES[Optimizer(optimizer)] * STATE_BYTES * sum(parameter.numel() for parameter in parameters)
+    states = Optimizer(optimizer).of_dense_layers.values_per_weight * STATE_BYTES * sum(parameter.numel() for parameter in parameters)
     # One gradient at a time is on its way to its bucket, of a parameter or of an activation.
     passing = max([ran.largest_kept_bytes, *map(_bytes, parameters)])
     return 2 * weights + buffers + states + ran.kept_bytes + passing

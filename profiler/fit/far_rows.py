@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emplace.placement.cost_model import LINE_BYTES, KernelCost, LookupCost, OtherBackward
-from emplace.placement.datasheet import ELEMENT_WISE_STATES
-from emplace.placement.model import ComputeKernel
+from emplace.placement.model import ComputeKernel, Optimizer
 
-_STATES = {optimizer: states for optimizer, states in ELEMENT_WISE_STATES.items() if states}
+_STATES = {optimizer: optimizer.values_per_weight for optimizer in Optimizer if optimizer.values_per_weight}
 
 
 def with_far_rows(costs: Sequence[KernelCost]) -> list[KernelCost]:
