@@ -15,7 +15,6 @@ from torchrec.distributed.fbgemm_qcomm_codec import CommType, QCommsConfig, get_
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.types import EmbeddingModuleShardingPlan, ModuleSharder, QuantizedCommCodecs, ShardingPlan
 
-from emplace.placement.dense_part import layers_optimizer
 from emplace.placement.model import ModelSpec, Optimizer, ShardingType
 from emplace.placement.modules import Module
 from emplace.runtime.collections import spec_modules
