@@ -95,8 +95,11 @@ TAKES = {
     ("POST", "/plans/delete"): AccessScope.ADMIN,
     ("POST", "/plans/{plan_id}/fixes/{number}"): AccessScope.PLAN,
     ("POST", "/plans/{plan_id}/runs"): AccessScope.RUN,
+    ("POST", "/plans/{plan_id}/runs/{run_id}/cancel"): AccessScope.RUN,
     ("POST", "/plans/{plan_id}/what-if"): AccessScope.PLAN,
+    ("POST", "/profiles/{profile_id}/cancel"): AccessScope.RUN,
     ("POST", "/studies/new"): AccessScope.PLAN,
+    ("POST", "/studies/{study_id}/again"): AccessScope.PLAN,
     ("POST", "/studies/{study_id}/cancel"): AccessScope.PLAN,
     ("POST", "/studies/delete"): AccessScope.ADMIN,
 }
