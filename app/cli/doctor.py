@@ -78,7 +78,9 @@ def _execution() -> Iterator[Examined]:
 
 
 def _service() -> Iterator[Examined]:
-    packages = _imported("service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install '.[serve]' in a checkout of Emplace", optional=True)
+    packages = _imported(
+        "service", list(EXTRAS["serve"]), "serve, worker and keys need it: pip install '.[serve]' in a checkout of Emplace", optional=True
+    )
     yield packages
     if packages.health is Health.OK:
         yield _tried("database", _database)

@@ -104,7 +104,7 @@ def _lines(session: Session, plan_ids: list[str]) -> list[PlanLine]:
 
 
 def _cancel(session: Session, plan_ids: list[str]) -> str:
-    """Of several that were ticked some may be gone since; one by itself must be there."""
+    """Cancel the plans. Some of several that were ticked may be gone since; one by itself must be there."""
     there = [plan_id for plan_id in plan_ids if jobs.cancel(session, PlanRow, plan_id) is not None]
     if plan_ids and not there:
         raise not_found("plan", plan_ids[0])

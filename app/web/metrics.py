@@ -96,7 +96,7 @@ class Metrics:
             self._gap.observe(outcome.gap)
 
     def _prediction_errors(self, session: Session, until: datetime) -> list[float]:
-        """Of each run that ended since, as a share of what was measured."""
+        """How far the prediction of each run was off that ended since, as a share of what was measured."""
         measured = RunRow.emulate.is_(False), RunRow.finished_at > self._seen, RunRow.finished_at <= until
         query = select(RunRow.step_time_us, PlanRow.step_time_us).join(PlanRow, PlanRow.id == RunRow.plan_id).where(*measured)
         steps = [(measured_us, predicted_us) for measured_us, predicted_us in session.execute(query) if measured_us and predicted_us]

@@ -145,7 +145,7 @@ def _device_memory(plan: Plan) -> list[_Named]:
 
 
 def _system_memory(plan: Plan, *, servers: bool) -> list[_Named]:
-    """Of nodes with trainers, or of servers that are machines of their own."""
+    """The memory of nodes with trainers, or of servers that are machines of their own."""
     machines = server_machines(plan)
     nodes = [node for node in plan.nodes if (node.node in machines) is servers]
     return [(node_label(node.node, machines.get(node.node)), float(node.ddr_bytes)) for node in nodes]
