@@ -17,6 +17,8 @@ stack](explanation/cost-model.md#from-datasheets).
 - *Ratio* is predicted over published.
 - *Range* is the step with every figure of the stack at the fast end of its range, and at the slow.
 - Of whole steps the plan is Emplace's own: which one was trained is not published.
+- The cache of FBGEMM's benchmark is empty when it begins, and holds a share of the different ids of all its steps. A forward is predicted
+  with as many misses as there are first uses, a backward with its size; what it evicts and needs again is in neither.
 - A stack's figures are set once, from physics and these publications, and never for one point. So the table says how well one set
   of figures explains all of them; it does not say how well times are foretold that nobody has looked at.
 

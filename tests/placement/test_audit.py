@@ -195,7 +195,8 @@ FOLLOWS = (
 
 def unplaced(*reasons: str) -> Plan:
     """What says of the same question that nothing fits."""
-    told = {"status": PlanStatus.INFEASIBLE, "explanation": Explanation(reasons=reasons), "lower_bound_us": None}
+    told: dict[str, Any] = {"status": PlanStatus.INFEASIBLE, "explanation": Explanation(reasons=reasons), "lower_bound_us": None}
+    told["solver"] = PLAN.solver.model_copy(update={"stopped_by": StoppedBy.PROOF})
     return PLAN.model_copy(update=told | dict.fromkeys(PLACED, ()) | dict.fromkeys(FOLLOWS))
 
 
@@ -314,12 +315,6 @@ def test_a_search_ended_as_the_plan_can_tell(stopped_by: str, changes: dict[str,
 
 
 def test_what_is_infeasible_has_no_bound_and_names_tables_and_fixes_that_there_are() -> None:
-    plan = mixed_plan()
-    empty = dict.fromkeys(
-        ("step_time_us", "throughput_samples_per_s", "imbalance", "gap", "placement_gap", "fewest", "diagnosis", "hot_ranks")
-    )
     explanation = Explanation(reasons=("too much",), fixes=(Fix(kind="none", change="nothing", verified=True),), tables=("nosuch",))
-    solver = plan.solver.model_copy(update={"stopped_by": StoppedBy.PROOF})
-    none = {"status": PlanStatus.INFEASIBLE, "tables": (), "ranks": (), "nodes": (), "explanation": explanation, "lower_bound_us": 5.0}
-    found = where_of(plan.model_copy(update={**empty, **none, "solver": solver}))
+    found = where_of(unplaced("too much").model_copy(update={"explanation": explanation, "lower_bound_us": 5.0}))
     assert found >= {"/lower_bound_us", "/explanation/tables", "/explanation/fixes/0/patch"}

@@ -8,7 +8,7 @@ import pytest
 
 from emplace.placement.audit import audit
 from emplace.placement.errors import InvalidDocument
-from emplace.placement.plan import LimitKind, Plan, PlanOptions, PlanStatus, Question, by_the_clock
+from emplace.placement.plan import LimitKind, Plan, PlanOptions, PlanStatus, Question, StoppedBy, by_the_clock
 from emplace.placement.reading import from_data
 from tests.placement.test_audit import mixed_plan
 
@@ -63,7 +63,7 @@ def test_limits_by_default_and_as_asked() -> None:
 
 def test_a_plan_that_says_it_ran_out_of_time_had_a_time_limit() -> None:
     plan = mixed_plan()
-    late = plan.model_copy(update={"solver": plan.solver.model_copy(update={"stopped_by": "time"})})
+    late = plan.model_copy(update={"solver": plan.solver.model_copy(update={"stopped_by": StoppedBy.TIME})})
     assert [violation.where for violation in audit(late)] == ["/solver/stopped_by"]
     timed = plan.model_copy(update={"solver": plan.solver.model_copy(update={"limit_kind": LimitKind.TIME})})
     assert [violation.where for violation in audit(timed)] == ["/solver/limit_kind"]
