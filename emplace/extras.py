@@ -19,4 +19,6 @@ def require_extra(extra: str, only: tuple[str, ...] = ()) -> None:
     """Raises ToolError naming what to install when a package of `extra`, or of those that are needed of it, is missing."""
     missing = [package for package in only or EXTRAS[extra] if find_spec(package) is None]
     if missing:
-        raise ToolError(f"this needs {', '.join(missing)}, which is not installed: pip install '.[{extra}]' in a checkout of Emplace (docs/dependencies.md)")
+        raise ToolError(
+            f"this needs {', '.join(missing)}, which is not installed: pip install '.[{extra}]' in a checkout of Emplace (docs/dependencies.md)"
+        )

@@ -19,7 +19,9 @@ class ParquetTrace:
 
     def __init__(self, path: Path) -> None:
         if find_spec("pyarrow") is None:
-            raise ToolError("reading Parquet needs pyarrow, which is not installed: pip install '.[trace]' in a checkout of Emplace (docs/dependencies.md)")
+            raise ToolError(
+                "reading Parquet needs pyarrow, which is not installed: pip install '.[trace]' in a checkout of Emplace (docs/dependencies.md)"
+            )
         from pyarrow.parquet import ParquetFile
 
         self.source = str(path)
