@@ -12,6 +12,8 @@ import pytest
 from emplace.runtime.files import write_whole
 from emplace.runtime.rank_process import RankProcess, kill_ranks, process_path
 
+pytestmark = pytest.mark.torch
+
 PARENT_THAT_WAITS_FOR_NONE = """
 import subprocess, sys, time
 children = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) for _ in range(2)]
