@@ -233,7 +233,7 @@ def test_the_list_is_sorted_and_searched(page: Page) -> None:
     steps = [cell for cell in page.locator("tbody td:nth-child(6)").all_inner_texts() if cell != "-"]
     assert [float(step.replace(",", "")) for step in steps] == sorted((float(step.replace(",", "")) for step in steps), reverse=True)
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Predicted step")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", page.locator("tbody time").first.inner_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d\s\d\d:\d\d", page.locator("tbody time").first.inner_text())
     follow(page, "thead >> text=Fullest memory")
     shares = [float(cell.split()[0]) for cell in page.locator("tbody td:nth-child(9)").all_inner_texts() if cell != "-"]
     assert len(shares) > 1
