@@ -115,20 +115,17 @@ def _gpu_device(kind: str, equal: list[Gpu], sources: dict[str, str]) -> dict[st
     for rate in ("memory_bandwidth", *(f"{precision}_flops" for precision in flops)):
         sources[f"{where}.{rate}"] = "NVIDIA datasheet" if sheet else "assumed"
     sources[f"{where}.system_link"] = f"{_DRIVER}: PCIe generation and width" if gpu.pcie_bytes_per_s else "assumed: 16 GB/s"
-    power: dict[str, object] = {"power_w": gpu.power_w} if gpu.power_w else {}
-    return (
-        power
-        | {f"{precision}_flops": format_flops(rate) for precision, rate in flops.items()}
-        | {
-            "kind": kind,
-            "type": DeviceType.CUDA,
-            "count": len(equal),
-            "hbm_capacity": format_size(gpu.memory_bytes),
-            "hbm_reserve": format_size(min(_HBM_RESERVE_BYTES, gpu.memory_bytes // 2)),
-            "memory_bandwidth": format_rate(sheet.memory_bandwidth if sheet else _GPU_BANDWIDTH),
-            "system_link": format_rate(gpu.pcie_bytes_per_s or _PCIE),
-        }
-    )
+    device: dict[str, object] = {
+        "kind": kind,
+        "type": DeviceType.CUDA,
+        "count": len(equal),
+        "hbm_capacity": format_size(gpu.memory_bytes),
+        "hbm_reserve": format_size(min(_HBM_RESERVE_BYTES, gpu.memory_bytes // 2)),
+        "memory_bandwidth": format_rate(sheet.memory_bandwidth if sheet else _GPU_BANDWIDTH),
+        "system_link": format_rate(gpu.pcie_bytes_per_s or _PCIE),
+    }
+    device |= {f"{precision}_flops": format_flops(rate) for precision, rate in flops.items()}
+    return device | ({"power_w": gpu.power_w} if gpu.power_w else {})
 
 
 def _link(gpus: list[Gpu], sources: dict[str, str]) -> float:

@@ -248,6 +248,10 @@ class LaunchCost(Document):
         return by_parts_us + model.local_batch_size * (model.ids_per_example + model.dense_features) * self.per_value_us
 
 
+LAUNCHES = "launches"
+"""The name of a floor, and of a bound, that launching sets."""
+
+
 class Floor(NamedTuple):
     """What no step is shorter than, whatever its devices need."""
 
@@ -361,7 +365,7 @@ class CostModel(Document):
         arrived_us = 0.0 if self.ingest is None else self.ingest.time_us(model)
         if launched_us == arrived_us == 0:
             return Floor(0.0, "")
-        return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, "launches")
+        return Floor(arrived_us, "input") if arrived_us > launched_us else Floor(launched_us, LAUNCHES)
 
     def _types_us(self, model: ModelSpec, used: Collection[ShardingType]) -> float:
         """Microseconds of launching what these sharding types need; or the least that any table's do."""

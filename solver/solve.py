@@ -77,16 +77,14 @@ def _refuse_cold(question: Question, warm_start: Plan) -> None:
 
 
 def _solved(question: Question, monitor: Monitor, warm_start: Plan | None) -> Result[Placement]:
-    if question.options.start is not None:
-        placed = {table.name: table for table in question.options.start}
-        found = stay_at_floor(question) or raised_to_floor(replan(question, monitor), question)
-        return with_first_plan(found, earlier_placement(question, placed))
-    if warm_start is None:
+    start = question.options.start
+    if start is None and warm_start is None:
         return solve_above_floor(question, monitor, None)
-    placed = {table.name: table for table in warm_start.tables}
-    found = raised_to_floor(solve_above_floor(question, monitor, placed), question)
+    tables = start if warm_start is None else warm_start.tables
+    placed = {table.name: table for table in tables or ()}
+    found = solve_above_floor(question, monitor, placed) if start is None else stay_at_floor(question) or replan(question, monitor)
     # Not every placement is an option of the search, and not every search begins with it.
-    return with_first_plan(found, earlier_placement(question, placed))
+    return with_first_plan(raised_to_floor(found, question), earlier_placement(question, placed))
 
 
 def _or_else(found: Result[Placement], first: Result[Placement]) -> Result[Placement]:

@@ -93,7 +93,7 @@ def _refuse_unknown(ref: str) -> None:
 
 def _at(ref: str, path: Path, kind: type[D]) -> D | None:
     """The document that stood in this file; None where there was none. Raises InvalidDocument, ToolError."""
-    in_work_tree = _git(path.parent, "rev-parse", "--show-toplevel")  # elsewhere git lists nothing, as of a file that is new
+    in_work_tree = _work_tree(path.parent)  # elsewhere git lists nothing, as of a file that is new
     listed = _git(path.parent, "ls-tree", "--name-only", "--end-of-options", ref, "--", path.name)
     for asked in (in_work_tree, listed):
         if asked.returncode:
@@ -112,6 +112,11 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """What git says of the repository that the folder lies in, even where a hook of git names another work tree. Raises ToolError."""
     environment = {name: value for name, value in os.environ.items() if name not in _names_a_repository()}
     return _run(folder, environment, *arguments)
+
+
+@cache
+def _work_tree(folder: Path) -> subprocess.CompletedProcess[bytes]:
+    return _git(folder, "rev-parse", "--show-toplevel")
 
 
 @cache

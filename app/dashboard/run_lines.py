@@ -52,9 +52,8 @@ def measurement_of(run: RunRow) -> Measurement | None:
     return None if run.document is None else read_stored(run.document, Measurement, f"run {run.id}")
 
 
-def run_line(row: PlanRow, run: RunRow) -> RunLine:
-    """A run with its document."""
-    error, measurement = prediction_error(row.step_time_us, run.step_time_us), measurement_of(run)
+def run_line(row: PlanRow, run: RunRow, measurement: Measurement | None) -> RunLine:
+    error = prediction_error(row.step_time_us, run.step_time_us)
     word, tone = run.state, tones.of_job(State(run.state))
     if measurement is not None:
         word = measurement.status

@@ -9,6 +9,7 @@ servers' vectors crosses wires, each of which has its own: plans with little on 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from emplace.placement.model import Tier
@@ -16,6 +17,7 @@ from emplace.placement.plan import Question
 from emplace.solver.budget import FLOOR_SHARE, MET, enough_gap
 from emplace.solver.driver.as_placed import as_placed
 from emplace.solver.driver.at_once import Programs
+from emplace.solver.driver.packing import quick_placement
 from emplace.solver.driver.solve_variants import Searches, solve_searches, solve_variants, type_searches
 from emplace.solver.model.extract import Placement
 from emplace.solver.model.warm_start import Placed
@@ -24,8 +26,6 @@ from emplace.solver.result import Limit, Result
 
 WEIGHT = 0.95
 """The wire's part in the mean."""
-MATTERS = 0.25
-"""Input that takes less than this share of what the devices need leaves wires to exchanges, which devices wait for anyway."""
 _HALF = 0.5
 
 
@@ -49,7 +49,7 @@ def solve_devices_and_wires(
     pricing_s = before_s - monitor.clock.left_s
     if lowest_us > input_us:
         return solve_searches(question, devices, monitor)
-    found = _first_plan(question, devices, input_us)
+    found = _best_of(question, (types.first_plan for _, types in devices), input_us)
     monitor.tell(found.objective_us, found.lower_bound_us, "first plan")
     if (at_floor := _at_floor(question, devices, input_us, monitor)) is not None:
         return at_floor
@@ -70,11 +70,12 @@ def solve_devices_and_wires(
 def _on_several_nodes(
     question: Question, input_us: float, monitor: Monitor, warm_start: Placed | None, offered: Programs | None
 ) -> Result[Placement]:
-    """The best plan found, of the devices alone and with half of the limit with little on the wires where these may matter."""
+    """The best plan found; half of the limit is for plans with little on the wires, where a packed one waits for them."""
     devices = type_searches(question, monitor, warm_start, offered)
-    if input_us < MATTERS * min(types.lowest_us() for _, types in devices):
+    packed = [types.first_plan or quick_placement(types.priced) for _, types in devices if types.others_us < math.inf]
+    first = _best_of(question, packed, input_us)
+    if first.solution is None or _waits_for_devices(question, first):
         return solve_searches(question, devices, monitor)
-    first = _first_plan(question, devices, input_us)
     found = solve_searches(_with_share(question, _HALF), devices, monitor.sharing(_HALF))
     if found.is_infeasible:
         return found
@@ -86,10 +87,10 @@ def _on_several_nodes(
     return replace(found, limit=max(found.limit, light.limit, key=list(Limit).index), moves=found.moves + light.moves)
 
 
-def _first_plan(question: Question, devices: Searches, input_us: float) -> Result[Placement]:
-    """The best plan that was there before any search; no step is shorter than the input."""
+def _best_of(question: Question, plans: Iterable[Placement | None], input_us: float) -> Result[Placement]:
+    """The best of plans that were there before any search; no step is shorter than the input."""
     none = Result[Placement](None, math.inf, input_us, "network", Limit.WORK)
-    firsts = [replace(none, solution=types.first_plan) for _, types in devices if types.first_plan is not None]
+    firsts = [replace(none, solution=plan) for plan in plans if plan is not None]
     return min([none, *(_as_it_is(question, each) for each in firsts)], key=lambda each: each.objective_us)
 
 

@@ -22,6 +22,7 @@ from itertools import count
 
 import numpy as np
 
+from emplace.placement.cost_model import LAUNCHES
 from emplace.placement.derived_plan import NO_TABLES
 from emplace.placement.model import ShardingType
 from emplace.solver.budget import TYPE_BOUND_SHARE
@@ -47,8 +48,6 @@ _Node = tuple[float, int, Types, Types, float]
 FEW_BOUNDS, MANY_BOUNDS, MOST_BOUNDED = 8, 32, 400_000
 """Bounds that are computed before sets are taken as they are: many while all of them have few options together."""
 
-LAUNCHES = "launches"
-"""The name of the bound where launching the types that are required takes longer than their devices."""
 AS_GOOD = 0.005
 """A set whose bound rises above another one's by less than this share of it is still the one to solve."""
 
@@ -162,6 +161,7 @@ class TypeSearch:
         return Result(None, math.inf, bound_us, self._name(devices_us, bound_us), limit)
 
     def _name(self, devices_us: float, bound_us: float) -> str:
+        """The bound's, where that of the devices' times is lower or the same."""
         return LAUNCHES if devices_us < bound_us else self.name
 
     def lowest_us(self) -> float:

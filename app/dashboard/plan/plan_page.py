@@ -19,7 +19,7 @@ from emplace.app.dashboard.plan.table_lines import TableLine, table_lines
 from emplace.app.dashboard.plan.verdict import PlanVerdict, describe_limit, describe_solve, verdict
 from emplace.app.dashboard.plans.list_page import PlanLine, plan_line
 from emplace.app.dashboard.rendering import Later, show
-from emplace.app.dashboard.run_lines import RunLine, run_line
+from emplace.app.dashboard.run_lines import RunLine, measurement_of, run_line
 from emplace.app.dashboard.sorting import in_order
 from emplace.app.dashboard.units import THOUSANDS, time_unit
 from emplace.app.database import jobs, paging, runs
@@ -104,7 +104,10 @@ def _page(session: Session, plan_id: str, ranks: str) -> PlanView:
     placed = found if plan is not None and plan.has_placement else None
     line = plan_line(row, runs.latest_done(session, [plan_id]).get(plan_id))
     events = [json.loads(event.data) for event in jobs.events_after(session, plan_id, 0)]
-    run_lines = [run_line(row, run) for run in paging.page(session, RunRow, {"plan_id": plan_id}, None, _RUNS, undefer(RunRow.document))[0]]
+    run_lines = [
+        run_line(row, run, measurement_of(run))
+        for run in paging.page(session, RunRow, {"plan_id": plan_id}, None, _RUNS, undefer(RunRow.document))[0]
+    ]
     return PlanView(
         plan=line,
         verdict=verdict(row, plan, line.measured),

@@ -115,7 +115,7 @@ def _page(session: Session, plan_id: str, run_id: str) -> RunView:
     has_times = found is not None and measurement is not None and not measurement.emulated
     return RunView(
         plan=plan_line(row, None),
-        line=run_line(row, run),
+        line=run_line(row, run, measurement),
         error_text=run.error,
         host_fingerprint=run.host_fingerprint,
         measurement=measurement if measurement is None else measurement.model_copy(update={"ranks": ()}),

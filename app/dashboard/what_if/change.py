@@ -21,6 +21,9 @@ from emplace.solver.infeasibility.hardware_patches import devices_patch, nodes_p
 from emplace.solver.infeasibility.merge_patch import Edit
 from emplace.solver.sensitivity.hardware_changes import changed
 
+_SHOWN = 40
+"""Characters of what was typed that a message repeats."""
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -55,7 +58,7 @@ def wished(question: Question, wish: Wish) -> Question:
         model["local_batch_size"] = _whole("batch", wish.batch)
     if wish.data_type:
         if wish.data_type not in list(DataType):
-            raise InvalidDocument("form", [BrokenRule("/data_type", wish.data_type[:40], f"must be one of {', '.join(DataType)}")])
+            raise _wrong("/data_type", wish.data_type, f"must be one of {', '.join(DataType)}")
         model["tables"] = {table.name: {"data_type": wish.data_type} for table in question.model.tables}
     if model:
         patch["model"] = model
@@ -79,6 +82,10 @@ def outcome(plan: Plan, after: Question) -> WhatIfOutcome:
     return WhatIfOutcome(violations, kept.step_time_us, kept.throughput_samples_per_s, share)
 
 
+def _wrong(pointer: str, text: str, rule: str) -> InvalidDocument:
+    return InvalidDocument("form", [BrokenRule(pointer, text[:_SHOWN], rule)])
+
+
 def _of_one_size(question: Question) -> Question:
     """The question about its own size alone: which sizes are too small is nothing that a kept placement knows."""
     if question.options.objective is not Objective.DEVICES:
@@ -100,12 +107,12 @@ def _more_memory(question: Question, text: str) -> dict[str, Any]:
     try:
         size = parse_size(text)
     except ValueError as error:
-        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], str(error))]) from None
+        raise _wrong("/hbm", text, str(error)) from None
     if not question.host.has_cuda:
-        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], "the host's devices have no memory of their own")])
+        raise _wrong("/hbm", text, "the host's devices have no memory of their own")
     reserves = [device.hbm_reserve or 0 for device in question.host.node.devices]
     if size <= max(reserves):
-        raise InvalidDocument("form", [BrokenRule("/hbm", text[:40], f"must be more than the reserve, {format_size(max(reserves))}")])
+        raise _wrong("/hbm", text, f"must be more than the reserve, {format_size(max(reserves))}")
     return devices_patch(
         question.host, lambda device: device.model_copy(update={"hbm_capacity": size}) if device.type is DeviceType.CUDA else device
     )
@@ -113,5 +120,5 @@ def _more_memory(question: Question, text: str) -> dict[str, Any]:
 
 def _whole(name: str, text: str) -> int:
     if not re.fullmatch("[0-9]{1,8}", text) or not 0 < int(text) <= 10_000_000:
-        raise InvalidDocument("form", [BrokenRule(f"/{name}", text[:40], "must be a whole number from 1 on")])
+        raise _wrong(f"/{name}", text, "must be a whole number from 1 on")
     return int(text)

@@ -58,8 +58,13 @@ async def what_if_page(
 async def plan_what_if(request: Request, plan_id: str, form: TheForm, service: TheService) -> Response:
     """Plan the changed question, or say what is wrong with the change."""
     wish = Wish(form.text("hbm"), form.text("nodes"), form.text("batch"), form.text("data_type"))
-    view = await service.read(_page, plan_id, wish)
-    return _show(request, view) if view.errors else go_to(await service.write(_ask, service, plan_id, wish))
+    try:
+        return go_to(await service.write(_ask, service, plan_id, wish))
+    except InvalidDocument:
+        view = await service.read(_page, plan_id, wish)
+        if not view.errors:  # it is not the change that is wrong
+            raise
+        return _show(request, view)
 
 
 def _show(request: Request, view: WhatIfPage) -> Response:
